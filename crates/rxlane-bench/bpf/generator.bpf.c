@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A paced packet source. It is run by one BPF_PROG_TEST_RUN call with live frames and a huge repeat
+ * count: each run drops its frame until the next send time has come, then writes headers, sequence
+ * number and time stamp and redirects it. Nothing is queued in front of it, so a packet leaves when it
+ * is stamped; a late generator shows in `max_lag_ns` and in the number sent.
+ */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <bpf/bpf_helpers.h>
+
+#include "traffic.h"
+
+struct slot {
+	__u32 gap; /* to the next packet, in 2^-16 of the mean gap */
+	__u32 flow;
+};
+
+struct flow {
+	__u8 headers[HEADERS];
+	__u16 pad;
+	__u32 ifindex; /* where it is sent */
+	__u32 class;
+	__u32 sequence;
+};
+
+struct control {
+	__u64 mean_gap_x256; /* ns; 0: pause */
+	struct window window;
+};
+
+struct state {
+	__u64 next_x256;
+	__u64 position;
+	__u64 max_lag_ns; /* within the window */
+	__u64 first_ns, last_ns; /* of the packets sent in the window */
+	__u64 sent[MAX_TRAFFIC_CLASSES]; /* within the window */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SCHEDULE);
+	__type(key, __u32);
+	__type(value, struct slot);
+} schedule SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_FLOWS);
+	__type(key, __u32);
+	__type(value, struct flow);
+} flows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct control);
+} controls SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct state);
+} states SEC(".maps");
+
+SEC("xdp")
+int rxlane_generate(struct xdp_md *ctx)
+{
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct stamp *stamp = data + HEADERS;
+	struct control *control;
+	struct state *state;
+	struct slot *slot;
+	struct flow *flow;
+	__u32 zero = 0, index;
+	__u64 now, due, lag;
+
+	control = bpf_map_lookup_elem(&controls, &zero);
+	state = bpf_map_lookup_elem(&states, &zero);
+	if (!control || !state || (void *)(stamp + 1) > end)
+		return XDP_DROP;
+	now = bpf_ktime_get_ns();
+	if (!control->mean_gap_x256) {
+		state->next_x256 = 0;
+		return XDP_DROP;
+	}
+	if (!state->next_x256)
+		state->next_x256 = now << 8;
+	due = state->next_x256 >> 8;
+	if (now < due)
+		return XDP_DROP;
+	index = state->position++ & (SCHEDULE - 1);
+	slot = bpf_map_lookup_elem(&schedule, &index);
+	if (!slot)
+		return XDP_DROP;
+	state->next_x256 += (slot->gap * control->mean_gap_x256) >> 16;
+	index = slot->flow;
+	flow = bpf_map_lookup_elem(&flows, &index);
+	if (!flow)
+		return XDP_DROP;
+	/* A recycled frame holds what the router made of it, so every header is written anew. */
+	__builtin_memcpy(data, flow->headers, HEADERS);
+	stamp->magic = MAGIC;
+	stamp->flow = index;
+	stamp->sequence = ++flow->sequence;
+	stamp->sent_ns = now;
+	if (now >= control->window.start_ns && now < control->window.end_ns) {
+		lag = now - due;
+		if (lag > state->max_lag_ns)
+			state->max_lag_ns = lag;
+		if (!state->first_ns)
+			state->first_ns = now;
+		state->last_ns = now;
+		state->sent[flow->class & (MAX_TRAFFIC_CLASSES - 1)]++;
+	}
+	return bpf_redirect(flow->ifindex, 0);
+}
+
+char LICENSE[] SEC("license") = "GPL";

@@ -1,0 +1,195 @@
+//! Devices under test: the kernel alone, or rxlane in one of its configurations.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::BenchError;
+use crate::lab::{Lab, Place};
+
+/// What forwards.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Dut {
+    /// Plain Linux forwarding.
+    Kernel,
+    /// rxlane with the benchmark's configuration of that name.
+    Rxlane(String, String),
+}
+
+/// RT is what the benchmark marks EF.
+fn voice(trust: &str) -> String {
+    format!(
+        "[[class]]\nname = \"rt\"\nlane = \"express\"\ntrust = \"{trust}\"\nmatch = [{{ dscp = \"EF\" }}]\n\n"
+    )
+}
+
+fn rest(keys: &str) -> String {
+    format!("[[class]]\nname = \"be\"\nlane = \"stack\"\n{keys}")
+}
+
+/// Names that `--dut` takes, with what each is.
+pub const DUTS: [(&str, &str); 7] = [
+    ("kernel", "plain Linux forwarding"),
+    ("express", "RT express, BE by the stack, defaults otherwise"),
+    (
+        "express-established",
+        "the same with trust = \"established\"",
+    ),
+    ("express-throughput", "the same with aim = \"throughput\""),
+    (
+        "express-queue",
+        "the same with overload = \"queue\" on the polling core",
+    ),
+    ("express-all", "everything express"),
+    ("express-rules", "as express, behind 255 more rules"),
+];
+
+impl std::str::FromStr for Dut {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let classes = match text {
+            "kernel" => return Ok(Self::Kernel),
+            "express" => voice("all") + &rest(""),
+            "express-established" => voice("established") + &rest(""),
+            "express-throughput" => voice("all") + &rest("aim = \"throughput\"\n"),
+            "express-queue" => voice("all") + &rest("overload = \"queue\"\n"),
+            "express-all" => {
+                voice("all") + "[[class]]\nname = \"be\"\nlane = \"express\"\ntrust = \"all\"\n"
+            }
+            "express-rules" => many_rules() + &voice("all") + &rest(""),
+            _ => {
+                let names: Vec<&str> = DUTS.iter().map(|(n, _)| *n).collect();
+                return Err(format!(
+                    "`{text}` is no device under test: use {}",
+                    names.join(", ")
+                ));
+            }
+        };
+        Ok(Self::Rxlane(text.into(), classes))
+    }
+}
+
+/// Rules that no test packet matches, over several fields.
+fn many_rules() -> String {
+    let mut text = String::from("[[class]]\nname = \"others\"\nlane = \"stack\"\nmatch = [\n");
+    for i in 0..255u32 {
+        text += &format!(
+            "  {{ src = \"192.0.{}.{}\", dscp = {}, protocol = \"tcp\", dst_port = {} }},\n",
+            i / 250,
+            i % 250,
+            i % 46,
+            1000 + i
+        );
+    }
+    text + "]\n\n"
+}
+
+impl Dut {
+    /// Its name in results.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Rxlane(name, _) => name,
+        }
+    }
+
+    /// Puts it in charge of the lab's router, until the returned guard is dropped.
+    pub(crate) fn install(&self, lab: &Lab) -> Result<Installed, BenchError> {
+        let Self::Rxlane(name, classes) = self else {
+            return Ok(Installed {
+                child: None,
+                files: Vec::new(),
+            });
+        };
+        let ports: Vec<String> = lab
+            .router_ports()
+            .iter()
+            .map(|p| format!("\"{p}\""))
+            .collect();
+        let text = format!("ports = [{}]\n\n{classes}", ports.join(", "));
+        let path =
+            std::env::temp_dir().join(format!("rxlane-bench-{}-{name}.toml", std::process::id()));
+        let file_error = |source| BenchError::File {
+            path: path.display().to_string(),
+            source,
+        };
+        let mut file = std::fs::File::create(&path).map_err(file_error)?;
+        file.write_all(text.as_bytes()).map_err(file_error)?;
+        let netns = lab.netns(Place::Router);
+        let exe = std::env::var_os("RXLANE_EXE")
+            .map_or_else(std::env::current_exe, |e| Ok(e.into()))
+            .map_err(file_error)?;
+        let log_path = path.with_extension("log");
+        let log = std::fs::File::create(&log_path).map_err(file_error)?;
+        let child = Command::new(exe)
+            .args(["--netns", &netns, "run", "--accept-bypass", "-c"])
+            .arg(&path)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log.try_clone().map_err(file_error)?)
+            .env("RUST_LOG", "warn")
+            .spawn()
+            .map_err(|e| BenchError::Dut(e.to_string()))?;
+        let mut installed = Installed {
+            child: Some(child),
+            files: vec![path.clone(), log_path.clone()],
+        };
+        installed.wait_until_attached(&netns, &log_path)?;
+        Ok(installed)
+    }
+}
+
+/// A device under test at work.
+pub(crate) struct Installed {
+    child: Option<Child>,
+    files: Vec<PathBuf>,
+}
+
+impl Installed {
+    /// Process id of the daemon.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
+    fn wait_until_attached(&mut self, netns: &str, log: &Path) -> Result<(), BenchError> {
+        let Some(child) = &mut self.child else {
+            return Ok(());
+        };
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while Instant::now() < deadline {
+            if let Ok(Some(_)) = child.try_wait() {
+                let text = std::fs::read_to_string(log).unwrap_or_default();
+                return Err(BenchError::Dut(
+                    text.lines().last().unwrap_or("it ended at once").into(),
+                ));
+            }
+            let pid = child.id();
+            let ready = rxlane_system::netns::within(netns, false, || {
+                Ok(rxlane_dataplane::instance::Instance::current()
+                    .ok()
+                    .and_then(|i| i.load_state())
+                    .is_some_and(|s| s.pid == pid))
+            })?;
+            if ready {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Err(BenchError::Dut("it did not attach within 20 s".into()))
+    }
+}
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+            let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
+            let _ = child.wait();
+        }
+        for path in &self.files {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}

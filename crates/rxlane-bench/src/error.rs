@@ -1,0 +1,68 @@
+use rxlane_system::SystemError;
+use thiserror::Error;
+
+/// Why a lab could not be built or a measurement not be made.
+#[derive(Debug, Error)]
+pub enum BenchError {
+    /// The kernel refused something.
+    #[error(transparent)]
+    System(#[from] SystemError),
+    /// A BPF call failed.
+    #[error("cannot {what}: {source}")]
+    Bpf {
+        /// What was tried, as an infinitive.
+        what: String,
+        /// libbpf's error.
+        source: libbpf_rs::Error,
+    },
+    /// A tool of the lab failed or is missing.
+    #[error("`{command}` failed: {output}")]
+    Tool {
+        /// The command line.
+        command: String,
+        /// What it printed.
+        output: String,
+    },
+    /// A file could not be used.
+    #[error("cannot use {path}: {source}")]
+    File {
+        /// Its path.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A name that belongs to somebody else.
+    #[error(
+        "network namespace `{0}` exists and no lab made it: choose another --name, or remove it yourself"
+    )]
+    NotOurs(String),
+    /// No such lab.
+    #[error("there is no lab `{0}`; `rxlane lab up` makes one")]
+    NoLab(String),
+    /// A lab of that name is up.
+    #[error("lab `{0}` is up already; `rxlane lab down` removes it")]
+    LabExists(String),
+    /// Interrupted by the user; everything has been cleaned up.
+    #[error("interrupted; the lab has been removed")]
+    Interrupted,
+    /// A parameter that makes no sense.
+    #[error("{0}")]
+    Parameter(String),
+    /// rxlane did not come up as the device under test.
+    #[error("the express router did not start: {0}")]
+    Dut(String),
+}
+
+/// Names what was tried when a BPF call fails.
+pub(crate) trait BpfTried<T> {
+    fn tried(self, what: &str) -> Result<T, BenchError>;
+}
+
+impl<T> BpfTried<T> for libbpf_rs::Result<T> {
+    fn tried(self, what: &str) -> Result<T, BenchError> {
+        self.map_err(|source| BenchError::Bpf {
+            what: what.into(),
+            source,
+        })
+    }
+}

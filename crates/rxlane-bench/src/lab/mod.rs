@@ -1,0 +1,271 @@
+//! A router between a generator and a sink, each a network namespace.
+//!
+//! ```text
+//!   NAME-gen                NAME-router                 NAME-sink
+//!   gen0 10.10.0.2  <--->  in0 10.10.0.1
+//!                          out0 10.20.0.1  <--->  snk0 10.20.0.2
+//!                                                 198.19.0.0/24 lies behind it
+//! ```
+//!
+//! With `ports = N` there are N links on each side, 10.10.i.0/24 and 10.20.i.0/24, and the same in IPv6
+//! (fd10:i::/64, fd20:i::/64). Guarantee: only namespaces that a lab made are changed or removed; a
+//! record under /run says which.
+
+mod firewall;
+mod record;
+mod routes;
+mod tuning;
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+pub use record::list;
+pub use tuning::Settings;
+
+use crate::shell::{run, run_with_input};
+use crate::{BenchError, stop};
+
+/// What to build.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LabConfig {
+    /// Prefix of the namespaces' names.
+    pub name: String,
+    /// Links on each side, 1 to 32.
+    pub ports: u8,
+    /// Rules of the router's firewall; 0 for none.
+    pub firewall: u32,
+    /// A BGP table for the router to hold, all of it behind the sink.
+    pub routes: Option<PathBuf>,
+    /// Core that the router's NAPI threads run on.
+    pub router_core: usize,
+    /// Core that generator and sink run on.
+    pub traffic_core: usize,
+}
+
+impl Default for LabConfig {
+    fn default() -> Self {
+        Self {
+            name: "rxlane".into(),
+            ports: 1,
+            firewall: 0,
+            routes: None,
+            router_core: 0,
+            traffic_core: 1,
+        }
+    }
+}
+
+/// A lab that is up.
+#[derive(Debug, Clone)]
+pub struct Lab {
+    /// How it was built.
+    pub config: LabConfig,
+}
+
+/// Which of the three namespaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The generator.
+    Gen,
+    /// The router.
+    Router,
+    /// The sink.
+    Sink,
+}
+
+impl Place {
+    const ALL: [Self; 3] = [Self::Gen, Self::Router, Self::Sink];
+
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Gen => "gen",
+            Self::Router => "router",
+            Self::Sink => "sink",
+        }
+    }
+}
+
+impl Lab {
+    /// Builds a lab. What was made is removed again when building fails or is interrupted.
+    ///
+    /// # Errors
+    /// A name in use, a missing tool, an unreadable table, an interruption.
+    pub fn up(config: LabConfig) -> Result<Self, BenchError> {
+        if !(1..=32).contains(&config.ports) {
+            return Err(BenchError::Parameter(format!(
+                "--ports {}: use 1 to 32",
+                config.ports
+            )));
+        }
+        let valid = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if config.name.is_empty() || config.name.len() > 32 || !config.name.chars().all(valid) {
+            return Err(BenchError::Parameter(format!(
+                "--name `{}`: use up to 32 letters, digits, - and _",
+                config.name
+            )));
+        }
+        record::claim(&config)?;
+        let lab = Self { config };
+        if let Err(error) = lab.build() {
+            let _ = lab.down();
+            return Err(error);
+        }
+        Ok(lab)
+    }
+
+    /// Finds a lab that is up.
+    ///
+    /// # Errors
+    /// [`BenchError::NoLab`].
+    pub fn find(name: &str) -> Result<Self, BenchError> {
+        Ok(Self {
+            config: record::read(name)?,
+        })
+    }
+
+    /// Removes the lab and everything in it.
+    ///
+    /// # Errors
+    /// When the record or a namespace cannot be removed.
+    pub fn down(&self) -> Result<(), BenchError> {
+        for place in Place::ALL {
+            let name = self.netns(place);
+            if rxlane_system::netns::path_of(&name).exists() {
+                self.remove_router(place);
+                run(&format!("ip netns delete {name}"))?;
+            }
+        }
+        record::release(&self.config.name)
+    }
+
+    /// Pins and files of a router that ran here would stay in memory after its namespace.
+    fn remove_router(&self, place: Place) {
+        let outcome = rxlane_system::netns::within(&self.netns(place), false, || {
+            if let Ok(instance) = rxlane_dataplane::instance::Instance::current() {
+                if let Some(pid) = instance.daemon() {
+                    let pid = nix::unistd::Pid::from_raw(pid as i32);
+                    let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
+                    for _ in 0..100 {
+                        if instance.daemon().is_none() {
+                            break;
+                        }
+                        std::thread::sleep(std::time::Duration::from_millis(20));
+                    }
+                }
+                if let Err(error) = instance.remove() {
+                    tracing::warn!(%error, "cannot remove the lab's router");
+                }
+            }
+            Ok(())
+        });
+        if let Err(error) = outcome {
+            tracing::debug!(%error, "no router to remove");
+        }
+    }
+
+    /// Name of a namespace.
+    pub fn netns(&self, place: Place) -> String {
+        format!("{}-{}", self.config.name, place.suffix())
+    }
+
+    /// The router's interfaces, ingress first.
+    pub fn router_ports(&self) -> Vec<String> {
+        let n = self.config.ports;
+        (0..n)
+            .map(|i| format!("in{i}"))
+            .chain((0..n).map(|i| format!("out{i}")))
+            .collect()
+    }
+
+    fn build(&self) -> Result<(), BenchError> {
+        for place in Place::ALL {
+            stop::check()?;
+            let name = self.netns(place);
+            run(&format!("ip netns add {name}"))?;
+            run(&format!("ip -n {name} link set lo up"))?;
+        }
+        for i in 0..self.config.ports {
+            self.link(Place::Gen, &format!("gen{i}"), &format!("in{i}"), 10, i)?;
+            self.link(Place::Sink, &format!("snk{i}"), &format!("out{i}"), 20, i)?;
+        }
+        tuning::forwarding(&self.netns(Place::Router))?;
+        self.addresses()?;
+        tuning::offloads(self)?;
+        if self.config.firewall > 0 {
+            run_with_input(
+                &format!("ip netns exec {} nft -f -", self.netns(Place::Router)),
+                &firewall::rules(self.config.firewall),
+            )?;
+        }
+        if let Some(file) = &self.config.routes {
+            routes::load(self, file)?;
+        }
+        self.tune()?;
+        Ok(())
+    }
+
+    /// Moves the NAPI threads to their cores. To be repeated after XDP programs come or go, because the
+    /// threads may be new ones.
+    ///
+    /// # Errors
+    /// When threads cannot be made or moved.
+    pub fn tune(&self) -> Result<Settings, BenchError> {
+        tuning::threads(self)
+    }
+
+    /// One veth: `outer` in gen or sink, `inner` in the router.
+    fn link(
+        &self,
+        place: Place,
+        outer: &str,
+        inner: &str,
+        net: u8,
+        i: u8,
+    ) -> Result<(), BenchError> {
+        stop::check()?;
+        let router = self.netns(Place::Router);
+        run(&format!(
+            "ip -n {router} link add {inner} type veth peer name {outer} netns {}",
+            self.netns(place)
+        ))?;
+        let side = if net == 10 { 1 } else { 2 };
+        run(&format!(
+            "ip -n {router} link set {inner} address 02:00:00:{side:02x}:{i:02x}:01"
+        ))?;
+        run(&format!(
+            "ip -n {} link set {outer} address 02:00:00:{side:02x}:{i:02x}:02",
+            self.netns(place)
+        ))
+        .map(|_| ())
+    }
+
+    fn addresses(&self) -> Result<(), BenchError> {
+        let (mut router, mut gens, mut sink) = (String::new(), String::new(), String::new());
+        for i in 0..self.config.ports {
+            for (net, inner, outer, end) in
+                [(10, "in", "gen", &mut gens), (20, "out", "snk", &mut sink)]
+            {
+                router += &format!(
+                    "addr add 10.{net}.{i}.1/24 dev {inner}{i}\naddr add fd{net}:{i:x}::1/64 dev {inner}{i} nodad\nlink set {inner}{i} up\n"
+                );
+                *end += &format!(
+                    "addr add 10.{net}.{i}.2/24 dev {outer}{i}\naddr add fd{net}:{i:x}::2/64 dev {outer}{i} nodad\nlink set {outer}{i} up\n"
+                );
+            }
+            router += &format!(
+                "route add 198.19.{i}.0/24 via 10.20.{i}.2\nroute add fd19:{i:x}::/64 via fd20:{i:x}::2\n"
+            );
+        }
+        gens += "route add default via 10.10.0.1\nroute add default via fd10:0::1\n";
+        sink += "route add default via 10.20.0.1\nroute add default via fd20:0::1\n";
+        for (place, batch) in [
+            (Place::Router, router),
+            (Place::Gen, gens),
+            (Place::Sink, sink),
+        ] {
+            run_with_input(&format!("ip -n {} -batch -", self.netns(place)), &batch)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,70 @@
+//! Which namespaces are ours: a file per lab, removed with it.
+
+use std::path::{Path, PathBuf};
+
+use super::{LabConfig, Place};
+use crate::BenchError;
+
+const DIRECTORY: &str = "/run/rxlane-lab";
+
+fn path(name: &str) -> PathBuf {
+    Path::new(DIRECTORY).join(format!("{name}.json"))
+}
+
+fn file_error(path: &Path) -> impl FnOnce(std::io::Error) -> BenchError + '_ {
+    |source| BenchError::File {
+        path: path.display().to_string(),
+        source,
+    }
+}
+
+/// Claims the names of a lab before anything is made.
+pub(super) fn claim(config: &LabConfig) -> Result<(), BenchError> {
+    let path = path(&config.name);
+    if path.exists() {
+        return Err(BenchError::LabExists(config.name.clone()));
+    }
+    for place in Place::ALL {
+        let name = format!("{}-{}", config.name, place.suffix());
+        if rxlane_system::netns::path_of(&name).exists() {
+            return Err(BenchError::NotOurs(name));
+        }
+    }
+    std::fs::create_dir_all(DIRECTORY).map_err(file_error(Path::new(DIRECTORY)))?;
+    let json = serde_json::to_vec_pretty(config)
+        .map_err(std::io::Error::from)
+        .map_err(file_error(&path))?;
+    std::fs::write(&path, json).map_err(file_error(&path))
+}
+
+/// How a lab was built.
+pub(super) fn read(name: &str) -> Result<LabConfig, BenchError> {
+    let path = path(name);
+    let Ok(json) = std::fs::read(&path) else {
+        return Err(BenchError::NoLab(name.into()));
+    };
+    serde_json::from_slice(&json)
+        .map_err(std::io::Error::from)
+        .map_err(file_error(&path))
+}
+
+/// Gives the names back.
+pub(super) fn release(name: &str) -> Result<(), BenchError> {
+    let path = path(name);
+    std::fs::remove_file(&path).map_err(file_error(&path))?;
+    // The directory goes with the last lab.
+    let _ = std::fs::remove_dir(DIRECTORY);
+    Ok(())
+}
+
+/// Names of the labs that are up.
+pub fn list() -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(DIRECTORY)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|e| Some(e.file_name().to_str()?.strip_suffix(".json")?.to_owned()))
+        .collect();
+    names.sort();
+    names
+}

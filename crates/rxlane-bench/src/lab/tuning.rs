@@ -1,0 +1,132 @@
+//! The lab as fast and as fair as veth can be; every setting is printed with the results.
+//!
+//! A veth pair runs its receiver on the sender's core. With GRO (or an XDP program) and threaded NAPI the
+//! receiver has a thread of its own, which stands in for the soft-IRQ of a real NIC: pinned to the
+//! router's core, SCHED_FIFO so that it preempts what a soft-IRQ would preempt.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use rxlane_system::threads::{self, Scheduling};
+use rxlane_system::{Tried, netns, sysctl};
+use serde::Serialize;
+
+use super::{Lab, Place};
+use crate::BenchError;
+use crate::shell::run;
+
+/// Priority of NAPI threads: above everything else on the machine that is not pinned.
+const NAPI_PRIORITY: i32 = 50;
+
+/// Settings under which the router was measured.
+#[derive(Debug, Clone, Serialize)]
+pub struct Settings {
+    /// Name to value, for people to judge.
+    pub settings: BTreeMap<String, String>,
+    /// The router's NAPI threads.
+    #[serde(skip)]
+    pub napi_threads: Vec<i32>,
+}
+
+/// Forwarding on, and nothing that would refuse the lab's addresses.
+pub(super) fn forwarding(router: &str) -> Result<(), BenchError> {
+    netns::within(router, false, || {
+        sysctl::write("net.ipv4.ip_forward", "1")?;
+        sysctl::write("net.ipv6.conf.all.forwarding", "1")?;
+        sysctl::write("net.ipv4.conf.all.rp_filter", "0")?;
+        sysctl::write("net.ipv4.conf.default.rp_filter", "0")
+    })
+    .map_err(Into::into)
+}
+
+/// Locally made TCP over veth has no checksum and can exceed the MTU; a wire has neither.
+pub(super) fn offloads(lab: &Lab) -> Result<(), BenchError> {
+    for (place, prefixes) in [
+        (Place::Gen, &["gen"][..]),
+        (Place::Router, &["in", "out"]),
+        (Place::Sink, &["snk"]),
+    ] {
+        for i in 0..lab.config.ports {
+            for prefix in prefixes {
+                run(&format!(
+                    "ip netns exec {} ethtool -K {prefix}{i} gro on tx off tso off gso off",
+                    lab.netns(place)
+                ))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Threaded NAPI everywhere, pinned.
+pub(super) fn threads(lab: &Lab) -> Result<Settings, BenchError> {
+    let ports = lab.config.ports;
+    let mut napi_threads = Vec::new();
+    for (place, prefixes, core) in [
+        (Place::Gen, &["gen"][..], lab.config.traffic_core),
+        (Place::Router, &["in", "out"], lab.config.router_core),
+        (Place::Sink, &["snk"], lab.config.traffic_core),
+    ] {
+        let names: Vec<String> = prefixes
+            .iter()
+            .flat_map(|p| (0..ports).map(move |i| format!("{p}{i}")))
+            .collect();
+        netns::within(&lab.netns(place), true, || {
+            for name in &names {
+                let path = format!("/sys/class/net/{name}/threaded");
+                std::fs::write(&path, "1").tried(|| format!("set {path} to 1"))?;
+            }
+            Ok(())
+        })?;
+        // Another lab's threads of the same name may be among them; they are wanted just the same.
+        let found = napi_of(&names, names.len());
+        for thread in &found {
+            threads::pin(*thread, core)?;
+            threads::schedule(*thread, Scheduling::Fifo(NAPI_PRIORITY))?;
+        }
+        if place == Place::Router {
+            napi_threads = found;
+        }
+    }
+    let c = &lab.config;
+    let settings = [
+        ("router core", c.router_core.to_string()),
+        ("generator and sink core", c.traffic_core.to_string()),
+        (
+            "router NAPI",
+            format!(
+                "threaded, SCHED_FIFO {NAPI_PRIORITY}, pinned to core {}",
+                c.router_core
+            ),
+        ),
+        (
+            "offloads",
+            "gro on, tx-checksum off, tso off, gso off".into(),
+        ),
+        ("ports on each side", c.ports.to_string()),
+        ("firewall rules", c.firewall.to_string()),
+    ];
+    Ok(Settings {
+        settings: settings
+            .into_iter()
+            .map(|(k, v)| (k.to_owned(), v))
+            .collect(),
+        napi_threads,
+    })
+}
+
+/// NAPI threads (`napi/INTERFACE-ID`), once there are at least `expected` of them.
+fn napi_of(interfaces: &[String], expected: usize) -> Vec<i32> {
+    let deadline = Instant::now() + Duration::from_millis(500);
+    loop {
+        let found = threads::find(|name| {
+            name.strip_prefix("napi/")
+                .and_then(|rest| rest.rsplit_once('-'))
+                .is_some_and(|(interface, _)| interfaces.iter().any(|i| i == interface))
+        });
+        if found.len() >= expected || Instant::now() > deadline {
+            return found;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,74 @@
+//! Mirrors of the structs in `bpf/`.
+
+use bytemuck::{Pod, Zeroable};
+
+/// Flows that can be told apart.
+pub(crate) const MAX_FLOWS: usize = 4096;
+/// Traffic classes that can be told apart.
+pub(crate) const MAX_TRAFFIC_CLASSES: usize = 8;
+/// Entries of the generator's schedule.
+pub(crate) const SCHEDULE: usize = 65536;
+/// Bytes of Ethernet, IPv4 and UDP header.
+pub(crate) const HEADERS: usize = 42;
+/// Histogram buckets a class.
+pub(crate) const BUCKETS: usize = 2048;
+
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Slot {
+    pub(crate) gap: u32,
+    pub(crate) flow: u32,
+}
+
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Flow {
+    pub(crate) headers: [u8; HEADERS],
+    pub(crate) pad: u16,
+    pub(crate) ifindex: u32,
+    pub(crate) class: u32,
+    pub(crate) sequence: u32,
+}
+
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Window {
+    pub(crate) start_ns: u64,
+    pub(crate) end_ns: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Control {
+    pub(crate) mean_gap_x256: u64,
+    pub(crate) window: Window,
+}
+
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct State {
+    pub(crate) next_x256: u64,
+    pub(crate) position: u64,
+    pub(crate) max_lag_ns: u64,
+    pub(crate) first_ns: u64,
+    pub(crate) last_ns: u64,
+    pub(crate) sent: [u64; MAX_TRAFFIC_CLASSES],
+}
+
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct FlowSeen {
+    pub(crate) class: u32,
+    pub(crate) last: u32,
+}
+
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Received {
+    pub(crate) packets: u64,
+    pub(crate) reordered: u64,
+    pub(crate) sum_ns: u64,
+    pub(crate) max_ns: u64,
+    pub(crate) first_ns: u64,
+    pub(crate) last_ns: u64,
+}

@@ -1,0 +1,24 @@
+//! The lab and the benchmark.
+//!
+//! Purpose: put a router between a generator and a sink, in network namespaces or on real ports, and
+//! measure what its classes see. Guarantees: the kernel and rxlane are measured in one run under the
+//! same settings; a generator that fell behind makes a run invalid; what was made is removed, also
+//! after Ctrl-C, and nothing else is touched.
+
+pub mod bench;
+pub mod lab;
+pub mod report;
+pub mod stop;
+
+mod core_use;
+mod dut;
+mod error;
+mod generator;
+mod histogram;
+mod layout;
+mod pattern;
+mod shell;
+mod sink;
+mod trial;
+
+pub use error::BenchError;

@@ -1,0 +1,144 @@
+//! When packets are sent, and of which flow: a schedule that the generator walks round and round.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use pcap_file::pcap::PcapReader;
+use rand::{Rng, SeedableRng};
+use rand_distr::{Distribution, Exp1};
+use rand_pcg::Pcg64Mcg;
+use serde::Serialize;
+
+use crate::BenchError;
+use crate::layout::{SCHEDULE, Slot};
+
+/// Spacing of packets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pattern {
+    /// Equal gaps.
+    Cbr,
+    /// Exponential gaps.
+    Poisson,
+    /// The gaps of a capture, scaled to the offered rate.
+    Pcap(PathBuf),
+}
+
+impl std::str::FromStr for Pattern {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            None if text == "cbr" => Ok(Self::Cbr),
+            None if text == "poisson" => Ok(Self::Poisson),
+            Some(("pcap", file)) if !file.is_empty() => Ok(Self::Pcap(file.into())),
+            _ => Err(format!(
+                "`{text}` is no pattern: use cbr, poisson or pcap:FILE"
+            )),
+        }
+    }
+}
+
+const UNIT: f64 = 65536.0;
+
+/// Gaps in units of their mean, and flows: `rt_flows` of them carry `rt_ratio` of the packets.
+pub(crate) fn schedule(
+    pattern: &Pattern,
+    rt_ratio: f64,
+    rt_flows: u32,
+    be_flows: u32,
+    seed: u64,
+) -> Result<Vec<Slot>, BenchError> {
+    let mut rng = Pcg64Mcg::seed_from_u64(seed);
+    let mut gaps: Vec<f64> = match pattern {
+        Pattern::Cbr => vec![1.0; SCHEDULE],
+        Pattern::Poisson => Exp1.sample_iter(&mut rng).take(SCHEDULE).collect(),
+        Pattern::Pcap(path) => pcap_gaps(path)?,
+    };
+    let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+    gaps.iter_mut().for_each(|g| *g /= mean);
+    // Exact shares: a ratio of 0.2 sends 20 % RT packets in every round of the schedule.
+    let mut rt = vec![false; SCHEDULE];
+    rt[..(rt_ratio * SCHEDULE as f64).round() as usize].fill(true);
+    for i in (1..SCHEDULE).rev() {
+        rt.swap(i, rng.random_range(0..=i));
+    }
+    Ok(gaps
+        .into_iter()
+        .zip(rt)
+        .map(|(gap, rt)| Slot {
+            gap: (gap * UNIT).min(f64::from(u32::MAX)) as u32,
+            flow: if rt {
+                rng.random_range(0..rt_flows)
+            } else {
+                rt_flows + rng.random_range(0..be_flows)
+            },
+        })
+        .collect())
+}
+
+/// Gaps of a capture, repeated until the schedule is full.
+fn pcap_gaps(path: &Path) -> Result<Vec<f64>, BenchError> {
+    let bad = |why: String| BenchError::Parameter(format!("{}: {why}", path.display()));
+    let file = File::open(path).map_err(|e| bad(format!("{e}; give a readable capture")))?;
+    let mut reader = PcapReader::new(file).map_err(|e| {
+        bad(format!(
+            "no pcap file ({e}); convert it with editcap -F pcap"
+        ))
+    })?;
+    let mut times = Vec::new();
+    while let Some(packet) = reader.next_packet() {
+        let packet = packet.map_err(|e| {
+            bad(format!(
+                "truncated after {} packets ({e}); capture it again",
+                times.len()
+            ))
+        })?;
+        times.push(packet.timestamp.as_secs_f64());
+        if times.len() > SCHEDULE {
+            break;
+        }
+    }
+    let gaps: Vec<f64> = times.windows(2).map(|w| (w[1] - w[0]).max(0.0)).collect();
+    if gaps.iter().sum::<f64>() <= 0.0 {
+        return Err(bad(
+            "no two packets at different times; give a longer capture".into(),
+        ));
+    }
+    Ok(gaps.iter().copied().cycle().take(SCHEDULE).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schedule_keeps_mean_and_shares() {
+        for pattern in [Pattern::Cbr, Pattern::Poisson] {
+            let slots = schedule(&pattern, 0.2, 4, 12, 7).unwrap();
+            let mean = slots.iter().map(|s| f64::from(s.gap)).sum::<f64>() / UNIT / SCHEDULE as f64;
+            assert!((mean - 1.0).abs() < 1e-3, "{mean}");
+            let rt = slots.iter().filter(|s| s.flow < 4).count();
+            assert_eq!(rt, (0.2 * SCHEDULE as f64).round() as usize);
+            assert!(slots.iter().all(|s| s.flow < 16));
+        }
+    }
+
+    #[test]
+    fn a_truncated_capture_is_refused_in_one_line() {
+        let path =
+            std::env::temp_dir().join(format!("rxlane-truncated-{}.pcap", std::process::id()));
+        let mut bytes = vec![
+            0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 1, 0, 0,
+            0,
+        ];
+        bytes.extend([0; 8]);
+        bytes.extend([60, 0, 0, 0, 60, 0, 0, 0, 1, 2, 3]);
+        std::fs::write(&path, bytes).unwrap();
+        let error = schedule(&Pattern::Pcap(path.clone()), 0.2, 1, 1, 1)
+            .unwrap_err()
+            .to_string();
+        std::fs::remove_file(&path).unwrap();
+        assert!(error.contains("truncated after 0 packets"), "{error}");
+    }
+}

@@ -1,0 +1,169 @@
+//! The measuring sink.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use hdrhistogram::Histogram;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use rxlane_system::{SystemError, Tried, links};
+
+use crate::BenchError;
+use crate::error::BpfTried;
+use crate::histogram;
+use crate::layout::{BUCKETS, FlowSeen, Received, Window};
+
+#[allow(
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    missing_docs,
+    unreachable_pub,
+    unsafe_code
+)]
+mod skel {
+    include!(concat!(env!("OUT_DIR"), "/sink.skel.rs"));
+}
+
+/// A sink, attached to its interfaces while it lives.
+pub(crate) struct Sink {
+    flows: MapHandle,
+    receiveds: MapHandle,
+    histogram: MapHandle,
+    windows: MapHandle,
+    _links: Vec<OwnedFd>,
+}
+
+/// What arrived of a class.
+pub(crate) struct Arrivals {
+    pub(crate) counters: Received,
+    pub(crate) latency_ns: Histogram<u64>,
+}
+
+impl Sink {
+    /// Loads the program and attaches it to `interfaces` of the network namespace `netns`.
+    pub(crate) fn new(netns: &str, interfaces: &[String]) -> Result<Self, BenchError> {
+        let mut storage = MaybeUninit::uninit();
+        let loaded = skel::SinkSkelBuilder::default()
+            .open(&mut storage)
+            .and_then(OpenSkel::load)
+            .tried("load the sink")?;
+        let program = loaded.progs.rxlane_sink.as_fd();
+        let links = rxlane_system::netns::within(netns, false, || {
+            interfaces
+                .iter()
+                .map(|name| links::by_name(name).and_then(|link| attach(program, link.ifindex)))
+                .collect()
+        })?;
+        let m = &loaded.maps;
+        let keep = "keep the sink's maps";
+        Ok(Self {
+            flows: MapHandle::try_from(&m.flows_seen).tried(keep)?,
+            receiveds: MapHandle::try_from(&m.receiveds).tried(keep)?,
+            histogram: MapHandle::try_from(&m.histogram).tried(keep)?,
+            windows: MapHandle::try_from(&m.windows).tried(keep)?,
+            _links: links,
+        })
+    }
+
+    /// Forgets everything and measures packets stamped within the window.
+    pub(crate) fn start(&self, window: Window, class_of_flow: &[u32]) -> Result<(), BenchError> {
+        let what = "reset the sink";
+        for (key, class) in (0u32..).zip(class_of_flow) {
+            let flow = FlowSeen {
+                class: *class,
+                last: 0,
+            };
+            self.flows
+                .update(&key.to_ne_bytes(), bytemuck::bytes_of(&flow), MapFlags::ANY)
+                .tried(what)?;
+        }
+        let cores = libbpf_rs::num_possible_cpus().tried(what)?;
+        let classes = class_of_flow.iter().max().map_or(0, |c| c + 1);
+        let zero = vec![vec![0u8; size_of::<Received>()]; cores];
+        let zero_count = vec![vec![0u8; 8]; cores];
+        for class in 0..classes {
+            self.receiveds
+                .update_percpu(&class.to_ne_bytes(), &zero, MapFlags::ANY)
+                .tried(what)?;
+            for bucket in 0..BUCKETS as u32 {
+                let key = class * BUCKETS as u32 + bucket;
+                self.histogram
+                    .update_percpu(&key.to_ne_bytes(), &zero_count, MapFlags::ANY)
+                    .tried(what)?;
+            }
+        }
+        self.windows
+            .update(
+                &0u32.to_ne_bytes(),
+                bytemuck::bytes_of(&window),
+                MapFlags::ANY,
+            )
+            .tried(what)
+    }
+
+    /// What arrived of a class.
+    pub(crate) fn arrivals(&self, class: u32) -> Result<Arrivals, BenchError> {
+        let what = "read the sink";
+        let mut counters = Received::default();
+        let values = self
+            .receiveds
+            .lookup_percpu(&class.to_ne_bytes(), MapFlags::ANY)
+            .tried(what)?;
+        for bytes in values.unwrap_or_default() {
+            let one: Received = bytemuck::pod_read_unaligned(&bytes);
+            counters.packets += one.packets;
+            counters.reordered += one.reordered;
+            counters.sum_ns += one.sum_ns;
+            counters.max_ns = counters.max_ns.max(one.max_ns);
+            counters.last_ns = counters.last_ns.max(one.last_ns);
+            if one.first_ns != 0 && (counters.first_ns == 0 || one.first_ns < counters.first_ns) {
+                counters.first_ns = one.first_ns;
+            }
+        }
+        let mut buckets = Vec::with_capacity(BUCKETS);
+        for bucket in 0..BUCKETS {
+            let key = class * BUCKETS as u32 + bucket as u32;
+            let values = self
+                .histogram
+                .lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY)
+                .tried(what)?;
+            let count: u64 = values
+                .unwrap_or_default()
+                .iter()
+                .map(|b| bytemuck::pod_read_unaligned::<u64>(b))
+                .sum();
+            buckets.push((bucket, count));
+        }
+        Ok(Arrivals {
+            counters,
+            latency_ns: histogram::from_buckets(buckets),
+        })
+    }
+}
+
+/// Attaches natively, in the interface's network namespace. Closing the descriptor detaches.
+#[allow(unsafe_code)]
+fn attach(program: BorrowedFd<'_>, ifindex: u32) -> Result<OwnedFd, SystemError> {
+    const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
+    let opts = libbpf_sys::bpf_link_create_opts {
+        sz: size_of::<libbpf_sys::bpf_link_create_opts>() as _,
+        flags: XDP_FLAGS_DRV_MODE,
+        ..Default::default()
+    };
+    // SAFETY: the program descriptor and the options outlive the call.
+    let fd = unsafe {
+        libbpf_sys::bpf_link_create(
+            program.as_raw_fd(),
+            ifindex as i32,
+            libbpf_sys::BPF_XDP,
+            &raw const opts,
+        )
+    };
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd))
+            .tried(|| format!("attach the sink to interface {ifindex}"));
+    }
+    // SAFETY: the call returned a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}

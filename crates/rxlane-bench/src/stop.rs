@@ -1,0 +1,52 @@
+//! Ctrl-C: noticed between steps, so that everything made is also removed.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+
+use crate::BenchError;
+
+static STOP: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn note(_: libc::c_int) {
+    STOP.store(true, Ordering::Relaxed);
+}
+
+/// From now on SIGINT and SIGTERM ask for an orderly end.
+#[allow(unsafe_code)]
+pub fn listen() {
+    let action = SigAction::new(SigHandler::Handler(note), SaFlags::empty(), SigSet::empty());
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        // SAFETY: the handler only stores to an atomic, which is async-signal-safe.
+        let _ = unsafe { sigaction(signal, &action) };
+    }
+}
+
+/// Fails once the user wants to stop.
+///
+/// # Errors
+/// [`BenchError::Interrupted`].
+pub fn check() -> Result<(), BenchError> {
+    if STOP.load(Ordering::Relaxed) {
+        Err(BenchError::Interrupted)
+    } else {
+        Ok(())
+    }
+}
+
+/// Sleeps, but not through Ctrl-C.
+///
+/// # Errors
+/// [`BenchError::Interrupted`].
+pub fn sleep(time: Duration) -> Result<(), BenchError> {
+    let end = Instant::now() + time;
+    loop {
+        check()?;
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        std::thread::sleep(left.min(Duration::from_millis(50)));
+    }
+}

@@ -1,0 +1,301 @@
+//! One trial: traffic of one rate through one device under test, and what came of it.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use nix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use crate::core_use::CoreUse;
+use crate::generator::Generator;
+use crate::lab::{Lab, Place};
+use crate::layout::{Flow, HEADERS, MAX_FLOWS, Window};
+use crate::pattern::{self, Pattern};
+use crate::sink::Sink;
+use crate::{BenchError, stop};
+
+/// The traffic of a measurement.
+#[derive(Debug, Clone, Serialize)]
+pub struct Traffic {
+    /// Share of RT packets, 0 to 1.
+    pub rt_ratio: f64,
+    /// Spacing.
+    pub pattern: Pattern,
+    /// Ethernet frame size with FCS, bytes, as RFC 2544 counts.
+    pub frame: usize,
+    /// Flows of each class.
+    pub flows: u32,
+    /// Seed of the schedule.
+    pub seed: u64,
+}
+
+/// The classes of test traffic.
+pub(crate) const CLASSES: [&str; 2] = ["rt", "be"];
+const FCS: usize = 4;
+const EF: u8 = 46;
+/// Traffic that runs before packets count, and after.
+const WARM_UP: Duration = Duration::from_millis(300);
+const DRAIN: Duration = Duration::from_millis(60);
+/// A generator that sent less than this share of what was offered fell behind.
+const KEPT_UP: f64 = 0.99;
+/// One that was later than this for a packet has queued it itself.
+const MAX_LAG_NS: u64 = 10_000_000;
+
+/// What a class went through.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ClassResult {
+    /// `rt` or `be`.
+    pub name: String,
+    /// Packets sent in the window.
+    pub sent: f64,
+    /// Of these, received.
+    pub received: f64,
+    /// Of these, not received.
+    pub lost: f64,
+    /// Received behind a later one of their flow.
+    pub reordered: f64,
+    /// Latency, us.
+    pub latency_us: Latency,
+}
+
+/// Latency quantiles, us.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct Latency {
+    /// Median.
+    pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+    /// Largest.
+    pub max: f64,
+    /// Mean.
+    pub mean: f64,
+}
+
+/// One trial's outcome.
+#[derive(Debug, Clone)]
+pub(crate) struct Trial {
+    pub(crate) valid: bool,
+    pub(crate) sent_pps: f64,
+    pub(crate) forwarded_pps: f64,
+    pub(crate) loss: f64,
+    pub(crate) cpu: f64,
+    pub(crate) wakeups_per_s: f64,
+    pub(crate) classes: Vec<ClassResult>,
+    pub(crate) latency_ns: Vec<Histogram<u64>>,
+}
+
+/// Generator and sink, ready for trials.
+pub(crate) struct Bed {
+    generator: Generator,
+    sink: Sink,
+    core: usize,
+    class_of_flow: Vec<u32>,
+}
+
+impl Bed {
+    /// Sets the bed up in a lab.
+    pub(crate) fn new(lab: &Lab, traffic: &Traffic) -> Result<Self, BenchError> {
+        if !(64..=1518).contains(&traffic.frame) {
+            return Err(BenchError::Parameter(format!(
+                "--frame {}: use 64 to 1518 bytes",
+                traffic.frame
+            )));
+        }
+        if !(0.0..=1.0).contains(&traffic.rt_ratio) {
+            return Err(BenchError::Parameter(format!(
+                "--rt-ratio {}: use 0 to 1",
+                traffic.rt_ratio
+            )));
+        }
+        if traffic.flows == 0 || traffic.flows as usize * 2 > MAX_FLOWS {
+            return Err(BenchError::Parameter(format!(
+                "--flows {}: use 1 to {}",
+                traffic.flows,
+                MAX_FLOWS / 2
+            )));
+        }
+        let slots = pattern::schedule(
+            &traffic.pattern,
+            traffic.rt_ratio,
+            traffic.flows,
+            traffic.flows,
+            traffic.seed,
+        )?;
+        let flows = flows(lab, traffic)?;
+        let snk: Vec<String> = (0..lab.config.ports).map(|i| format!("snk{i}")).collect();
+        let sink = Sink::new(&lab.netns(Place::Sink), &snk)?;
+        let generator = Generator::new(
+            &lab.netns(Place::Gen),
+            lab.config.traffic_core,
+            traffic.frame - FCS,
+            &slots,
+            &flows,
+        )?;
+        Ok(Self {
+            generator,
+            sink,
+            core: lab.config.router_core,
+            class_of_flow: flows.iter().map(|f| f.class).collect(),
+        })
+    }
+
+    /// Offers `pps` packets a second for `seconds`.
+    pub(crate) fn run(
+        &mut self,
+        pps: f64,
+        seconds: f64,
+        napi: &[i32],
+    ) -> Result<Trial, BenchError> {
+        stop::check()?;
+        let start_ns = now_ns() + WARM_UP.as_nanos() as u64 + 20_000_000;
+        let window = Window {
+            start_ns,
+            end_ns: start_ns + (seconds * 1e9) as u64,
+        };
+        self.sink.start(window, &self.class_of_flow)?;
+        self.generator.start(pps, window)?;
+        sleep_until(window.start_ns)?;
+        let core_use = CoreUse::start(napi, self.core);
+        let wakeups = wakeups(napi);
+        sleep_until(window.end_ns)?;
+        let cpu = core_use.utilisation();
+        let wakeups_per_s = (self::wakeups(napi).saturating_sub(wakeups)) as f64 / seconds;
+        self.generator.pause()?;
+        stop::sleep(DRAIN)?;
+        self.evaluate(pps, seconds, cpu, wakeups_per_s)
+    }
+
+    fn evaluate(
+        &self,
+        pps: f64,
+        seconds: f64,
+        cpu: f64,
+        wakeups_per_s: f64,
+    ) -> Result<Trial, BenchError> {
+        let state = self.generator.state()?;
+        let mut classes = Vec::new();
+        let mut latency_ns = Vec::new();
+        for (class, name) in (0u32..).zip(CLASSES) {
+            let arrivals = self.sink.arrivals(class)?;
+            let sent = state.sent[class as usize];
+            let received = arrivals.counters.packets;
+            let us = |q| arrivals.latency_ns.value_at_quantile(q) as f64 / 1000.0;
+            classes.push(ClassResult {
+                name: name.into(),
+                sent: sent as f64,
+                received: received as f64,
+                lost: sent.saturating_sub(received) as f64,
+                reordered: arrivals.counters.reordered as f64,
+                latency_us: Latency {
+                    p50: us(0.5),
+                    p90: us(0.9),
+                    p99: us(0.99),
+                    p999: us(0.999),
+                    max: arrivals.counters.max_ns as f64 / 1000.0,
+                    mean: if received == 0 {
+                        0.0
+                    } else {
+                        arrivals.counters.sum_ns as f64 / received as f64 / 1000.0
+                    },
+                },
+            });
+            latency_ns.push(arrivals.latency_ns);
+        }
+        let sent: f64 = classes.iter().map(|c| c.sent).sum();
+        let received: f64 = classes.iter().map(|c| c.received).sum();
+        let sent_pps = sent / seconds;
+        Ok(Trial {
+            valid: sent_pps >= KEPT_UP * pps && state.max_lag_ns <= MAX_LAG_NS,
+            sent_pps,
+            forwarded_pps: received / seconds,
+            loss: if sent > 0.0 {
+                (sent - received).max(0.0) / sent
+            } else {
+                0.0
+            },
+            cpu,
+            wakeups_per_s,
+            classes,
+            latency_ns,
+        })
+    }
+}
+
+/// RT flows first, then BE flows, spread over the ports.
+fn flows(lab: &Lab, traffic: &Traffic) -> Result<Vec<Flow>, BenchError> {
+    let ports = lab.config.ports;
+    let indices = rxlane_system::netns::within(&lab.netns(Place::Gen), false, || {
+        (0..ports)
+            .map(|i| rxlane_system::links::by_name(&format!("gen{i}")).map(|l| l.ifindex))
+            .collect::<Result<Vec<_>, _>>()
+    })?;
+    let mut flows = Vec::new();
+    for class in 0..CLASSES.len() as u32 {
+        for n in 0..traffic.flows {
+            let port = (n % u32::from(ports)) as u8;
+            flows.push(Flow {
+                headers: headers(port, class, n as u16, traffic.frame - FCS),
+                pad: 0,
+                ifindex: indices[usize::from(port)],
+                class,
+                sequence: 0,
+            });
+        }
+    }
+    Ok(flows)
+}
+
+/// Ethernet, IPv4 and UDP (without checksum, RFC 768) of a test flow.
+fn headers(port: u8, class: u32, flow: u16, len: usize) -> [u8; HEADERS] {
+    let mut h = [0u8; HEADERS];
+    h[..14].copy_from_slice(&[2, 0, 0, 1, port, 1, 2, 0, 0, 1, port, 2, 8, 0]);
+    let ip_len = (len - 14) as u16;
+    h[14] = 0x45;
+    h[15] = if class == 0 { EF << 2 } else { 0 };
+    h[16..18].copy_from_slice(&ip_len.to_be_bytes());
+    h[20] = 0x40;
+    h[22] = 64;
+    h[23] = 17;
+    h[26..30].copy_from_slice(&[10, 10, port, 2]);
+    h[30..34].copy_from_slice(&[198, 19, port, 1]);
+    let sum: u32 = h[14..34]
+        .chunks_exact(2)
+        .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])))
+        .sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    let check = !((folded & 0xffff) + (folded >> 16)) as u16;
+    h[24..26].copy_from_slice(&check.to_be_bytes());
+    h[34..36].copy_from_slice(&(10_000 + flow).to_be_bytes());
+    h[36..38].copy_from_slice(&(20_000 + class as u16).to_be_bytes());
+    h[38..40].copy_from_slice(&(ip_len - 20).to_be_bytes());
+    h
+}
+
+fn now_ns() -> u64 {
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |t| {
+        t.tv_sec() as u64 * 1_000_000_000 + t.tv_nsec() as u64
+    })
+}
+
+fn sleep_until(at_ns: u64) -> Result<(), BenchError> {
+    stop::sleep(Duration::from_nanos(at_ns.saturating_sub(now_ns())))
+}
+
+/// Times that the threads have gone to sleep, hence been woken.
+fn wakeups(threads: &[i32]) -> u64 {
+    threads
+        .iter()
+        .filter_map(|t| std::fs::read_to_string(format!("/proc/{t}/status")).ok())
+        .filter_map(|text| {
+            text.lines()
+                .find_map(|l| l.strip_prefix("voluntary_ctxt_switches:"))?
+                .trim()
+                .parse::<u64>()
+                .ok()
+        })
+        .sum()
+}

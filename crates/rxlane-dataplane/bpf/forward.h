@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The express lane: a packet forwarded inside the driver's poll, with the kernel's own routes and
+ * neighbours. Nothing is written before it is certain that the packet can leave.
+ */
+#ifndef RXLANE_FORWARD_H
+#define RXLANE_FORWARD_H
+
+struct {
+	__uint(type, BPF_MAP_TYPE_DEVMAP_HASH);
+	__uint(max_entries, MAX_PORTS);
+	__type(key, __u32);
+	__type(value, __u32);
+} egress SEC(".maps");
+
+static __always_inline int reason_of_fib(long ret)
+{
+	switch (ret) {
+	case BPF_FIB_LKUP_RET_NO_NEIGH:
+		return REASON_NO_NEIGHBOUR;
+	case BPF_FIB_LKUP_RET_FRAG_NEEDED:
+		return REASON_MTU;
+	case BPF_FIB_LKUP_RET_FWD_DISABLED:
+		return REASON_FORWARDING_OFF;
+	case BPF_FIB_LKUP_RET_UNSUPP_LWT:
+		return REASON_TUNNEL;
+	default:
+		return REASON_NOT_ROUTED;
+	}
+}
+
+/* One's complement arithmetic of RFC 1624: the checksum after `from` became `to`. */
+static __always_inline __u16 checksum_after(__u16 check, __u32 from, __u32 to)
+{
+	__u64 sum = (__u16)~check;
+
+	sum += (__u32)~from;
+	sum += to;
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return ~sum;
+}
+
+static __always_inline void age_ipv4(struct iphdr *ip)
+{
+	__u32 check = ip->check;
+
+	/* The TTL is the high byte of its word, so one less is 0x0100 more in the checksum (RFC 1141). */
+	check += bpf_htons(0x0100);
+	ip->check = check + (check >= 0xffff);
+	ip->ttl--;
+}
+
+static __always_inline void replace_ip(__be32 *field, __be32 to, __u16 *check, __u16 *ip_check)
+{
+	*check = checksum_after(*check, *field, to);
+	if (ip_check)
+		*ip_check = checksum_after(*ip_check, *field, to);
+	*field = to;
+}
+
+/* Rewrites addresses and ports as conntrack says. The bounds of l4 have been checked for the protocol. */
+static __always_inline int translate(struct packet *p, const struct translation *t)
+{
+	__be16 *ports = p->l4;
+	__u16 *check_at, check;
+	int i, udp = p->protocol == IPPROTO_UDP;
+
+	if (udp) {
+		struct udphdr *h = p->l4;
+
+		if ((void *)(h + 1) > p->data_end)
+			return -1;
+		check_at = &h->check;
+	} else {
+		struct tcphdr *h = p->l4;
+
+		if ((void *)(h + 1) > p->data_end)
+			return -1;
+		check_at = &h->check;
+	}
+	check = *check_at;
+	if (!p->v6) {
+		replace_ip(&p->ip4->saddr, t->src_ip.ip4, &check, &p->ip4->check);
+		replace_ip(&p->ip4->daddr, t->dst_ip.ip4, &check, &p->ip4->check);
+	} else {
+#pragma unroll
+		for (i = 0; i < 4; i++) {
+			replace_ip(&p->ip6->saddr.in6_u.u6_addr32[i], t->src_ip.ip6[i], &check, 0);
+			replace_ip(&p->ip6->daddr.in6_u.u6_addr32[i], t->dst_ip.ip6[i], &check, 0);
+		}
+	}
+	check = checksum_after(check, ports[0], t->src_port);
+	check = checksum_after(check, ports[1], t->dst_port);
+	ports[0] = t->src_port;
+	ports[1] = t->dst_port;
+	if (udp && !p->v6 && !*check_at)
+		return 0; /* RFC 768: no checksum, and none is made up */
+	*check_at = udp && !check ? 0xffff : check;
+	return 0;
+}
+
+static __always_inline void fib_key(const struct xdp_md *ctx, const struct packet *p, const struct translation *t,
+				    struct bpf_fib_lookup *fib)
+{
+	fib->ifindex = ctx->ingress_ifindex;
+	fib->l4_protocol = p->protocol;
+	if (p->src_port != NO_PORT) {
+		fib->sport = bpf_htons(p->src_port);
+		fib->dport = t->dst ? t->dst_port : bpf_htons(p->dst_port);
+	}
+	/* Routing comes after destination and before source translation, as in the stack. */
+	if (!p->v6) {
+		fib->family = 2; /* AF_INET */
+		fib->tot_len = bpf_ntohs(p->ip4->tot_len);
+		fib->tos = p->ip4->tos;
+		fib->ipv4_src = p->ip4->saddr;
+		fib->ipv4_dst = t->dst ? t->dst_ip.ip4 : p->ip4->daddr;
+	} else {
+		fib->family = 10; /* AF_INET6 */
+		fib->tot_len = bpf_ntohs(p->ip6->payload_len) + sizeof(struct ipv6hdr);
+		fib->flowinfo = *(__be32 *)p->ip6 & bpf_htonl(0x0fffffff);
+		__builtin_memcpy(fib->ipv6_src, &p->ip6->saddr, 16);
+		if (t->dst)
+			__builtin_memcpy(fib->ipv6_dst, t->dst_ip.ip6, 16);
+		else
+			__builtin_memcpy(fib->ipv6_dst, &p->ip6->daddr, 16);
+	}
+}
+
+/* XDP_REDIRECT, or minus one less the reason for leaving the packet, unchanged, to the kernel. */
+static __always_inline int forward(struct xdp_md *ctx, struct packet *p, const struct translation *t,
+				   const struct port_table *ports)
+{
+	struct bpf_fib_lookup fib = {};
+	struct ethhdr *eth = p->data;
+	long ret;
+
+	fib_key(ctx, p, t, &fib);
+	ret = bpf_fib_lookup(ctx, &fib, sizeof(fib), 0);
+	if (ret != BPF_FIB_LKUP_RET_SUCCESS)
+		return -1 - reason_of_fib(ret);
+	/* Back where it came from: the kernel also sends the ICMP redirect. */
+	if (fib.ifindex == ctx->ingress_ifindex || !find_port(ports, fib.ifindex))
+		return -1 - REASON_EGRESS;
+	if (t->dst && translate(p, t) < 0)
+		return -1 - REASON_NAT;
+	if (!p->v6)
+		age_ipv4(p->ip4);
+	else
+		p->ip6->hop_limit--;
+	__builtin_memcpy(eth->h_dest, fib.dmac, ETH_ALEN);
+	__builtin_memcpy(eth->h_source, fib.smac, ETH_ALEN);
+	return bpf_redirect_map(&egress, fib.ifindex, 0);
+}
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The few kernel types that the programs look into, relocated at load time (CO-RE). Written by hand so
+ * that a build needs neither a running kernel's BTF nor a generated vmlinux.h.
+ */
+#ifndef RXLANE_KERNEL_H
+#define RXLANE_KERNEL_H
+
+#define CORE __attribute__((preserve_access_index))
+
+struct net {
+	__u64 net_cookie;
+} CORE;
+
+typedef struct {
+	struct net *net;
+} CORE possible_net_t;
+
+struct net_device {
+	int ifindex;
+	possible_net_t nd_net;
+} CORE;
+
+struct napi_struct {
+	struct net_device *dev;
+} CORE;
+
+struct xdp_cpumap_stats;
+
+union nf_inet_addr {
+	__u32 all[4];
+	__be32 ip;
+	__be32 ip6[4];
+} CORE;
+
+union nf_conntrack_man_proto {
+	__be16 all;
+} CORE;
+
+struct nf_conntrack_man {
+	union nf_inet_addr u3;
+	union nf_conntrack_man_proto u;
+	__u16 l3num;
+} CORE;
+
+struct nf_conntrack_tuple {
+	struct nf_conntrack_man src;
+	struct {
+		union nf_inet_addr u3;
+		union {
+			__be16 all;
+		} u;
+		__u8 protonum;
+	} dst;
+} CORE;
+
+struct nf_conntrack_tuple_hash {
+	struct nf_conntrack_tuple tuple;
+} CORE;
+
+struct ip_ct_tcp {
+	__u8 state;
+} CORE;
+
+union nf_conntrack_proto {
+	struct ip_ct_tcp tcp;
+} CORE;
+
+struct nf_conn {
+	__u32 timeout;
+	struct nf_conntrack_tuple_hash tuplehash[2];
+	unsigned long status;
+	union nf_conntrack_proto proto;
+} CORE;
+
+/* include/uapi/linux/netfilter/nf_conntrack_common.h: part of the kernel's interface, hence constant. */
+#define IPS_SEEN_REPLY (1UL << 1)
+#define IPS_CONFIRMED (1UL << 3)
+#define IPS_SRC_NAT (1UL << 4)
+#define IPS_DST_NAT (1UL << 5)
+#define IPS_SEQ_ADJUST (1UL << 6)
+#define IPS_DYING (1UL << 9)
+#define IPS_HELPER (1UL << 13)
+#define TCP_CONNTRACK_ESTABLISHED 3
+
+/* The first 12 bytes, which every kernel since 6.0 accepts (net/netfilter/nf_conntrack_bpf.c). */
+struct bpf_ct_opts___rxlane {
+	__s32 netns_id;
+	__s32 error;
+	__u8 l4proto;
+	__u8 dir;
+	__u8 reserved[2];
+};
+
+extern struct nf_conn *bpf_xdp_ct_lookup(struct xdp_md *ctx, struct bpf_sock_tuple *tuple, __u32 tuple_len,
+					 struct bpf_ct_opts___rxlane *opts, __u32 opts_len) __ksym __weak;
+extern void bpf_ct_release(struct nf_conn *ct) __ksym __weak;
+extern int bpf_ct_change_timeout(struct nf_conn *ct, __u32 timeout_ms) __ksym __weak;
+
+#endif

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * One pass over the headers. The reference is rxlane-policy/src/headers.rs; a test holds the two to the
+ * same answer on generated and mutated frames.
+ */
+#ifndef RXLANE_PARSE_H
+#define RXLANE_PARSE_H
+
+#define NO_VLAN 4096
+#define NO_PCP 8
+#define NO_PORT 65536
+
+enum parsed { PARSED_IPV4, PARSED_IPV6, PARSED_NOT_TO_US, PARSED_NOT_IP, PARSED_MALFORMED };
+
+struct packet {
+	void *data;
+	void *data_end;
+	__u64 v6; /* which of the two headers it has; the verifier follows a number, not a null pointer */
+	struct iphdr *ip4;
+	struct ipv6hdr *ip6;
+	__u32 vlan; /* id of the outer tag or NO_VLAN */
+	__u32 pcp;
+	__u32 src_port; /* host order or NO_PORT */
+	__u32 dst_port;
+	__u8 port; /* ingress port */
+	__u8 dscp;
+	__u8 protocol;
+	__u8 fragment;
+	void *l4; /* transport header, where the packet carries ports */
+};
+
+struct vlan_tag {
+	__be16 tci;
+	__be16 inner;
+};
+
+static __always_inline int is_vlan(__be16 type)
+{
+	return type == bpf_htons(ETH_P_8021Q) || type == bpf_htons(ETH_P_8021AD);
+}
+
+static __always_inline void parse_ports(struct packet *p, void *l4, void *end)
+{
+	__be16 *ports = l4;
+
+	switch (p->protocol) {
+	case IPPROTO_TCP:
+	case IPPROTO_UDP:
+	case IPPROTO_DCCP:
+	case IPPROTO_SCTP:
+	case IPPROTO_UDPLITE:
+		break;
+	default:
+		return;
+	}
+	/* end: of the IP packet; data_end: of what the verifier lets us read. */
+	if (l4 + 4 > end || l4 + 4 > p->data_end)
+		return;
+	p->src_port = bpf_ntohs(ports[0]);
+	p->dst_port = bpf_ntohs(ports[1]);
+	p->l4 = l4;
+}
+
+static __always_inline int parse_ipv4(struct packet *p, void *l3)
+{
+	struct iphdr *ip = l3;
+	__u32 header_len, total_len, fragmentation;
+
+	if (l3 + sizeof(*ip) > p->data_end)
+		return PARSED_MALFORMED;
+	header_len = ip->ihl * 4;
+	total_len = bpf_ntohs(ip->tot_len);
+	if (ip->version != 4 || header_len < sizeof(*ip) || total_len < header_len)
+		return PARSED_MALFORMED;
+	if (l3 + total_len > p->data_end)
+		return PARSED_MALFORMED;
+	fragmentation = bpf_ntohs(ip->frag_off) & 0x3fff;
+	p->ip4 = ip;
+	p->dscp = ip->tos >> 2;
+	p->protocol = ip->protocol;
+	p->fragment = fragmentation != 0;
+	if (!(fragmentation & 0x1fff))
+		parse_ports(p, l3 + header_len, l3 + total_len);
+	return PARSED_IPV4;
+}
+
+static __always_inline int parse_ipv6(struct packet *p, void *l3)
+{
+	struct ipv6hdr *ip = l3;
+	__u32 payload_len;
+
+	if (l3 + sizeof(*ip) > p->data_end)
+		return PARSED_MALFORMED;
+	payload_len = bpf_ntohs(ip->payload_len);
+	if (ip->version != 6 || l3 + sizeof(*ip) + payload_len > p->data_end)
+		return PARSED_MALFORMED;
+	p->v6 = 1;
+	p->ip6 = ip;
+	p->dscp = (ip->priority << 2) | (ip->flow_lbl[0] >> 6);
+	p->protocol = ip->nexthdr;
+	p->fragment = ip->nexthdr == IPPROTO_FRAGMENT;
+	parse_ports(p, l3 + sizeof(*ip), l3 + sizeof(*ip) + payload_len);
+	return PARSED_IPV6;
+}
+
+static __always_inline int parse(struct packet *p, const __u8 *mac)
+{
+	struct ethhdr *eth = p->data;
+	void *l3 = p->data + sizeof(*eth);
+	__be16 type;
+	int i;
+
+	if (l3 > p->data_end)
+		return PARSED_MALFORMED;
+	/* Two comparisons instead of six: the port's MAC is stored 4-byte aligned, the frame's is not. */
+	if (*(__u32 *)eth->h_dest != *(__u32 *)mac || *(__u16 *)(eth->h_dest + 4) != *(__u16 *)(mac + 4))
+		return PARSED_NOT_TO_US;
+	type = eth->h_proto;
+	p->vlan = NO_VLAN;
+	p->pcp = NO_PCP;
+	p->src_port = NO_PORT;
+	p->dst_port = NO_PORT;
+#pragma unroll
+	for (i = 0; i < 2; i++) {
+		struct vlan_tag *tag = l3;
+
+		if (!is_vlan(type))
+			break;
+		if ((void *)(tag + 1) > p->data_end)
+			return PARSED_MALFORMED;
+		if (i == 0) {
+			p->vlan = bpf_ntohs(tag->tci) & 0xfff;
+			p->pcp = bpf_ntohs(tag->tci) >> 13;
+		}
+		type = tag->inner;
+		l3 = tag + 1;
+	}
+	if (type == bpf_htons(ETH_P_IP))
+		return parse_ipv4(p, l3);
+	if (type == bpf_htons(ETH_P_IPV6))
+		return parse_ipv6(p, l3);
+	return PARSED_NOT_IP;
+}
+
+/* RFC 1812 5.3.7 and 4.2.2.11: addresses that are never forwarded. */
+static __always_inline int special_v4(__be32 address)
+{
+	__u32 a = bpf_ntohl(address);
+
+	return a >> 24 == 0 || a >> 24 == 127 || a >= 0xe0000000 || a >> 16 == 0xa9fe;
+}
+
+/* Unspecified, loopback and v4-mapped (::/80), link-local (fe80::/10), multicast (ff00::/8). */
+static __always_inline int special_v6(const struct in6_addr *address)
+{
+	const __be32 *a = address->in6_u.u6_addr32;
+
+	return (a[0] == 0 && a[1] == 0 && (a[2] & bpf_htonl(0xffff0000)) == 0) ||
+	       (a[0] & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000) || (a[0] & bpf_htonl(0xff000000)) == bpf_htonl(0xff000000);
+}
+
+static __always_inline int ipv4_checksum_holds(const struct iphdr *ip)
+{
+	const __u16 *w = (const __u16 *)ip;
+	__u32 sum = 0;
+	int i;
+
+#pragma unroll
+	for (i = 0; i < 10; i++)
+		sum += w[i];
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return sum == 0xffff;
+}
+
+/* The first reason why the express lane cannot take the packet, or -1. */
+static __always_inline int obstacle(const struct packet *p)
+{
+	if (p->vlan != NO_VLAN)
+		return REASON_VLAN;
+	if (!p->v6) {
+		if (p->ip4->ihl > 5)
+			return REASON_OPTIONS;
+		if (!ipv4_checksum_holds(p->ip4))
+			return REASON_MALFORMED;
+		if (special_v4(p->ip4->saddr) || special_v4(p->ip4->daddr))
+			return REASON_SPECIAL_ADDRESS;
+		return p->ip4->ttl <= 1 ? REASON_TTL : -1;
+	}
+	if (p->ip6->nexthdr == IPPROTO_HOPOPTS)
+		return REASON_OPTIONS;
+	if (special_v6(&p->ip6->saddr) || special_v6(&p->ip6->daddr))
+		return REASON_SPECIAL_ADDRESS;
+	return p->ip6->hop_limit <= 1 ? REASON_TTL : -1;
+}
+
+#endif

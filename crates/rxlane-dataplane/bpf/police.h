@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Rate limits: the GCRA of rxlane-policy/src/police.rs, in the same integers. One word a class, shared by
+ * all cores with a compare-and-swap.
+ */
+#ifndef RXLANE_POLICE_H
+#define RXLANE_POLICE_H
+
+#define TIME_SHIFT 8
+#define COST_SHIFT 20
+/* Lost races before the packet counts as too much: as many others have just used the bucket. */
+#define POLICE_TRIES 4
+
+struct police {
+	__u64 cost; /* of a packet or byte, in 2^-20 ns; 0: no limit */
+	__u64 limit; /* of the burst, in 2^-8 ns */
+	__u64 per_byte;
+};
+
+struct bucket {
+	__u64 next; /* theoretical arrival time of the next packet, in 2^-8 ns */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_CLASSES);
+	__type(key, __u32);
+	__type(value, struct bucket);
+} buckets SEC(".maps");
+
+static __always_inline int conforms(const volatile struct police *police, __u32 class, __u32 bytes)
+{
+	struct bucket *bucket = bpf_map_lookup_elem(&buckets, &class);
+	__u64 units = police->per_byte ? bytes : 1;
+	__u64 cost = (units * police->cost) >> (COST_SHIFT - TIME_SHIFT);
+	__u64 now = bpf_ktime_get_ns() << TIME_SHIFT;
+	int i;
+
+	if (!bucket)
+		return 1;
+#pragma unroll
+	for (i = 0; i < POLICE_TRIES; i++) {
+		__u64 old = *(volatile __u64 *)&bucket->next;
+		__u64 next = (old > now ? old : now) + cost;
+
+		if (next - now > police->limit)
+			return 0;
+		if (__sync_val_compare_and_swap(&bucket->next, old, next) == old)
+			return 1;
+	}
+	return 0;
+}
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the XDP program, the tracing programs and user space share. src/layout.rs mirrors these structs;
+ * the loader refuses an object whose sizes differ.
+ */
+#ifndef RXLANE_SHARED_H
+#define RXLANE_SHARED_H
+
+#define MAX_CLASSES 8
+#define MAX_PORTS 64
+#define MAX_RULES 256
+#define RULE_WORDS 4
+#define MAX_CORES 64 /* cores of one class's ring */
+#define PORT_TABLE 256
+
+/* Serving a class from the stack: what its lane does while the core is overloaded. */
+enum overload { OVERLOAD_AUTO, OVERLOAD_QUEUE, OVERLOAD_SHED };
+enum lane { LANE_STACK, LANE_EXPRESS };
+enum trust { TRUST_ALL, TRUST_ESTABLISHED, TRUST_PREFIXES };
+
+/* Why a packet was left to the kernel although its class is express, or unclassified. */
+enum reason {
+	REASON_NOT_IP,
+	REASON_NOT_TO_US,
+	REASON_MALFORMED,
+	REASON_VLAN,
+	REASON_OPTIONS,
+	REASON_SPECIAL_ADDRESS,
+	REASON_TTL,
+	REASON_FORWARDING_OFF,
+	REASON_NOT_ROUTED, /* local, blackhole, unreachable, prohibit */
+	REASON_TUNNEL,
+	REASON_NO_NEIGHBOUR,
+	REASON_MTU,
+	REASON_EGRESS, /* the route leaves through no express port, or where it came from */
+	REASON_TCP_CONTROL,
+	REASON_NAT,
+	REASON_UNTRUSTED, /* no stack class below an express class it may not use */
+	REASON_SHED, /* dropped: more exceptions in an overloaded poll than its share */
+	REASONS,
+};
+
+/* A port by ifindex: open addressing, PORT_TABLE slots, linear probing of PORT_PROBES. */
+#define PORT_PROBES 4
+struct port {
+	__u32 ifindex;
+	__u8 mac[6];
+	__u8 slot;
+	__u8 up;
+};
+struct port_table {
+	struct port at[PORT_TABLE];
+};
+
+struct class_counters {
+	__u64 packets;
+	__u64 bytes;
+	__u64 express; /* redirected by the express lane */
+	__u64 passed; /* given to the stack within the poll */
+	__u64 queued; /* sent to the class's ring */
+	__u64 early_drops; /* shed before an skb existed */
+	__u64 policed; /* above the rate: treated as the next class */
+	__u64 untrusted; /* not trusted: treated as the next stack class */
+};
+
+/*
+ * One port on one CPU. A NAPI poll is not preempted by another poll on its CPU, so the XDP program and
+ * the program that ends the poll take turns on this and need no lock.
+ */
+struct core {
+	/* Read by every packet. */
+	__u32 overloaded;
+	__u32 exceptions; /* packets left to the kernel in this poll */
+	__u32 limit[MAX_CLASSES]; /* how many of a class may pass in a poll */
+	/* Filled during a poll, emptied at its end. */
+	__u32 seen[MAX_CLASSES]; /* stack packets, while overloaded */
+	__u32 passed[MAX_CLASSES]; /* of these, passed on */
+	__u32 express; /* express packets in this poll */
+	__u32 saturated; /* polls in a row that used up the budget */
+	__u64 poll_start_ns; /* first stack packet of the poll, while overloaded */
+	/* The controller's memory (watch.bpf.c). */
+	__u64 service_ns_x256; /* estimated service time of a stack packet */
+	__u32 demand_x16[MAX_CLASSES]; /* smoothed packets per poll, while overloaded */
+	__u64 window_start_ns;
+	__u64 window_work_ns; /* work that arrived in the window, had all of it been served */
+	__u64 ring_busy_ns; /* when a ring was last seen holding packets */
+	__u64 last_exit_ns;
+	__u32 backoff;
+	__u32 entered; /* times that overload was entered */
+	__u64 overloaded_ns; /* time spent overloaded */
+	__u64 entered_ns;
+	__u64 polls;
+	/* Counters. */
+	__u64 reasons[REASONS];
+	struct class_counters classes[MAX_CLASSES];
+};
+
+/* What the controller must know of the configuration. */
+struct control {
+	__u32 n_classes;
+	__u32 stack_mask; /* classes served by the stack */
+	__u32 always_mask; /* stack classes that are limited even without express traffic */
+	__u32 target_ns[MAX_CLASSES];
+};
+
+/* A class's ring on one CPU, counted by batch. */
+struct ring {
+	__u64 enqueued;
+	__u64 dequeued;
+	__u64 drops;
+};
+
+#define RING_CPUS 256
+
+struct cpu {
+	__u64 last_express_ns;
+};
+
+struct port_counters {
+	__u64 tx_packets; /* express frames that the egress driver took */
+	__u64 tx_drops; /* express frames that it refused */
+};
+
+#endif

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Who may pass by the firewall. "Established" asks the kernel's own connection tracking, and takes over
+ * its address translation: a flow under NAT leaves translated or through the stack, never as it came.
+ */
+#ifndef RXLANE_TRUST_H
+#define RXLANE_TRUST_H
+
+/* How conntrack wants the packet to leave; unset where nothing changes. */
+struct translation {
+	__u8 src, dst; /* whether each side changes */
+	__be16 src_port, dst_port;
+	union {
+		__be32 ip4;
+		__be32 ip6[4];
+	} src_ip, dst_ip;
+};
+
+enum verdict { TRUSTED, UNTRUSTED, TO_STACK_TCP, TO_STACK_NAT };
+
+const volatile __u32 tcp_window_ignored = 0; /* net.netfilter.nf_conntrack_tcp_be_liberal */
+const volatile __u32 udp_timeout_ms = 30000;
+const volatile __u32 udp_stream_timeout_ms = 120000;
+const volatile __u32 tcp_timeout_ms = 432000000;
+extern int CONFIG_HZ __kconfig __weak;
+
+/* Classes that trust the source, one bit each. */
+PREFIX_MAP(trust4, struct lpm4, __u32);
+PREFIX_MAP(trust6, struct lpm6, __u32);
+
+static __always_inline int trusted_prefix(const struct packet *p, __u32 class)
+{
+	__u32 *classes;
+
+	if (!p->v6) {
+		struct lpm4 key = { .len = 32, .address = p->ip4->saddr };
+		classes = bpf_map_lookup_elem(&trust4, &key);
+	} else {
+		struct lpm6 key = { .len = 128 };
+		__builtin_memcpy(key.address, &p->ip6->saddr, 16);
+		classes = bpf_map_lookup_elem(&trust6, &key);
+	}
+	return classes && (*classes & (1 << (class & 7))) ? TRUSTED : UNTRUSTED;
+}
+
+/*
+ * The express lane hides its packets from the tracker, so it keeps the entry alive itself: once half of
+ * the timeout is gone, or always where the tick rate is unknown.
+ */
+static __always_inline void keep_alive(struct nf_conn *ct, __u8 protocol)
+{
+	__u32 timeout_ms = protocol == IPPROTO_TCP	     ? tcp_timeout_ms :
+			   ct->status & IPS_SEEN_REPLY ? udp_stream_timeout_ms :
+							       udp_timeout_ms;
+	__s32 left = ct->timeout - (__u32)bpf_jiffies64();
+
+	if (!CONFIG_HZ || left < (__s32)(timeout_ms / 2000 * CONFIG_HZ))
+		bpf_ct_change_timeout(ct, timeout_ms);
+}
+
+/* The packet leaves as the mirror image of the other direction's tuple (nf_nat_packet). */
+#define TRANSLATE(t, other, v4)                                                                                    \
+	do {                                                                                                       \
+		(t)->src_port = (other)->dst.u.all;                                                                \
+		(t)->dst_port = (other)->src.u.all;                                                                \
+		if (v4) {                                                                                          \
+			(t)->src_ip.ip4 = (other)->dst.u3.ip;                                                      \
+			(t)->dst_ip.ip4 = (other)->src.u3.ip;                                                      \
+		} else {                                                                                           \
+			(t)->src_ip.ip6[0] = (other)->dst.u3.ip6[0];                                               \
+			(t)->src_ip.ip6[1] = (other)->dst.u3.ip6[1];                                               \
+			(t)->src_ip.ip6[2] = (other)->dst.u3.ip6[2];                                               \
+			(t)->src_ip.ip6[3] = (other)->dst.u3.ip6[3];                                               \
+			(t)->dst_ip.ip6[0] = (other)->src.u3.ip6[0];                                               \
+			(t)->dst_ip.ip6[1] = (other)->src.u3.ip6[1];                                               \
+			(t)->dst_ip.ip6[2] = (other)->src.u3.ip6[2];                                               \
+			(t)->dst_ip.ip6[3] = (other)->src.u3.ip6[3];                                               \
+		}                                                                                                  \
+	} while (0)
+
+static __always_inline int judge(struct nf_conn *ct, const struct packet *p, __u8 direction, struct translation *t)
+{
+	unsigned long status = ct->status;
+
+	if (!(status & IPS_CONFIRMED) || (status & IPS_DYING))
+		return UNTRUSTED;
+	if (status & (IPS_HELPER | IPS_SEQ_ADJUST))
+		return TO_STACK_NAT;
+	if (p->protocol == IPPROTO_TCP && ct->proto.tcp.state != TCP_CONNTRACK_ESTABLISHED)
+		return TO_STACK_TCP;
+	if (status & (IPS_SRC_NAT | IPS_DST_NAT)) {
+		if (direction == 0)
+			TRANSLATE(t, &ct->tuplehash[1].tuple, !p->v6);
+		else
+			TRANSLATE(t, &ct->tuplehash[0].tuple, !p->v6);
+		t->src = t->dst = 1;
+	}
+	keep_alive(ct, p->protocol);
+	return TRUSTED;
+}
+
+static __always_inline int established(struct xdp_md *ctx, const struct packet *p, struct translation *t)
+{
+	struct bpf_ct_opts___rxlane opts = { .netns_id = BPF_F_CURRENT_NETNS, .l4proto = p->protocol };
+	struct bpf_sock_tuple tuple = {};
+	struct nf_conn *ct;
+	__u32 len;
+	int verdict;
+
+	/* Ports of later fragments are unknown, and only TCP and UDP can be looked up. */
+	if (!p->l4 || p->fragment || (p->protocol != IPPROTO_TCP && p->protocol != IPPROTO_UDP))
+		return UNTRUSTED;
+	if (p->protocol == IPPROTO_TCP) {
+		struct tcphdr *tcp = p->l4;
+
+		if ((void *)(tcp + 1) > p->data_end)
+			return UNTRUSTED;
+		/* The tracker must see a connection open and close, and every segment unless told to be liberal. */
+		if (!tcp_window_ignored || tcp->syn || tcp->fin || tcp->rst)
+			return TO_STACK_TCP;
+	}
+	if (!p->v6) {
+		tuple.ipv4.saddr = p->ip4->saddr;
+		tuple.ipv4.daddr = p->ip4->daddr;
+		tuple.ipv4.sport = bpf_htons(p->src_port);
+		tuple.ipv4.dport = bpf_htons(p->dst_port);
+		len = sizeof(tuple.ipv4);
+	} else {
+		__builtin_memcpy(tuple.ipv6.saddr, &p->ip6->saddr, 16);
+		__builtin_memcpy(tuple.ipv6.daddr, &p->ip6->daddr, 16);
+		tuple.ipv6.sport = bpf_htons(p->src_port);
+		tuple.ipv6.dport = bpf_htons(p->dst_port);
+		len = sizeof(tuple.ipv6);
+	}
+	/* Missing kfuncs are found when the configuration is loaded; here they mean that nobody is trusted. */
+	if (!bpf_ksym_exists(bpf_xdp_ct_lookup))
+		return UNTRUSTED;
+	ct = bpf_xdp_ct_lookup(ctx, &tuple, len, &opts, sizeof(opts));
+	if (!ct)
+		return UNTRUSTED;
+	verdict = judge(ct, p, opts.dir, t);
+	bpf_ct_release(ct);
+	return verdict;
+}
+
+#endif

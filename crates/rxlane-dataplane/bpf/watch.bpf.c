@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The controller: at the end of every NAPI poll of a port, decides whether its core is overloaded and how
+ * many packets of each stack class the next poll may pass. It also counts the rings, batch by batch, and
+ * what egress drivers refuse. Loaded once, kept across configurations.
+ *
+ * Overloaded: two polls in a row used up the device budget, while there is RT traffic to protect
+ * (low-latency-router III.B: budget exhausted, device back to the tail of the poll list).
+ * Budget: b = T* / x, from the target of a poll T* and the measured service time x of a stack packet
+ * (low-latency-router III.D, with the RT share of the poll contained in x).
+ * Over: the work that arrived in a window, all of it served, would have fitted into the window.
+ */
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "shared.h"
+#include "kernel.h"
+
+#define EXPRESS_RECENT_NS 200000000ULL /* RT traffic counts as present this long */
+#define WINDOW_NS 10000000ULL /* over which demand is compared with time */
+#define MAX_BACKOFF 7 /* doublings of the window after quick returns */
+#define RING_QUIET_NS 1000000ULL /* a ring must be empty this long before its class is passed again */
+#define MIN_SERVICE_NS 100ULL
+#define MAX_SERVICE_NS 50000ULL
+
+const volatile __u64 netns_cookie = 0;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct port_table);
+} ports SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, MAX_PORTS);
+	__type(key, __u32);
+	__type(value, struct core);
+} cores SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct cpu);
+} cpus SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct control);
+} controls SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 64);
+	__type(key, __u32); /* id of a CPUMAP */
+	__type(value, __u32); /* class */
+} ring_classes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_CLASSES *RING_CPUS);
+	__type(key, __u32);
+	__type(value, struct ring);
+} ring_counters SEC(".maps");
+
+/* Packets in all rings of a class, now. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_CLASSES);
+	__type(key, __u32);
+	__type(value, __u64);
+} ring_totals SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, MAX_PORTS);
+	__type(key, __u32);
+	__type(value, struct port_counters);
+} port_counts SEC(".maps");
+
+static __always_inline const struct port *port_of(const struct net_device *dev)
+{
+	const struct port_table *table;
+	__u32 zero = 0, ifindex, i;
+
+	if (!dev)
+		return 0;
+	table = bpf_map_lookup_elem(&ports, &zero);
+	if (!table)
+		return 0;
+	ifindex = dev->ifindex;
+#pragma unroll
+	for (i = 0; i < PORT_PROBES; i++) {
+		const struct port *port = &table->at[(ifindex + i) & (PORT_TABLE - 1)];
+
+		/* An ifindex is unique only within its network namespace. */
+		if (port->ifindex == ifindex)
+			return dev->nd_net.net->net_cookie == netns_cookie ? port : 0;
+	}
+	return 0;
+}
+
+static __always_inline int rings_hold_packets(void)
+{
+	__u32 i;
+
+	for (i = 0; i < MAX_CLASSES; i++) {
+		__u32 key = i;
+		__u64 *held = bpf_map_lookup_elem(&ring_totals, &key);
+
+		if (held && *held)
+			return 1;
+	}
+	return 0;
+}
+
+/* Highest class first; each class gets what those above it leave, and at least one packet. */
+static __always_inline void set_limits(struct core *core, const struct control *control)
+{
+	__u64 taken = 0;
+	__u32 i;
+
+	for (i = 0; i < MAX_CLASSES; i++) {
+		__u64 budget;
+
+		if (!(control->stack_mask & (1 << i)))
+			continue;
+		budget = ((__u64)control->target_ns[i] << 8) / core->service_ns_x256;
+		core->limit[i] = budget > taken + 1 ? budget - taken : 1;
+		taken += core->demand_x16[i] >> 4;
+	}
+}
+
+static __always_inline void enter(struct core *core, const struct control *control, __u64 now)
+{
+	if (now - core->last_exit_ns < 10 * WINDOW_NS) {
+		if (core->backoff < MAX_BACKOFF)
+			core->backoff++;
+	} else {
+		core->backoff = 0;
+	}
+	core->overloaded = 1;
+	core->entered++;
+	core->entered_ns = now;
+	core->window_start_ns = now;
+	core->window_work_ns = 0;
+	core->ring_busy_ns = now;
+	if (!core->service_ns_x256)
+		core->service_ns_x256 = 2000 << 8; /* until the first poll has been measured */
+	set_limits(core, control);
+}
+
+static __always_inline void leave(struct core *core, __u64 now)
+{
+	core->overloaded = 0;
+	core->saturated = 0;
+	core->last_exit_ns = now;
+	core->overloaded_ns += now - core->entered_ns;
+}
+
+/* What an overloaded poll taught: the service time, and what was asked for. */
+static __always_inline void learn(struct core *core, __u64 now)
+{
+	__u32 passed = 0, seen = 0, i;
+	__u64 sample;
+
+	for (i = 0; i < MAX_CLASSES; i++) {
+		passed += core->passed[i];
+		seen += core->seen[i];
+		core->demand_x16[i] += core->seen[i] - (core->demand_x16[i] >> 4);
+	}
+	if (passed && core->poll_start_ns && now > core->poll_start_ns) {
+		sample = (now - core->poll_start_ns) / passed;
+		if (sample < MIN_SERVICE_NS)
+			sample = MIN_SERVICE_NS;
+		if (sample > MAX_SERVICE_NS)
+			sample = MAX_SERVICE_NS;
+		core->service_ns_x256 += ((__s64)(sample << 8) - (__s64)core->service_ns_x256) >> 3;
+	}
+	core->window_work_ns += seen * (core->service_ns_x256 >> 8);
+}
+
+static __always_inline int is_over(struct core *core, __u64 now)
+{
+	__u64 window = now - core->window_start_ns;
+	int fits;
+
+	if (rings_hold_packets())
+		core->ring_busy_ns = now;
+	if (window < WINDOW_NS << core->backoff)
+		return 0;
+	fits = core->window_work_ns < window && now - core->ring_busy_ns > RING_QUIET_NS;
+	core->window_start_ns = now;
+	core->window_work_ns = 0;
+	return fits;
+}
+
+SEC("tp_btf/napi_poll")
+int BPF_PROG(end_of_poll, struct napi_struct *napi, int work, int budget)
+{
+	const struct control *control;
+	const struct port *port;
+	struct core *core;
+	struct cpu *cpu;
+	__u32 zero = 0, slot, i;
+	__u64 now;
+
+	port = port_of(napi->dev);
+	if (!port)
+		return 0;
+	slot = port->slot;
+	core = bpf_map_lookup_elem(&cores, &slot);
+	cpu = bpf_map_lookup_elem(&cpus, &zero);
+	control = bpf_map_lookup_elem(&controls, &zero);
+	if (!core || !cpu || !control)
+		return 0;
+	core->polls++;
+	core->saturated = work >= budget ? core->saturated + 1 : 0;
+	/* Below overload a poll costs one clock reading, and none without express traffic. */
+	if (core->express || core->saturated >= 2 || core->overloaded) {
+		now = bpf_ktime_get_ns();
+		if (core->express)
+			cpu->last_express_ns = now;
+		core->express = 0;
+		if (core->overloaded) {
+			int protect = control->always_mask || now - cpu->last_express_ns < EXPRESS_RECENT_NS;
+
+			learn(core, now);
+			if (is_over(core, now) || (!protect && !rings_hold_packets()))
+				leave(core, now);
+			else
+				set_limits(core, control);
+			for (i = 0; i < MAX_CLASSES; i++)
+				core->seen[i] = core->passed[i] = 0;
+			core->poll_start_ns = 0;
+		} else if (core->saturated >= 2 && control->stack_mask &&
+			   (control->always_mask || now - cpu->last_express_ns < EXPRESS_RECENT_NS)) {
+			enter(core, control, now);
+		}
+	}
+	core->exceptions = 0;
+	return 0;
+}
+
+static __always_inline struct ring *ring_of(int map_id, __u32 cpu, __u32 *class)
+{
+	__u32 id = map_id, *found = bpf_map_lookup_elem(&ring_classes, &id), key;
+
+	if (!found || cpu >= RING_CPUS)
+		return 0;
+	*class = *found;
+	key = *found * RING_CPUS + cpu;
+	return bpf_map_lookup_elem(&ring_counters, &key);
+}
+
+SEC("tp_btf/xdp_cpumap_enqueue")
+int BPF_PROG(ring_filled, int map_id, unsigned int processed, unsigned int drops, int to_cpu)
+{
+	__u32 class;
+	struct ring *ring = ring_of(map_id, to_cpu, &class);
+	__u64 *held;
+
+	if (!ring)
+		return 0;
+	__sync_fetch_and_add(&ring->enqueued, processed);
+	__sync_fetch_and_add(&ring->drops, drops);
+	held = bpf_map_lookup_elem(&ring_totals, &class);
+	if (held)
+		__sync_fetch_and_add(held, processed);
+	return 0;
+}
+
+SEC("tp_btf/xdp_cpumap_kthread")
+int BPF_PROG(ring_served, int map_id, unsigned int processed, unsigned int drops, int sched,
+	     struct xdp_cpumap_stats *stats)
+{
+	__u32 class;
+	struct ring *ring;
+	__u64 *held;
+
+	if (!processed)
+		return 0;
+	ring = ring_of(map_id, bpf_get_smp_processor_id(), &class);
+	if (!ring)
+		return 0;
+	__sync_fetch_and_add(&ring->dequeued, processed);
+	held = bpf_map_lookup_elem(&ring_totals, &class);
+	if (held)
+		__sync_fetch_and_sub(held, processed);
+	return 0;
+}
+
+SEC("tp_btf/xdp_devmap_xmit")
+int BPF_PROG(express_sent, const struct net_device *from, const struct net_device *to, int sent, int drops, int err)
+{
+	const struct port *port;
+	struct port_counters *count;
+	__u32 slot;
+
+	port = port_of(to);
+	if (!port)
+		return 0;
+	slot = port->slot;
+	count = bpf_map_lookup_elem(&port_counts, &slot);
+	if (!count)
+		return 0;
+	count->tx_packets += sent;
+	count->tx_drops += drops;
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

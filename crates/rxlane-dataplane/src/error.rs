@@ -1,0 +1,119 @@
+use std::path::PathBuf;
+
+use rxlane_policy::PolicyError;
+use rxlane_system::SystemError;
+use thiserror::Error;
+
+/// Why a router could not be started, changed or read. Messages name the thing, the cause and the cure.
+#[derive(Debug, Error)]
+pub enum DataplaneError {
+    /// The classes or rules are wrong.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// The kernel refused something around the lanes.
+    #[error(transparent)]
+    System(#[from] SystemError),
+    /// A BPF call failed.
+    #[error("cannot {what}: {source}")]
+    Bpf {
+        /// What was tried, as an infinitive.
+        what: String,
+        /// libbpf's error.
+        source: libbpf_rs::Error,
+    },
+    /// A file of the instance could not be used.
+    #[error("cannot use {}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// No such interface.
+    #[error("port `{0}`: no such interface in this network namespace; `ip link` lists them")]
+    NoPort(String),
+    /// The interface has an XDP program that is not ours.
+    #[error(
+        "port `{port}`: XDP program {program} is already attached; detach it (`ip link set dev {port} xdp off`) or leave the port out"
+    )]
+    Occupied {
+        /// Name of the port.
+        port: String,
+        /// Id of the foreign program.
+        program: u32,
+    },
+    /// Neither native nor generic XDP works.
+    #[error(
+        "port `{port}`: the interface takes no XDP program ({source}); with an MTU of {mtu}, lower it below the page size or leave the port out"
+    )]
+    NoXdp {
+        /// Name of the port.
+        port: String,
+        /// Its MTU.
+        mtu: u32,
+        /// The kernel's answer.
+        source: std::io::Error,
+    },
+    /// Too many ports.
+    #[error("{0} ports, but a router has at most 64")]
+    TooManyPorts(usize),
+    /// Ports whose indices collide in the port table.
+    #[error(
+        "port `{0}`: its ifindex collides with four others; recreate the interface to give it another"
+    )]
+    PortTable(String),
+    /// The kernel lacks something that the configuration needs.
+    #[error("class `{class}`: {needs}")]
+    Unsupported {
+        /// Name of the class.
+        class: String,
+        /// What is needed and what to do instead.
+        needs: String,
+    },
+    /// A daemon is running in this namespace.
+    #[error(
+        "rxlane is already running in this network namespace (pid {0}); use `rxlane reload`, or stop it first"
+    )]
+    AlreadyRunning(u32),
+    /// No router in this namespace.
+    #[error("no router in this network namespace; start one with `rxlane run -c FILE`")]
+    NotRunning,
+    /// Program and structs disagree: a build error.
+    #[error("map `{map}` has values of {actual} bytes instead of {expected}: rebuild rxlane")]
+    Layout {
+        /// The map.
+        map: &'static str,
+        /// Bytes of the Rust mirror.
+        expected: usize,
+        /// Bytes of the map's values.
+        actual: usize,
+    },
+}
+
+/// Names what was tried when a BPF call fails.
+pub(crate) trait BpfTried<T> {
+    fn tried(self, what: impl FnOnce() -> String) -> Result<T, DataplaneError>;
+}
+
+impl<T> BpfTried<T> for libbpf_rs::Result<T> {
+    fn tried(self, what: impl FnOnce() -> String) -> Result<T, DataplaneError> {
+        self.map_err(|source| DataplaneError::Bpf {
+            what: what(),
+            source,
+        })
+    }
+}
+
+/// Names the file when reading or writing it fails.
+pub(crate) trait FileTried<T> {
+    fn at(self, path: impl Into<PathBuf>) -> Result<T, DataplaneError>;
+}
+
+impl<T> FileTried<T> for std::io::Result<T> {
+    fn at(self, path: impl Into<PathBuf>) -> Result<T, DataplaneError> {
+        self.map_err(|source| DataplaneError::File {
+            path: path.into(),
+            source,
+        })
+    }
+}

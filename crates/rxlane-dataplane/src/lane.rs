@@ -1,0 +1,245 @@
+//! Loading the XDP program for one configuration.
+//!
+//! What the configuration fixes becomes a constant of the program, so the verifier removes what is not
+//! used; a reload therefore loads a new program and swaps it in.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+
+use libbpf_rs::MapHandle;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use rxlane_policy::bits::RuleSet;
+use rxlane_policy::class::{Class, Lane, Overload, Trust};
+use rxlane_policy::compile::Classifier;
+use rxlane_system::sysctl;
+
+use crate::DataplaneError;
+use crate::config::RouterConfig;
+use crate::error::BpfTried;
+use crate::rings;
+use crate::tables::{self, TableMaps};
+use crate::watch::Shared;
+
+#[allow(
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    missing_docs,
+    unreachable_pub,
+    unsafe_code
+)]
+mod skel {
+    include!(concat!(env!("OUT_DIR"), "/lane.skel.rs"));
+}
+use skel::types;
+
+/// A loaded program, not yet attached to a port.
+pub(crate) struct LaneProgram {
+    /// The XDP program.
+    pub(crate) program: OwnedFd,
+    /// Devices that the express lane may send to.
+    pub(crate) egress: MapHandle,
+}
+
+/// Conntrack settings of the namespace, as the program needs them.
+struct Conntrack {
+    liberal: bool,
+    udp_ms: u32,
+    udp_stream_ms: u32,
+    tcp_ms: u32,
+}
+
+impl Conntrack {
+    fn read() -> Self {
+        let seconds = |name: &str, default: u64| {
+            let s = sysctl::read(&format!("net.netfilter.{name}")).unwrap_or(default);
+            u32::try_from(s.saturating_mul(1000)).unwrap_or(u32::MAX / 2)
+        };
+        Self {
+            liberal: sysctl::read("net.netfilter.nf_conntrack_tcp_be_liberal") == Some(1),
+            udp_ms: seconds("nf_conntrack_udp_timeout", 30),
+            udp_stream_ms: seconds("nf_conntrack_udp_timeout_stream", 120),
+            tcp_ms: seconds("nf_conntrack_tcp_timeout_established", 432_000),
+        }
+    }
+}
+
+impl LaneProgram {
+    /// Loads the program for `config` on top of the shared maps and the given rings.
+    pub(crate) fn load(
+        config: &RouterConfig,
+        shared: &Shared,
+        class_rings: &[Option<MapHandle>],
+    ) -> Result<Self, DataplaneError> {
+        let classifier = Classifier::compile(&config.classes)?;
+        let mut storage = MaybeUninit::uninit();
+        let mut open = skel::LaneSkelBuilder::default()
+            .open(&mut storage)
+            .tried(|| "open the XDP program".into())?;
+        set_constants(&mut open, config, &classifier)?;
+        let (words, word_sets) = tables::word_entries(&classifier);
+        let resize = || "size the classifier's tables".to_owned();
+        open.maps.words.set_max_entries(words).tried(resize)?;
+        open.maps
+            .word_sets
+            .set_max_entries(word_sets)
+            .tried(resize)?;
+        let reuse = || "share maps with the XDP program".to_owned();
+        open.maps
+            .ports
+            .reuse_fd(shared.ports.as_fd())
+            .tried(reuse)?;
+        open.maps
+            .cores
+            .reuse_fd(shared.cores.as_fd())
+            .tried(reuse)?;
+        open.maps
+            .buckets
+            .reuse_fd(shared.buckets.as_fd())
+            .tried(reuse)?;
+        let template = rings::empty_ring("rxlane_template")?;
+        open.maps
+            .rings
+            .set_inner_map_fd(template.as_fd())
+            .tried(reuse)?;
+        let loaded = open
+            .load()
+            .tried(|| "load the XDP program (RUST_LOG=debug shows the verifier's log)".into())?;
+        let m = &loaded.maps;
+        TableMaps {
+            values: &m.values,
+            words: &m.words,
+            word_sets: &m.word_sets,
+            src4: &m.src4,
+            src6: &m.src6,
+            dst4: &m.dst4,
+            dst6: &m.dst6,
+            trust4: &m.trust4,
+            trust6: &m.trust6,
+        }
+        .fill(&classifier, &config.classes)?;
+        for (class, ring) in (0u32..).zip(class_rings) {
+            if let Some(ring) = ring {
+                let fd = std::os::fd::AsRawFd::as_raw_fd(&ring.as_fd());
+                crate::pinned::put(&m.rings, class, &fd.to_ne_bytes())?;
+            }
+        }
+        Ok(Self {
+            program: loaded
+                .progs
+                .rxlane_ingress
+                .as_fd()
+                .try_clone_to_owned()
+                .map_err(libbpf_rs::Error::from)
+                .tried(|| "keep the XDP program".into())?,
+            egress: MapHandle::try_from(&m.egress).tried(|| "keep the egress map".into())?,
+        })
+    }
+}
+
+fn set_constants(
+    open: &mut skel::OpenLaneSkel<'_>,
+    config: &RouterConfig,
+    classifier: &Classifier,
+) -> Result<(), DataplaneError> {
+    let all = rings::possible_cores()?;
+    let Some(c) = open.maps.rodata_data.as_deref_mut() else {
+        return Err(DataplaneError::Layout {
+            map: ".rodata",
+            expected: size_of::<types::rodata>(),
+            actual: 0,
+        });
+    };
+    let rules = classifier.rule_class.len();
+    c.fields = tables::fields(classifier);
+    c.rule_words = classifier.words() as u32;
+    c.flex_fields = classifier.flex.len() as u32;
+    for (to, (offset, _)) in c.flex_offset.iter_mut().zip(&classifier.flex) {
+        *to = *offset;
+    }
+    c.rule_class[..rules].copy_from_slice(&classifier.rule_class);
+    c.default_class = classifier.default_class;
+    c.all_rules.word = (0..rules).collect::<RuleSet>().0;
+    c.no_src.word = classifier.src.as_ref().map_or(RuleSet::EMPTY, |t| t.none).0;
+    c.no_dst.word = classifier.dst.as_ref().map_or(RuleSet::EMPTY, |t| t.none).0;
+
+    c.n_classes = config.classes.len() as u32;
+    c.any_police = u32::from(config.classes.iter().any(|c| c.police.is_some()));
+    c.any_conntrack = u32::from(trusts(config, |t| *t == Trust::Established));
+    c.any_prefix = u32::from(trusts(config, |t| matches!(t, Trust::Prefixes(_))));
+    for (to, class) in c.classes.iter_mut().zip(&config.classes) {
+        *to = constants_of(class)?;
+    }
+    c.any_ring = u32::from(
+        config
+            .classes
+            .iter()
+            .any(|c| crate::config::ring_cores(c, &all).is_some()),
+    );
+
+    let conntrack = Conntrack::read();
+    c.tcp_window_ignored = u32::from(conntrack.liberal);
+    c.udp_timeout_ms = conntrack.udp_ms;
+    c.udp_stream_timeout_ms = conntrack.udp_stream_ms;
+    c.tcp_timeout_ms = conntrack.tcp_ms;
+    Ok(())
+}
+
+fn trusts(config: &RouterConfig, which: impl Fn(&Trust) -> bool) -> bool {
+    config
+        .classes
+        .iter()
+        .any(|c| matches!(&c.lane, Lane::Express { trust } if which(trust)))
+}
+
+/// `struct class`.
+fn constants_of(class: &Class) -> Result<types::class, DataplaneError> {
+    let mut c = types::class::default();
+    if let Some(police) = &class.police {
+        let gcra = police.compile()?;
+        c.polices = 1;
+        c.police.cost = gcra.cost;
+        c.police.limit = gcra.limit;
+        c.police.per_byte = u64::from(gcra.per_byte);
+    }
+    match &class.lane {
+        Lane::Express { trust } => {
+            c.lane = 1;
+            c.trust = match trust {
+                Trust::All => 0,
+                Trust::Established => 1,
+                Trust::Prefixes(_) => 2,
+            };
+        }
+        Lane::Stack { ring, overload, .. } => {
+            c.overload = match overload {
+                Overload::Auto => 0,
+                Overload::Queue => 1,
+                Overload::Shed => 2,
+            };
+            c.ring_cores = ring.cores.len() as u32;
+            for (to, core) in c.ring_core.iter_mut().zip(&ring.cores) {
+                *to = *core;
+            }
+        }
+    }
+    Ok(c)
+}
+
+/// The classes of a configuration as the controller needs them.
+pub(crate) fn control(classes: &[Class]) -> crate::layout::Control {
+    use rxlane_policy::class::Aim;
+    let mut control = crate::layout::Control {
+        n_classes: classes.len() as u32,
+        ..Default::default()
+    };
+    for (i, class) in classes.iter().enumerate() {
+        if let Lane::Stack { aim, .. } = &class.lane {
+            control.stack_mask |= 1 << i;
+            if *aim != Aim::Auto {
+                control.always_mask |= 1 << i;
+            }
+            control.target_ns[i] = aim.poll_target_ns();
+        }
+    }
+    control
+}

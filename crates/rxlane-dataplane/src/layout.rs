@@ -1,0 +1,199 @@
+//! Mirrors of the structs in `bpf/shared.h`; the loader compares sizes.
+
+use bytemuck::{Pod, Zeroable};
+use rxlane_policy::class::MAX_CLASSES;
+use serde::Serialize;
+
+/// Ports of a router.
+pub const MAX_PORTS: usize = 64;
+/// Entries of the port table, and how far a collision may move one.
+pub const PORT_TABLE: usize = 256;
+/// Linear probes of the port table.
+pub const PORT_PROBES: usize = 4;
+/// Cores that rings can be on.
+pub const RING_CPUS: usize = 256;
+
+/// Names of `enum reason`, in order.
+pub const REASONS: [&str; 17] = [
+    "not_ip",
+    "not_to_us",
+    "malformed",
+    "vlan",
+    "options",
+    "special_address",
+    "ttl",
+    "forwarding_off",
+    "not_routed",
+    "tunnel",
+    "no_neighbour",
+    "mtu",
+    "egress",
+    "tcp_control",
+    "nat",
+    "untrusted",
+    "shed",
+];
+
+/// `struct port`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Port {
+    /// Index of the device, 0 for a free entry.
+    pub ifindex: u32,
+    /// Address that frames must be sent to.
+    pub mac: [u8; 6],
+    /// Position among the configured ports.
+    pub slot: u8,
+    /// Attached.
+    pub up: u8,
+}
+
+/// `struct port_table`.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub struct PortTable {
+    /// Open addressing by ifindex.
+    pub at: [Port; PORT_TABLE],
+}
+
+impl PortTable {
+    /// Enters a port; `false` when its neighbourhood is full.
+    #[must_use]
+    pub fn insert(&mut self, port: Port) -> bool {
+        for probe in 0..PORT_PROBES {
+            let entry = &mut self.at[(port.ifindex as usize + probe) % PORT_TABLE];
+            if entry.ifindex == 0 || entry.ifindex == port.ifindex {
+                *entry = port;
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// `struct class_counters`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable, Serialize)]
+#[repr(C)]
+pub struct ClassCounters {
+    /// Served in this class.
+    pub packets: u64,
+    /// Their bytes, Ethernet header included.
+    pub bytes: u64,
+    /// Redirected by the express lane.
+    pub express: u64,
+    /// Given to the stack within the poll.
+    pub passed: u64,
+    /// Sent to the class's ring.
+    pub queued: u64,
+    /// Dropped before an skb existed.
+    pub early_drops: u64,
+    /// Above the rate: treated as the next class.
+    pub policed: u64,
+    /// Not trusted: treated as the next stack class.
+    pub untrusted: u64,
+}
+
+impl std::ops::AddAssign for ClassCounters {
+    fn add_assign(&mut self, o: Self) {
+        self.packets += o.packets;
+        self.bytes += o.bytes;
+        self.express += o.express;
+        self.passed += o.passed;
+        self.queued += o.queued;
+        self.early_drops += o.early_drops;
+        self.policed += o.policed;
+        self.untrusted += o.untrusted;
+    }
+}
+
+/// `struct core`: one port on one CPU.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+#[allow(
+    missing_docs,
+    reason = "documented in bpf/shared.h, which this mirrors"
+)]
+pub struct Core {
+    pub overloaded: u32,
+    pub exceptions: u32,
+    pub limit: [u32; MAX_CLASSES],
+    pub seen: [u32; MAX_CLASSES],
+    pub passed: [u32; MAX_CLASSES],
+    pub express: u32,
+    pub saturated: u32,
+    pub poll_start_ns: u64,
+    pub service_ns_x256: u64,
+    pub demand_x16: [u32; MAX_CLASSES],
+    pub window_start_ns: u64,
+    pub window_work_ns: u64,
+    pub ring_busy_ns: u64,
+    pub last_exit_ns: u64,
+    pub backoff: u32,
+    pub entered: u32,
+    pub overloaded_ns: u64,
+    pub entered_ns: u64,
+    pub polls: u64,
+    pub reasons: [u64; REASONS.len()],
+    pub classes: [ClassCounters; MAX_CLASSES],
+}
+
+/// `struct control`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Control {
+    /// Number of classes.
+    pub n_classes: u32,
+    /// Classes served by the stack, one bit each.
+    pub stack_mask: u32,
+    /// Stack classes that are limited even without express traffic.
+    pub always_mask: u32,
+    /// Target of an overloaded poll by class, ns.
+    pub target_ns: [u32; MAX_CLASSES],
+}
+
+/// `struct ring`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable, Serialize)]
+#[repr(C)]
+pub struct RingCounters {
+    /// Packets that entered.
+    pub enqueued: u64,
+    /// Packets served.
+    pub dequeued: u64,
+    /// Packets that found it full.
+    pub drops: u64,
+}
+
+/// `struct cpu`.
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+#[repr(C)]
+pub struct Cpu {
+    /// When express traffic was last seen, CLOCK_MONOTONIC.
+    pub last_express_ns: u64,
+}
+
+/// `struct port_counters`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable, Serialize)]
+#[repr(C)]
+pub struct PortCounters {
+    /// Express frames that the egress driver took.
+    pub tx_packets: u64,
+    /// Express frames that it refused.
+    pub tx_drops: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_with_colliding_indices_share_a_neighbourhood_until_it_is_full() {
+        let mut table = PortTable::zeroed();
+        let port = |n: u32| Port {
+            ifindex: 3 + n * 256,
+            ..Port::default()
+        };
+        assert!((0..4).all(|n| table.insert(port(n))));
+        assert!(!table.insert(port(4)));
+        assert!(table.insert(port(2)), "an entry can be replaced");
+    }
+}

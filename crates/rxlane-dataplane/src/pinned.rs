@@ -1,0 +1,201 @@
+//! BPF links and maps that outlive the daemon.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::Path;
+
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
+use nix::errno::Errno;
+
+use crate::DataplaneError;
+use crate::error::{BpfTried, FileTried};
+
+const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
+const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
+
+/// How a program is attached to a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Inside the driver.
+    Native,
+    /// Behind it, on skbs: works everywhere, slowly.
+    Generic,
+}
+
+impl Mode {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Generic => "generic",
+        }
+    }
+}
+
+/// Attaches an XDP program: natively where the driver can, else generically.
+///
+/// # Errors
+/// The native attempt's error when both fail.
+pub(crate) fn attach_xdp(
+    program: BorrowedFd<'_>,
+    ifindex: u32,
+) -> Result<(OwnedFd, Mode), io::Error> {
+    let native = create_link(program, ifindex, XDP_FLAGS_DRV_MODE);
+    match native {
+        Ok(fd) => Ok((fd, Mode::Native)),
+        // Another program is there: generic mode would only hide that.
+        Err(e)
+            if e.raw_os_error() == Some(libc::EBUSY) || e.raw_os_error() == Some(libc::EEXIST) =>
+        {
+            Err(e)
+        }
+        Err(native) => match create_link(program, ifindex, XDP_FLAGS_SKB_MODE) {
+            Ok(fd) => Ok((fd, Mode::Generic)),
+            Err(_) => Err(native),
+        },
+    }
+}
+
+#[allow(unsafe_code)]
+fn create_link(program: BorrowedFd<'_>, ifindex: u32, flags: u32) -> Result<OwnedFd, io::Error> {
+    let opts = libbpf_sys::bpf_link_create_opts {
+        sz: size_of::<libbpf_sys::bpf_link_create_opts>() as _,
+        flags,
+        ..Default::default()
+    };
+    // SAFETY: the program descriptor and the options outlive the call.
+    let fd = unsafe {
+        libbpf_sys::bpf_link_create(
+            program.as_raw_fd(),
+            ifindex as i32,
+            libbpf_sys::BPF_XDP,
+            &raw const opts,
+        )
+    };
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: the call returned a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Pins any BPF object.
+#[allow(unsafe_code)]
+pub(crate) fn pin(object: BorrowedFd<'_>, path: &Path) -> Result<(), DataplaneError> {
+    use std::os::unix::ffi::OsStrExt;
+    let c_path = std::ffi::CString::new(path.as_os_str().as_bytes())
+        .map_err(io::Error::from)
+        .at(path)?;
+    // SAFETY: the path is a valid C string for the duration of the call.
+    let ret = unsafe { libbpf_sys::bpf_obj_pin(object.as_raw_fd(), c_path.as_ptr()) };
+    if ret < 0 {
+        return Err(io::Error::from_raw_os_error(-ret)).at(path);
+    }
+    Ok(())
+}
+
+/// Interface of a pinned XDP link; `None` when its device has gone.
+pub(crate) fn xdp_link_ifindex(link: &Link) -> Option<u32> {
+    let mut info = libbpf_sys::bpf_link_info::default();
+    let mut len = size_of::<libbpf_sys::bpf_link_info>() as u32;
+    // SAFETY: `info` and `len` outlive the call, and `len` is the size of `info`. The union is read as
+    // XDP because the caller pinned an XDP link under this name.
+    #[allow(unsafe_code)]
+    let ifindex = unsafe {
+        let ret = libbpf_sys::bpf_obj_get_info_by_fd(
+            link.as_fd().as_raw_fd(),
+            (&raw mut info).cast(),
+            &raw mut len,
+        );
+        if ret < 0 {
+            return None;
+        }
+        info.__bindgen_anon_1.xdp.ifindex
+    };
+    (ifindex != 0).then_some(ifindex)
+}
+
+/// Replaces the program behind a link in one step.
+#[allow(unsafe_code)]
+pub(crate) fn replace_program(link: &Link, program: BorrowedFd<'_>) -> Result<(), io::Error> {
+    // SAFETY: both descriptors are open, and no options are passed.
+    let ret = unsafe {
+        libbpf_sys::bpf_link_update(
+            link.as_fd().as_raw_fd(),
+            program.as_raw_fd(),
+            std::ptr::null(),
+        )
+    };
+    if ret < 0 {
+        return Err(io::Error::from_raw_os_error(-ret));
+    }
+    Ok(())
+}
+
+/// Opens a pinned map.
+pub(crate) fn open_map(pins: &Path, name: &str) -> Result<MapHandle, DataplaneError> {
+    let path = pins.join(name);
+    MapHandle::from_pinned_path(&path).tried(|| format!("open {}", path.display()))
+}
+
+/// Writes the value behind a `u32` key.
+pub(crate) fn put(map: &impl MapCore, key: u32, value: &[u8]) -> Result<(), DataplaneError> {
+    map.update(&key.to_ne_bytes(), value, MapFlags::ANY)
+        .tried(|| format!("write map {}", map.name().to_string_lossy()))
+}
+
+/// Reads the value behind a `u32` key.
+pub(crate) fn get<T: bytemuck::Pod>(
+    map: &impl MapCore,
+    key: u32,
+) -> Result<Option<T>, DataplaneError> {
+    let bytes = map
+        .lookup(&key.to_ne_bytes(), MapFlags::ANY)
+        .tried(|| format!("read map {}", map.name().to_string_lossy()))?;
+    Ok(bytes.map(|b| bytemuck::pod_read_unaligned(&b)))
+}
+
+/// Reads the values of all CPUs behind a `u32` key.
+pub(crate) fn get_percpu<T: bytemuck::Pod>(
+    map: &impl MapCore,
+    key: u32,
+) -> Result<Vec<T>, DataplaneError> {
+    let values = map
+        .lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY)
+        .tried(|| format!("read map {}", map.name().to_string_lossy()))?;
+    Ok(values
+        .unwrap_or_default()
+        .iter()
+        .map(|b| bytemuck::pod_read_unaligned(&b[..size_of::<T>()]))
+        .collect())
+}
+
+/// Deletes a key; a missing one is fine.
+pub(crate) fn forget(map: &impl MapCore, key: u32) {
+    if let Err(error) = map.delete(&key.to_ne_bytes()) {
+        tracing::debug!(map = ?map.name(), key, %error, "nothing to delete");
+    }
+}
+
+/// Refuses an object whose structs are not those of [`crate::layout`].
+pub(crate) fn check_layout<T>(
+    map: &impl MapCore,
+    name: &'static str,
+) -> Result<(), DataplaneError> {
+    let (expected, actual) = (size_of::<T>(), map.value_size() as usize);
+    if expected == actual {
+        return Ok(());
+    }
+    Err(DataplaneError::Layout {
+        map: name,
+        expected,
+        actual,
+    })
+}
+
+/// Removes a pin; a missing one is fine.
+pub(crate) fn remove_pin(path: &Path) -> Result<(), DataplaneError> {
+    match nix::unistd::unlink(path) {
+        Ok(()) | Err(Errno::ENOENT) => Ok(()),
+        Err(e) => Err(io::Error::from(e)).at(path),
+    }
+}

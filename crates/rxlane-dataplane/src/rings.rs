@@ -1,0 +1,144 @@
+//! The rings of stack classes: one CPUMAP a class, one entry and kernel thread a core.
+
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use libbpf_rs::{MapCore, MapHandle, MapType};
+use rxlane_policy::class::{Class, Lane, MAX_CLASSES, Ring, ThreadScheduling};
+use rxlane_system::threads::{self, Scheduling};
+
+use crate::DataplaneError;
+use crate::config::ring_cores;
+use crate::error::BpfTried;
+use crate::instance::Instance;
+use crate::pinned;
+
+/// Cores of this machine, by number.
+pub(crate) fn possible_cores() -> Result<Vec<u32>, DataplaneError> {
+    let n = libbpf_rs::num_possible_cpus().tried(|| "count the cores".into())?;
+    Ok((0..n as u32).collect())
+}
+
+/// A CPUMAP without entries, also the template of the map of maps.
+pub(crate) fn empty_ring(name: &str) -> Result<MapHandle, DataplaneError> {
+    let opts = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,
+        ..Default::default()
+    };
+    let cores = possible_cores()?.len() as u32;
+    MapHandle::create(MapType::Cpumap, Some(name), 4, 8, cores, &opts)
+        .tried(|| format!("create the ring `{name}`"))
+}
+
+/// Makes the rings that `classes` need, reusing those of `old` that stay as they are.
+///
+/// A ring that changes is a new one: the old one is served until it is empty.
+pub(crate) fn prepare(
+    instance: &Instance,
+    classes: &[Class],
+    old: Option<&[Class]>,
+) -> Result<Vec<Option<MapHandle>>, DataplaneError> {
+    let all = possible_cores()?;
+    let mut rings = Vec::new();
+    for (i, class) in classes.iter().enumerate() {
+        let Some(cores) = ring_cores(class, &all) else {
+            rings.push(None);
+            continue;
+        };
+        let Lane::Stack { ring, .. } = &class.lane else {
+            rings.push(None);
+            continue;
+        };
+        let same = old
+            .and_then(|o| o.get(i))
+            .is_some_and(|o| same_ring(o, class));
+        let pinned = if same {
+            pinned::open_map(&instance.pins, &pin_name(i)).ok()
+        } else {
+            None
+        };
+        let map = match pinned {
+            Some(map) => map,
+            None => new_ring(i, ring, &cores)?,
+        };
+        schedule(&map, ring, cores.len())?;
+        rings.push(Some(map));
+    }
+    Ok(rings)
+}
+
+fn same_ring(old: &Class, new: &Class) -> bool {
+    match (&old.lane, &new.lane) {
+        (
+            Lane::Stack {
+                ring: a,
+                overload: x,
+                ..
+            },
+            Lane::Stack {
+                ring: b,
+                overload: y,
+                ..
+            },
+        ) => old.name == new.name && a.packets == b.packets && a.cores == b.cores && x == y,
+        _ => false,
+    }
+}
+
+fn new_ring(class: usize, ring: &Ring, cores: &[u32]) -> Result<MapHandle, DataplaneError> {
+    let map = empty_ring(&format!("rxlane_ring_{class}"))?;
+    for core in cores {
+        // struct bpf_cpumap_val: queue size, and no program at the serving end.
+        let mut value = ring.packets.to_ne_bytes().to_vec();
+        value.extend([0; 4]);
+        pinned::put(&map, *core, &value)?;
+    }
+    Ok(map)
+}
+
+/// Finds the ring's kernel threads (`cpumap/CORE/map:ID`) and schedules them.
+fn schedule(map: &MapHandle, ring: &Ring, cores: usize) -> Result<(), DataplaneError> {
+    let id = id_of(map)?;
+    let suffix = format!("/map:{id}");
+    let how = match ring.thread {
+        ThreadScheduling::Nice(nice) => Scheduling::Nice(i32::from(nice)),
+        ThreadScheduling::Fifo(priority) => Scheduling::Fifo(i32::from(priority)),
+    };
+    // The kernel starts the threads before the update returns, but names them a moment later.
+    let deadline = Instant::now() + Duration::from_secs(1);
+    loop {
+        let found = threads::find(|name| name.starts_with("cpumap/") && name.ends_with(&suffix));
+        if found.len() >= cores || Instant::now() > deadline {
+            for thread in found {
+                threads::schedule(thread, how)?;
+            }
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The kernel's id of a map.
+pub(crate) fn id_of(map: &MapHandle) -> Result<u32, DataplaneError> {
+    Ok(map
+        .info()
+        .tried(|| "ask for the id of a ring".into())?
+        .info
+        .id)
+}
+
+fn pin_name(class: usize) -> String {
+    format!("ring_{class}")
+}
+
+/// Pins the rings in place of those that were there.
+pub(crate) fn pin(instance: &Instance, rings: &[Option<MapHandle>]) -> Result<(), DataplaneError> {
+    for class in 0..MAX_CLASSES {
+        let path = instance.pins.join(pin_name(class));
+        pinned::remove_pin(&path)?;
+        if let Some(Some(map)) = rings.get(class) {
+            pinned::pin(map.as_fd(), &path)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,470 @@
+//! A router's life: start, reload, ports that come and go, detach.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use libbpf_rs::{Link, MapHandle};
+use nix::fcntl::Flock;
+use rxlane_policy::class::{Class, Lane, Overload, Trust};
+use rxlane_system::links::{self, Link as Device};
+use tracing::{info, warn};
+
+use crate::DataplaneError;
+use crate::config::RouterConfig;
+use crate::error::BpfTried;
+use crate::features::{CONNTRACK, CPUMAP_TRACE, Features};
+use crate::instance::{Instance, PortState, State};
+use crate::lane::{LaneProgram, control};
+use crate::layout::{Core, MAX_PORTS, Port, PortTable};
+use crate::pinned;
+use crate::rings;
+use crate::watch::Shared;
+
+/// The router of the current network namespace, held by one daemon.
+pub struct Router {
+    instance: Instance,
+    shared: Shared,
+    lane: LaneProgram,
+    state: State,
+    _lock: Flock<File>,
+}
+
+impl Router {
+    /// Starts the router, taking over what a killed daemon of the same version left.
+    ///
+    /// # Errors
+    /// Everything that [`DataplaneError`] names. Nothing is left behind by a failed fresh start, and a
+    /// failed take-over leaves the orphaned router as it was.
+    pub fn start(config: RouterConfig, config_file: &Path) -> Result<Self, DataplaneError> {
+        let instance = Instance::current()?;
+        let lock = instance.lock()?;
+        let features = Features::probe();
+        check(&config, &features)?;
+        let old = instance
+            .load_state()
+            .filter(|s| s.version == env!("CARGO_PKG_VERSION"));
+        let orphan = old.is_some() && Shared::open(&instance.pins).is_ok();
+        if orphan {
+            info!("taking over the router that a stopped daemon left");
+        } else {
+            instance.remove_pins()?;
+        }
+        let started = Self::attach_all(
+            &instance,
+            config,
+            config_file,
+            features,
+            old.filter(|_| orphan),
+        );
+        match started {
+            Ok((shared, lane, state)) => Ok(Self {
+                instance,
+                shared,
+                lane,
+                state,
+                _lock: lock,
+            }),
+            Err(error) => {
+                if !orphan {
+                    instance.remove()?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn attach_all(
+        instance: &Instance,
+        config: RouterConfig,
+        config_file: &Path,
+        features: Features,
+        old: Option<State>,
+    ) -> Result<(Shared, LaneProgram, State), DataplaneError> {
+        instance.create()?;
+        let shared = match old {
+            Some(_) => Shared::open(&instance.pins)?,
+            None => Shared::load(instance, &features)?,
+        };
+        let mut state = State {
+            version: env!("CARGO_PKG_VERSION").into(),
+            pid: std::process::id(),
+            config_file: config_file.into(),
+            ports: slots(&config, old.as_ref())?,
+            config,
+            features,
+            warnings: Vec::new(),
+        };
+        let lane = swap(instance, &shared, &mut state, old.as_ref())?;
+        Ok((shared, lane, state))
+    }
+
+    /// Replaces the configuration: each packet is served by the old or the new one.
+    ///
+    /// # Errors
+    /// As [`Router::start`]; the old configuration then stays in force.
+    pub fn reload(&mut self, config: RouterConfig) -> Result<(), DataplaneError> {
+        check(&config, &self.state.features)?;
+        let mut state = State {
+            ports: slots(&config, Some(&self.state))?,
+            config,
+            warnings: Vec::new(),
+            ..self.state.clone()
+        };
+        self.lane = swap(&self.instance, &self.shared, &mut state, Some(&self.state))?;
+        self.state = state;
+        Ok(())
+    }
+
+    /// Brings ports up to date with the devices there are: attaches what came back, forgets what went.
+    ///
+    /// # Errors
+    /// When devices cannot be listed; a port that cannot be attached is a warning.
+    pub fn refresh_ports(&mut self) -> Result<(), DataplaneError> {
+        let devices = links::all()?;
+        let mut changed = false;
+        for (name, port) in &mut self.state.ports {
+            let device = devices.iter().find(|d| d.name == *name);
+            let link = open_link(&self.instance, name);
+            let attached = link.as_ref().and_then(pinned::xdp_link_ifindex);
+            let known = port.ifindex.is_some() && device.map(|d| d.ifindex) == port.ifindex;
+            if !known {
+                if let Some(gone) = port.ifindex.take() {
+                    info!(port = name, "port is gone");
+                    pinned::forget(&self.lane.egress, gone);
+                    port.mode = None;
+                    changed = true;
+                }
+            }
+            if let Some(device) = device.filter(|d| attached != Some(d.ifindex)) {
+                match attach(&self.instance, device, &self.lane, None) {
+                    Ok(mode) => {
+                        info!(port = name, mode, "port is back");
+                        port.ifindex = Some(device.ifindex);
+                        port.mode = Some(mode.into());
+                        changed = true;
+                    }
+                    Err(error) => warn!(port = name, %error, "cannot attach the port"),
+                }
+            }
+        }
+        // Also when only a MAC address has changed.
+        write_ports(&self.shared, &self.state.ports, &devices)?;
+        write_egress(&self.lane, &self.state.ports)?;
+        if changed {
+            self.instance.save_state(&self.state)?;
+        }
+        Ok(())
+    }
+
+    /// Answers whoever asked for a reload.
+    ///
+    /// # Errors
+    /// When the answer cannot be written.
+    pub fn report_reload(&self, error: Option<&str>) -> Result<(), DataplaneError> {
+        self.instance.report_reload(error)
+    }
+
+    /// What the router was started with and what it found.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Detaches from all ports and removes everything; the kernel goes on forwarding.
+    ///
+    /// # Errors
+    /// When a pin or file cannot be removed.
+    pub fn detach(self) -> Result<(), DataplaneError> {
+        self.instance.remove()
+    }
+}
+
+/// Detaches a router whose daemon is not running.
+///
+/// # Errors
+/// While a daemon runs, or when there is nothing to detach.
+pub fn detach_orphan() -> Result<(), DataplaneError> {
+    let instance = Instance::current()?;
+    if !instance.exists() {
+        return Err(DataplaneError::NotRunning);
+    }
+    let _lock = instance.lock()?;
+    instance.remove()
+}
+
+/// What the kernel must have for this configuration.
+fn check(config: &RouterConfig, features: &Features) -> Result<(), DataplaneError> {
+    if config.ports.len() > MAX_PORTS {
+        return Err(DataplaneError::TooManyPorts(config.ports.len()));
+    }
+    let cores = rings::possible_cores()?;
+    for class in &config.classes {
+        let unsupported = |needs: String| DataplaneError::Unsupported {
+            class: class.name.clone(),
+            needs,
+        };
+        match &class.lane {
+            Lane::Express {
+                trust: Trust::Established,
+            } if !features.has(CONNTRACK) => {
+                return Err(unsupported(
+                    "trust = \"established\" needs conntrack lookups from XDP (nf_conntrack and its BTF); load the module, or trust prefixes".into(),
+                ));
+            }
+            Lane::Stack { ring, overload, .. } => {
+                if let Some(core) = ring.cores.iter().find(|c| !cores.contains(c)) {
+                    return Err(unsupported(format!(
+                        "core {core} does not exist; this machine has cores 0 to {}",
+                        cores.len() - 1
+                    )));
+                }
+                if *overload == Overload::Queue && !features.has(CPUMAP_TRACE) {
+                    return Err(unsupported(
+                        "overload = \"queue\" needs the CPUMAP tracepoints; use \"shed\"".into(),
+                    ));
+                }
+            }
+            Lane::Express { .. } => {}
+        }
+    }
+    Ok(())
+}
+
+/// Slots of the configured ports: a port keeps the one it had.
+fn slots(
+    config: &RouterConfig,
+    old: Option<&State>,
+) -> Result<BTreeMap<String, PortState>, DataplaneError> {
+    let mut ports = BTreeMap::new();
+    for (slot, name) in (0u8..).zip(&config.ports) {
+        let known = old.and_then(|o| o.ports.get(name));
+        let state = PortState {
+            slot,
+            ifindex: known.and_then(|k| k.ifindex),
+            mode: known.and_then(|k| k.mode.clone()),
+        };
+        ports.insert(name.clone(), state);
+    }
+    Ok(ports)
+}
+
+/// Loads the program of `state.config` and puts it in place of what `old` had.
+fn swap(
+    instance: &Instance,
+    shared: &Shared,
+    state: &mut State,
+    old: Option<&State>,
+) -> Result<LaneProgram, DataplaneError> {
+    let devices = links::all()?;
+    for name in &state.config.ports {
+        let device = devices.iter().find(|d| d.name == *name);
+        let device = device.ok_or_else(|| DataplaneError::NoPort(name.clone()))?;
+        let ours = open_link(instance, name).and_then(|l| pinned::xdp_link_ifindex(&l))
+            == Some(device.ifindex);
+        if device.xdp_program != 0 && !ours {
+            return Err(DataplaneError::Occupied {
+                port: name.clone(),
+                program: device.xdp_program,
+            });
+        }
+    }
+    let class_rings = rings::prepare(
+        instance,
+        &state.config.classes,
+        old.map(|o| o.config.classes.as_slice()),
+    )?;
+    let lane = LaneProgram::load(&state.config, shared, &class_rings)?;
+    announce_rings(shared, &class_rings)?;
+    pinned::put(
+        &shared.controls,
+        0,
+        bytemuck::bytes_of(&control(&state.config.classes)),
+    )?;
+
+    // From here on ports change over, one link at a time; each packet sees one program.
+    for name in &state.config.ports {
+        if let (Some(device), Some(port)) = (
+            devices.iter().find(|d| d.name == *name),
+            state.ports.get_mut(name),
+        ) {
+            port.ifindex = Some(device.ifindex);
+        }
+    }
+    write_egress(&lane, &state.ports)?;
+    if old.is_none_or(|o| {
+        o.config.ports != state.config.ports
+            || names(&o.config.classes) != names(&state.config.classes)
+    }) {
+        reset_counters(shared)?;
+    }
+    write_ports(shared, &state.ports, &devices)?;
+    let mut attached = Vec::new();
+    for name in &state.config.ports {
+        let Some(device) = devices.iter().find(|d| d.name == *name) else {
+            continue;
+        };
+        match attach(instance, device, &lane, Some(&mut attached)) {
+            Ok(mode) => {
+                if let Some(port) = state.ports.get_mut(name) {
+                    port.mode = Some(mode.into());
+                }
+            }
+            Err(error) => {
+                for path in attached {
+                    pinned::remove_pin(&path)?;
+                }
+                return Err(error);
+            }
+        }
+        if device.kind.as_deref() == Some("veth") {
+            state.warnings.push(format!(
+                "port `{name}` is a veth: hosts behind it must not offload (ethtool -K IF tx off tso off gso off), or their TCP leaves without checksum"
+            ));
+        }
+        if state.ports[name].mode.as_deref() == Some("generic") {
+            state.warnings.push(format!(
+                "port `{name}`: the driver has no native XDP; generic mode works on skbs and protects much less"
+            ));
+        }
+    }
+    for gone in old
+        .iter()
+        .flat_map(|o| o.config.ports.iter())
+        .filter(|p| !state.config.ports.contains(p))
+    {
+        pinned::remove_pin(&link_path(instance, gone))?;
+    }
+    rings::pin(instance, &class_rings)?;
+    state.pid = std::process::id();
+    instance.save_state(state)?;
+    Ok(lane)
+}
+
+fn names(classes: &[Class]) -> Vec<&str> {
+    classes.iter().map(|c| c.name.as_str()).collect()
+}
+
+fn link_path(instance: &Instance, port: &str) -> PathBuf {
+    instance.pins.join(format!("port_{port}"))
+}
+
+fn open_link(instance: &Instance, port: &str) -> Option<Link> {
+    Link::open(link_path(instance, port)).ok()
+}
+
+/// Puts the program on a port: by replacing ours where it is attached, else by attaching anew.
+fn attach(
+    instance: &Instance,
+    device: &Device,
+    lane: &LaneProgram,
+    fresh: Option<&mut Vec<PathBuf>>,
+) -> Result<&'static str, DataplaneError> {
+    let path = link_path(instance, &device.name);
+    let no_xdp = |source| DataplaneError::NoXdp {
+        port: device.name.clone(),
+        mtu: device.mtu,
+        source,
+    };
+    if let Some(link) = open_link(instance, &device.name) {
+        if pinned::xdp_link_ifindex(&link) == Some(device.ifindex) {
+            pinned::replace_program(&link, lane.program.as_fd()).map_err(no_xdp)?;
+            let mode = instance
+                .load_state()
+                .and_then(|s| s.ports.get(&device.name)?.mode.clone());
+            return Ok(if mode.as_deref() == Some("generic") {
+                "generic"
+            } else {
+                "native"
+            });
+        }
+    }
+    pinned::remove_pin(&path)?;
+    let (link, mode) = pinned::attach_xdp(lane.program.as_fd(), device.ifindex).map_err(no_xdp)?;
+    pinned::pin(link.as_fd(), &path)?;
+    if let Some(fresh) = fresh {
+        fresh.push(path);
+    }
+    if mode == pinned::Mode::Generic {
+        warn!(
+            port = device.name,
+            "the driver has no native XDP; using generic mode"
+        );
+    }
+    Ok(mode.name())
+}
+
+fn write_ports(
+    shared: &Shared,
+    ports: &BTreeMap<String, PortState>,
+    devices: &[Device],
+) -> Result<(), DataplaneError> {
+    let mut table: PortTable = bytemuck::Zeroable::zeroed();
+    for (name, port) in ports {
+        let Some(device) = devices.iter().find(|d| Some(d.ifindex) == port.ifindex) else {
+            continue;
+        };
+        let entry = Port {
+            ifindex: device.ifindex,
+            mac: device.mac,
+            slot: port.slot,
+            up: 1,
+        };
+        if !table.insert(entry) {
+            return Err(DataplaneError::PortTable(name.clone()));
+        }
+    }
+    pinned::put(&shared.ports, 0, bytemuck::bytes_of(&table))
+}
+
+fn write_egress(
+    lane: &LaneProgram,
+    ports: &BTreeMap<String, PortState>,
+) -> Result<(), DataplaneError> {
+    for ifindex in ports.values().filter_map(|p| p.ifindex) {
+        pinned::put(&lane.egress, ifindex, &ifindex.to_ne_bytes())?;
+    }
+    Ok(())
+}
+
+/// Tells the counting programs which ring belongs to which class. Rings of older configurations are
+/// remembered while they drain, as long as there is room.
+fn announce_rings(
+    shared: &Shared,
+    class_rings: &[Option<MapHandle>],
+) -> Result<(), DataplaneError> {
+    use libbpf_rs::MapCore;
+    let known: Vec<Vec<u8>> = shared.ring_classes.keys().collect();
+    if known.len() > 48 {
+        for key in known {
+            shared
+                .ring_classes
+                .delete(&key)
+                .tried(|| "forget a drained ring".into())?;
+        }
+    }
+    for (class, ring) in (0u32..).zip(class_rings) {
+        if let Some(ring) = ring {
+            pinned::put(
+                &shared.ring_classes,
+                rings::id_of(ring)?,
+                &class.to_ne_bytes(),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// Counters of other classes or ports would mislead: they start again.
+fn reset_counters(shared: &Shared) -> Result<(), DataplaneError> {
+    use libbpf_rs::{MapCore, MapFlags};
+    let cores = rings::possible_cores()?.len();
+    let zero = vec![vec![0u8; size_of::<Core>()]; cores];
+    for slot in 0..MAX_PORTS as u32 {
+        shared
+            .cores
+            .update_percpu(&slot.to_ne_bytes(), &zero, MapFlags::ANY)
+            .tried(|| "reset the counters".into())?;
+    }
+    Ok(())
+}

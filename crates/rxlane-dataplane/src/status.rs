@@ -1,0 +1,359 @@
+//! What a router is doing, read from its pinned maps. Works whether or not its daemon still runs.
+
+use std::collections::BTreeMap;
+
+use rxlane_policy::bound::LatencyBound;
+use rxlane_policy::class::{Aim, Class, Lane, Overload};
+use rxlane_policy::police::Rate;
+use serde::Serialize;
+
+use crate::DataplaneError;
+use crate::config::ring_cores;
+use crate::features::Feature;
+use crate::instance::{Instance, State};
+use crate::layout::{
+    ClassCounters, Core, MAX_PORTS, PortCounters, REASONS, RING_CPUS, RingCounters,
+};
+use crate::pinned::{get, get_percpu};
+use crate::rings::possible_cores;
+use crate::watch::Shared;
+
+/// Service time that the bound assumes before any overload has been measured: a stack packet behind a
+/// small firewall (README, "What it costs").
+const ASSUMED_SERVICE_NS: f64 = 2_000.0;
+/// CPUMAP threads serve batches of this many (`CPUMAP_BATCH` in kernel/bpf/cpumap.c).
+const CPUMAP_BATCH: f64 = 8.0;
+/// Cost of an express packet where RT load is bounded by a rate (README, "What it costs").
+const EXPRESS_SERVICE_NS: f64 = 600.0;
+
+/// A router's state and counters. All counts are since the start, or since classes or ports changed.
+#[derive(Debug, Clone, Serialize)]
+pub struct Status {
+    /// Process id of the daemon; `None` when it is gone and the lanes work on their own.
+    pub daemon: Option<u32>,
+    /// File the configuration came from.
+    pub config_file: String,
+    /// Release of the kernel.
+    pub kernel: String,
+    /// Features that this kernel lacks, with what that costs.
+    pub missing_features: Vec<Feature>,
+    /// Things the operator should know.
+    pub warnings: Vec<String>,
+    /// Ports in the order of the configuration.
+    pub ports: Vec<PortStatus>,
+    /// Classes over all ports, highest priority first.
+    pub classes: Vec<ClassStatus>,
+    /// The latency bound of express classes.
+    pub rt_bound: BoundStatus,
+}
+
+/// One port.
+#[derive(Debug, Clone, Serialize)]
+pub struct PortStatus {
+    /// Name.
+    pub name: String,
+    /// Index; `None` while the device is gone.
+    pub ifindex: Option<u32>,
+    /// `native` or `generic`.
+    pub mode: Option<String>,
+    /// Express frames sent and refused by this port's driver.
+    #[serde(flatten)]
+    pub egress: PortCounters,
+    /// NAPI polls.
+    pub polls: u64,
+    /// Packets left to the kernel, by reason.
+    pub to_kernel: BTreeMap<&'static str, u64>,
+    /// Counters by class.
+    pub classes: BTreeMap<String, ClassCounters>,
+    /// Cores that have polled this port.
+    pub cores: Vec<CoreStatus>,
+}
+
+/// One port on one core.
+#[derive(Debug, Clone, Serialize)]
+pub struct CoreStatus {
+    /// Core number.
+    pub core: usize,
+    /// Whether it is overloaded now.
+    pub overloaded: bool,
+    /// Times that overload began.
+    pub overloads: u32,
+    /// Seconds spent overloaded, up to the last time it ended.
+    pub overloaded_s: f64,
+    /// Measured service time of a stack packet, ns; 0 before the first overload.
+    pub service_time_ns: u64,
+    /// Packets of each stack class that an overloaded poll may pass.
+    pub ring_budget: BTreeMap<String, u32>,
+}
+
+/// One class over all ports.
+#[derive(Debug, Clone, Serialize)]
+pub struct ClassStatus {
+    /// Name.
+    pub name: String,
+    /// `express` or `stack`.
+    pub lane: &'static str,
+    /// Sums over ports and cores.
+    #[serde(flatten)]
+    pub counters: ClassCounters,
+    /// `forward`, `pass`, `shed` or `queue`: what the lane does now.
+    pub at_work: &'static str,
+    /// Why.
+    pub why: String,
+    /// Rings by core, where the class has some.
+    pub rings: Vec<RingStatus>,
+}
+
+/// A class's ring on one core.
+#[derive(Debug, Clone, Serialize)]
+pub struct RingStatus {
+    /// Core that serves it.
+    pub core: u32,
+    /// Packets it holds at most.
+    pub size: u32,
+    /// Packets it holds now.
+    pub occupancy: u64,
+    /// Counters.
+    #[serde(flatten)]
+    pub counters: RingCounters,
+}
+
+/// `T_max = b x / (1 - rho_RT)` for the busiest core.
+#[derive(Debug, Clone, Serialize)]
+pub struct BoundStatus {
+    /// The bound and its terms; `t_max_ns` is null where the RT load is not limited.
+    #[serde(flatten)]
+    pub bound: LatencyBound,
+    /// Whether the service time was measured here or assumed.
+    pub measured: bool,
+    /// How to read it.
+    pub note: String,
+}
+
+/// Reads the router of the current network namespace.
+///
+/// # Errors
+/// [`DataplaneError::NotRunning`] when there is none.
+pub fn read() -> Result<Status, DataplaneError> {
+    let instance = Instance::current()?;
+    let state = instance.load_state().ok_or(DataplaneError::NotRunning)?;
+    let shared = Shared::open(&instance.pins).map_err(|_| DataplaneError::NotRunning)?;
+    let mut cores: BTreeMap<u8, Vec<Core>> = BTreeMap::new();
+    for slot in 0..state.config.ports.len().min(MAX_PORTS) as u8 {
+        cores.insert(slot, get_percpu(&shared.cores, u32::from(slot))?);
+    }
+    let ports = ports(&state, &shared, &cores)?;
+    let classes = classes(&state, &shared, &cores)?;
+    Ok(Status {
+        daemon: instance.daemon(),
+        config_file: state.config_file.display().to_string(),
+        kernel: state.features.kernel.clone(),
+        missing_features: state
+            .features
+            .features
+            .iter()
+            .filter(|f| !f.present)
+            .cloned()
+            .collect(),
+        warnings: state.warnings.clone(),
+        rt_bound: bound(&state, &cores),
+        ports,
+        classes,
+    })
+}
+
+fn ports(
+    state: &State,
+    shared: &Shared,
+    cores: &BTreeMap<u8, Vec<Core>>,
+) -> Result<Vec<PortStatus>, DataplaneError> {
+    let mut all = Vec::new();
+    for name in &state.config.ports {
+        let Some(port) = state.ports.get(name) else {
+            continue;
+        };
+        let mine = &cores[&port.slot];
+        let mut egress = PortCounters::default();
+        for count in get_percpu::<PortCounters>(&shared.port_counts, u32::from(port.slot))? {
+            egress.tx_packets += count.tx_packets;
+            egress.tx_drops += count.tx_drops;
+        }
+        let reasons = REASONS
+            .iter()
+            .enumerate()
+            .map(|(i, reason)| (*reason, mine.iter().map(|c| c.reasons[i]).sum::<u64>()));
+        let by_class = state.config.classes.iter().enumerate().map(|(i, class)| {
+            let mut sum = ClassCounters::default();
+            mine.iter().for_each(|c| sum += c.classes[i]);
+            (class.name.clone(), sum)
+        });
+        all.push(PortStatus {
+            name: name.clone(),
+            ifindex: port.ifindex,
+            mode: port.mode.clone(),
+            egress,
+            polls: mine.iter().map(|c| c.polls).sum(),
+            to_kernel: reasons.filter(|(_, n)| *n > 0).collect(),
+            classes: by_class.collect(),
+            cores: core_status(&state.config.classes, mine),
+        });
+    }
+    Ok(all)
+}
+
+fn core_status(classes: &[Class], cores: &[Core]) -> Vec<CoreStatus> {
+    cores
+        .iter()
+        .enumerate()
+        .filter(|(_, c)| c.polls > 0)
+        .map(|(core, c)| CoreStatus {
+            core,
+            overloaded: c.overloaded != 0,
+            overloads: c.entered,
+            overloaded_s: c.overloaded_ns as f64 / 1e9,
+            service_time_ns: c.service_ns_x256 >> 8,
+            ring_budget: classes
+                .iter()
+                .enumerate()
+                .filter(|(_, class)| !class.lane.is_express() && c.overloaded != 0)
+                .map(|(i, class)| (class.name.clone(), c.limit[i]))
+                .collect(),
+        })
+        .collect()
+}
+
+fn classes(
+    state: &State,
+    shared: &Shared,
+    cores: &BTreeMap<u8, Vec<Core>>,
+) -> Result<Vec<ClassStatus>, DataplaneError> {
+    let all_cores = possible_cores()?;
+    let overloaded: Vec<usize> = cores
+        .values()
+        .flat_map(|c| c.iter().enumerate())
+        .filter(|(_, c)| c.overloaded != 0)
+        .map(|(core, _)| core)
+        .collect();
+    let mut all = Vec::new();
+    for (i, class) in state.config.classes.iter().enumerate() {
+        let mut counters = ClassCounters::default();
+        cores
+            .values()
+            .flatten()
+            .for_each(|c| counters += c.classes[i]);
+        let mut rings = Vec::new();
+        if let (Some(on), Lane::Stack { ring, .. }) = (ring_cores(class, &all_cores), &class.lane) {
+            for core in on {
+                let key = (i * RING_CPUS) as u32 + core;
+                let counters: RingCounters = get(&shared.ring_counters, key)?.unwrap_or_default();
+                rings.push(RingStatus {
+                    core,
+                    size: ring.packets,
+                    occupancy: counters.enqueued.saturating_sub(counters.dequeued),
+                    counters,
+                });
+            }
+        }
+        let (at_work, why) = at_work(class, &overloaded, !rings.is_empty());
+        all.push(ClassStatus {
+            name: class.name.clone(),
+            lane: if class.lane.is_express() {
+                "express"
+            } else {
+                "stack"
+            },
+            counters,
+            at_work,
+            why,
+            rings,
+        });
+    }
+    Ok(all)
+}
+
+fn at_work(class: &Class, overloaded: &[usize], has_rings: bool) -> (&'static str, String) {
+    let Lane::Stack { overload, aim, .. } = &class.lane else {
+        return ("forward", "express lane: forwarded inside the poll".into());
+    };
+    if overloaded.is_empty() {
+        let why = match aim {
+            Aim::Auto => "no core is overloaded while express traffic is present",
+            _ => "no core is overloaded",
+        };
+        return ("pass", why.into());
+    }
+    let cores = overloaded
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(", ");
+    match (overload, has_rings) {
+        (Overload::Shed, _) | (Overload::Auto, false) => (
+            "shed",
+            format!(
+                "core {cores} is overloaded and serves this class itself: a ring budget per poll, the rest dropped early"
+            ),
+        ),
+        (Overload::Queue, _) => (
+            "queue",
+            format!("core {cores} is overloaded and overload = \"queue\""),
+        ),
+        (Overload::Auto, true) => (
+            "queue",
+            format!("core {cores} is overloaded and the class has other cores to run on"),
+        ),
+    }
+}
+
+fn bound(state: &State, cores: &BTreeMap<u8, Vec<Core>>) -> BoundStatus {
+    let measured = cores
+        .values()
+        .flatten()
+        .map(|c| c.service_ns_x256 >> 8)
+        .max()
+        .unwrap_or(0);
+    let x = if measured > 0 {
+        measured as f64
+    } else {
+        ASSUMED_SERVICE_NS
+    };
+    // The lowest class's lane decides what can stand in front of an RT packet.
+    let b = state
+        .config
+        .classes
+        .iter()
+        .filter_map(|c| match &c.lane {
+            Lane::Stack { aim, overload, .. } if *overload != Overload::Queue => {
+                Some((f64::from(aim.poll_target_ns()) / x).floor().max(1.0))
+            }
+            Lane::Stack { .. } => Some(CPUMAP_BATCH),
+            Lane::Express { .. } => None,
+        })
+        .fold(0.0, f64::max);
+    let express: Vec<&Class> = state
+        .config
+        .classes
+        .iter()
+        .filter(|c| c.lane.is_express())
+        .collect();
+    let rates: Option<f64> = express
+        .iter()
+        .map(|c| match c.police?.rate {
+            Rate::Pps(pps) => Some(pps as f64),
+            // The smallest frames make the most packets of a bit rate.
+            Rate::Bps(bps) => Some(bps as f64 / (60.0 * 8.0)),
+        })
+        .sum();
+    let rho = rates.map_or(1.0, |pps| pps * EXPRESS_SERVICE_NS / 1e9);
+    let note = match rates {
+        _ if express.is_empty() => "there is no express class".into(),
+        None => "no bound: an express class has no `police`, so RT traffic alone could fill the core".into(),
+        Some(_) if rho >= 1.0 => "no bound: the `police` rates together exceed what a core forwards".into(),
+        Some(_) => "after overload has been noticed (two full polls); waiting and service in the core, without wire and DMA".into(),
+    };
+    BoundStatus {
+        bound: LatencyBound::new(b, x, rho),
+        measured: measured > 0,
+        note,
+    }
+}

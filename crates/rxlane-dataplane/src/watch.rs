@@ -1,0 +1,121 @@
+//! The long-lived part: shared maps and the programs that end polls and count rings.
+
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{MapHandle, MapType};
+
+use crate::DataplaneError;
+use crate::error::{BpfTried, FileTried};
+use crate::features::{CPUMAP_TRACE, DEVMAP_TRACE, Features, NAPI_TRACE};
+use crate::instance::Instance;
+use crate::layout::{Control, Core, Cpu, PortCounters, PortTable, RingCounters};
+use crate::pinned;
+
+#[allow(
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    missing_docs,
+    unreachable_pub,
+    unsafe_code
+)]
+mod skel {
+    include!(concat!(env!("OUT_DIR"), "/watch.skel.rs"));
+}
+
+/// Maps that stay when the configuration changes.
+pub(crate) struct Shared {
+    pub(crate) ports: MapHandle,
+    pub(crate) cores: MapHandle,
+    pub(crate) controls: MapHandle,
+    pub(crate) buckets: MapHandle,
+    pub(crate) ring_classes: MapHandle,
+    pub(crate) ring_counters: MapHandle,
+    pub(crate) port_counts: MapHandle,
+}
+
+impl Shared {
+    /// Opens what a running or orphaned router has pinned.
+    pub(crate) fn open(pins: &Path) -> Result<Self, DataplaneError> {
+        Ok(Self {
+            ports: pinned::open_map(pins, "ports")?,
+            cores: pinned::open_map(pins, "cores")?,
+            controls: pinned::open_map(pins, "controls")?,
+            buckets: pinned::open_map(pins, "buckets")?,
+            ring_classes: pinned::open_map(pins, "ring_classes")?,
+            ring_counters: pinned::open_map(pins, "ring_counters")?,
+            port_counts: pinned::open_map(pins, "port_counts")?,
+        })
+    }
+
+    /// Loads the programs, attaches and pins everything.
+    pub(crate) fn load(instance: &Instance, features: &Features) -> Result<Self, DataplaneError> {
+        let mut storage = MaybeUninit::uninit();
+        let mut open = skel::WatchSkelBuilder::default()
+            .open(&mut storage)
+            .tried(|| "open the tracing programs".into())?;
+        if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
+            constants.netns_cookie = rxlane_system::netns::cookie()?;
+        }
+        open.progs
+            .end_of_poll
+            .set_autoload(features.has(NAPI_TRACE));
+        open.progs
+            .ring_filled
+            .set_autoload(features.has(CPUMAP_TRACE));
+        open.progs
+            .ring_served
+            .set_autoload(features.has(CPUMAP_TRACE));
+        open.progs
+            .express_sent
+            .set_autoload(features.has(DEVMAP_TRACE));
+        let loaded = open.load().tried(|| "load the tracing programs".into())?;
+        let m = &loaded.maps;
+        pinned::check_layout::<PortTable>(&m.ports, "ports")?;
+        pinned::check_layout::<Core>(&m.cores, "cores")?;
+        pinned::check_layout::<Control>(&m.controls, "controls")?;
+        pinned::check_layout::<Cpu>(&m.cpus, "cpus")?;
+        pinned::check_layout::<RingCounters>(&m.ring_counters, "ring_counters")?;
+        pinned::check_layout::<PortCounters>(&m.port_counts, "port_counts")?;
+        let buckets = buckets()?;
+        let pin = |fd: std::os::fd::BorrowedFd<'_>, name: &str| {
+            pinned::pin(fd, &instance.pins.join(name))
+        };
+        pin(m.ports.as_fd(), "ports")?;
+        pin(m.cores.as_fd(), "cores")?;
+        pin(m.controls.as_fd(), "controls")?;
+        pin(buckets.as_fd(), "buckets")?;
+        pin(m.ring_classes.as_fd(), "ring_classes")?;
+        pin(m.ring_counters.as_fd(), "ring_counters")?;
+        pin(m.port_counts.as_fd(), "port_counts")?;
+        let links = instance.pins.join("watch");
+        std::fs::create_dir_all(&links).at(&links)?;
+        for (program, name, feature) in [
+            (&loaded.progs.end_of_poll, "end_of_poll", NAPI_TRACE),
+            (&loaded.progs.ring_filled, "ring_filled", CPUMAP_TRACE),
+            (&loaded.progs.ring_served, "ring_served", CPUMAP_TRACE),
+            (&loaded.progs.express_sent, "express_sent", DEVMAP_TRACE),
+        ] {
+            if features.has(feature) {
+                let link = program
+                    .attach()
+                    .tried(|| format!("attach the tracing program `{name}`"))?;
+                pinned::pin(link.as_fd(), &links.join(name))?;
+            }
+        }
+        Self::open(&instance.pins)
+    }
+}
+
+/// Token buckets keep their fill across configurations.
+fn buckets() -> Result<MapHandle, DataplaneError> {
+    let opts = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,
+        ..Default::default()
+    };
+    let classes = rxlane_policy::class::MAX_CLASSES as u32;
+    MapHandle::create(MapType::Array, Some("buckets"), 4, 8, classes, &opts)
+        .tried(|| "create the token buckets".into())
+}

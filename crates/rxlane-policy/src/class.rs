@@ -1,0 +1,122 @@
+//! Traffic classes, as the operator writes them and the lanes serve them.
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use crate::police::Police;
+use crate::rule::Rule;
+
+/// Classes of a router.
+pub const MAX_CLASSES: usize = 8;
+
+/// Who may use an express class, which passes by the firewall.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trust {
+    /// Flows whose conntrack entry exists and is confirmed: the firewall has let them through.
+    Established,
+    /// Packets whose source lies in one of these prefixes.
+    Prefixes(Vec<IpNet>),
+    /// Everybody.
+    All,
+}
+
+/// What happens to a stack class when the core cannot keep up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Overload {
+    /// Queue where the class has other cores to run on, shed where it shares the polling core.
+    #[default]
+    Auto,
+    /// Queue to the class's ring, served by a kernel thread.
+    Queue,
+    /// Serve a ring budget per poll and drop the rest early.
+    Shed,
+}
+
+/// What a stack class gives up first under overload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Aim {
+    /// As `Latency` while express traffic is present, no limit at all while there is none.
+    #[default]
+    Auto,
+    /// Short polls: the RT bound comes first, whether or not RT traffic is there.
+    Latency,
+    /// Longer polls: more packets of this class, a longer RT bound.
+    Throughput,
+}
+
+impl Aim {
+    /// How long a poll may take under overload, in ns: `T*` of low-latency-router III.D.
+    ///
+    /// A packet waits at most for the poll before it and for its own. The values are what the lab
+    /// measured best (docs/DESIGN.md, "Why a poll of 30 us?").
+    pub const fn poll_target_ns(self) -> u32 {
+        match self {
+            Self::Auto | Self::Latency => 30_000,
+            Self::Throughput => 100_000,
+        }
+    }
+}
+
+/// How the kernel thread of a class's ring is scheduled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ThreadScheduling {
+    /// SCHED_OTHER at this nice level, -20 (most) to 19: weighted fair queueing among classes.
+    Nice(i8),
+    /// SCHED_FIFO at this priority, 1 to 99.
+    Fifo(u8),
+}
+
+/// A ring of the stack lane.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ring {
+    /// Packets the ring of one core holds.
+    pub packets: u32,
+    /// Cores that serve the class; empty: the core that polled the packet.
+    pub cores: Vec<u32>,
+    /// Scheduling of the serving threads.
+    pub thread: ThreadScheduling,
+}
+
+/// Where a class is served.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "lane", rename_all = "snake_case")]
+pub enum Lane {
+    /// Forwarded inside the driver's poll.
+    Express {
+        /// Who may use it.
+        trust: Trust,
+    },
+    /// The ordinary Linux stack.
+    Stack {
+        /// The ring used while queueing.
+        ring: Ring,
+        /// Queue or shed.
+        overload: Overload,
+        /// Latency or throughput.
+        aim: Aim,
+    },
+}
+
+impl Lane {
+    /// Whether this is the express lane.
+    pub fn is_express(&self) -> bool {
+        matches!(self, Self::Express { .. })
+    }
+}
+
+/// One class. Position is priority; the last class is the default.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Class {
+    /// Name, unique among the classes.
+    pub name: String,
+    /// Rules; first match wins, over all classes in order.
+    pub rules: Vec<Rule>,
+    /// Rate limit; what exceeds it is treated as the next class.
+    pub police: Option<Police>,
+    /// Where it is served.
+    pub lane: Lane,
+}

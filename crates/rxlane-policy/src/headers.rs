@@ -1,0 +1,319 @@
+//! What the classifier reads in a packet, and the reference parser that the BPF parser is held to.
+//!
+//! Guarantee: every byte string parses to exactly one [`Parsed`]; nothing panics.
+//! Sources: IEEE 802.1Q (tags), RFC 791, RFC 8200, RFC 1812 section 5.2.2 (header validation).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Bytes at the head of a frame that a `bytes` match can see.
+pub const HEAD: usize = 64;
+
+/// The outer VLAN tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tag {
+    /// VLAN id, 0 to 4095.
+    pub id: u16,
+    /// Priority code point, 0 to 7.
+    pub pcp: u8,
+}
+
+/// Why the express lane leaves a packet to the kernel before any lookup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Obstacle {
+    /// A VLAN tag: the kernel's VLAN devices deal with it.
+    Vlan,
+    /// IPv4 options or an IPv6 hop-by-hop header.
+    Options,
+    /// The IPv4 header checksum is wrong.
+    Checksum,
+    /// Loopback, multicast, broadcast, link-local or unspecified addresses (RFC 1812 section 5.3.7).
+    SpecialAddress,
+    /// TTL or hop limit of 1 or 0: an ICMP error is due.
+    Ttl,
+}
+
+/// Fields of an IP packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Headers {
+    /// Ingress port, by index into the configured ports.
+    pub port: u8,
+    /// Outer VLAN tag.
+    pub vlan: Option<Tag>,
+    /// DSCP, 0 to 63.
+    pub dscp: u8,
+    /// IPv4 protocol or first IPv6 next header.
+    pub protocol: u8,
+    /// Source address.
+    pub src: IpAddr,
+    /// Destination address.
+    pub dst: IpAddr,
+    /// Source port, where the packet carries ports.
+    pub src_port: Option<u16>,
+    /// Destination port, where the packet carries ports.
+    pub dst_port: Option<u16>,
+    /// Any fragment, also the first.
+    pub fragment: bool,
+    /// The first reason why the express lane would not take it.
+    pub obstacle: Option<Obstacle>,
+    head: [u8; HEAD],
+    head_len: usize,
+}
+
+/// What a frame turned out to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Parsed {
+    /// An IP packet with a valid header.
+    Ip(Box<Headers>),
+    /// Addressed to another MAC, or broadcast or multicast: the kernel's affair.
+    NotToUs,
+    /// Not IP (ARP, LLDP, more than two VLAN tags …).
+    NotIp,
+    /// Cut short, or a header that contradicts itself.
+    Malformed,
+}
+
+const ETH_LEN: usize = 14;
+const VLAN_TYPES: [u16; 2] = [0x8100, 0x88a8];
+
+/// Protocols whose first four bytes are source and destination port: TCP, UDP, DCCP, SCTP, UDP-Lite.
+pub const PORT_PROTOCOLS: [u8; 5] = [6, 17, 33, 132, 136];
+
+impl Headers {
+    /// The two bytes at `offset` of the frame, if it is that long.
+    pub fn word(&self, offset: u8) -> Option<u16> {
+        let at = usize::from(offset);
+        (at + 2 <= self.head_len).then(|| u16::from_be_bytes([self.head[at], self.head[at + 1]]))
+    }
+}
+
+fn be16(frame: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]))
+}
+
+/// Parses a frame received on port `port`, whose MAC address is `mac`.
+pub fn parse(frame: &[u8], port: u8, mac: [u8; 6]) -> Parsed {
+    if frame.len() < ETH_LEN {
+        return Parsed::Malformed;
+    }
+    if frame[..6] != mac {
+        return Parsed::NotToUs;
+    }
+    let mut at = ETH_LEN;
+    let mut ethertype = u16::from_be_bytes([frame[12], frame[13]]);
+    let mut vlan = None;
+    for _ in 0..2 {
+        if !VLAN_TYPES.contains(&ethertype) {
+            break;
+        }
+        let (Some(tci), Some(inner)) = (be16(frame, at), be16(frame, at + 2)) else {
+            return Parsed::Malformed;
+        };
+        vlan.get_or_insert(Tag {
+            id: tci & 0xfff,
+            pcp: (tci >> 13) as u8,
+        });
+        ethertype = inner;
+        at += 4;
+    }
+    let headers = match ethertype {
+        0x0800 => ipv4(frame, at),
+        0x86dd => ipv6(frame, at),
+        _ => return Parsed::NotIp,
+    };
+    let Some(mut headers) = headers else {
+        return Parsed::Malformed;
+    };
+    headers.port = port;
+    headers.vlan = vlan;
+    if vlan.is_some() {
+        headers.obstacle = Some(Obstacle::Vlan);
+    }
+    headers.head_len = frame.len().min(HEAD);
+    headers.head[..headers.head_len].copy_from_slice(&frame[..headers.head_len]);
+    Parsed::Ip(Box::new(headers))
+}
+
+fn ports(packet: &[u8], protocol: u8, at: usize) -> (Option<u16>, Option<u16>) {
+    if !PORT_PROTOCOLS.contains(&protocol) {
+        return (None, None);
+    }
+    match (be16(packet, at), be16(packet, at + 2)) {
+        (Some(src), Some(dst)) => (Some(src), Some(dst)),
+        _ => (None, None),
+    }
+}
+
+fn ipv4(frame: &[u8], at: usize) -> Option<Headers> {
+    let packet = frame.get(at..)?;
+    let fixed = packet.get(..20)?;
+    let header_len = usize::from(fixed[0] & 0xf) * 4;
+    let total_len = usize::from(be16(fixed, 2)?);
+    if fixed[0] >> 4 != 4 || header_len < 20 || total_len < header_len || total_len > packet.len() {
+        return None;
+    }
+    let fragmentation = be16(fixed, 6)? & 0x3fff;
+    let src = Ipv4Addr::new(fixed[12], fixed[13], fixed[14], fixed[15]);
+    let dst = Ipv4Addr::new(fixed[16], fixed[17], fixed[18], fixed[19]);
+    let (src_port, dst_port) = if fragmentation & 0x1fff == 0 {
+        ports(&packet[..total_len], fixed[9], header_len)
+    } else {
+        (None, None)
+    };
+    let obstacle = if header_len > 20 {
+        Some(Obstacle::Options)
+    } else if !checksum_holds(fixed) {
+        Some(Obstacle::Checksum)
+    } else if special_v4(src) || special_v4(dst) {
+        Some(Obstacle::SpecialAddress)
+    } else if fixed[8] <= 1 {
+        Some(Obstacle::Ttl)
+    } else {
+        None
+    };
+    Some(Headers {
+        dscp: fixed[1] >> 2,
+        protocol: fixed[9],
+        src: src.into(),
+        dst: dst.into(),
+        src_port,
+        dst_port,
+        fragment: fragmentation != 0,
+        obstacle,
+        ..blank()
+    })
+}
+
+fn ipv6(frame: &[u8], at: usize) -> Option<Headers> {
+    let packet = frame.get(at..)?;
+    let fixed = packet.get(..40)?;
+    let payload_len = usize::from(be16(fixed, 4)?);
+    if fixed[0] >> 4 != 6 || 40 + payload_len > packet.len() {
+        return None;
+    }
+    let protocol = fixed[6];
+    let src = Ipv6Addr::from(<[u8; 16]>::try_from(&fixed[8..24]).ok()?);
+    let dst = Ipv6Addr::from(<[u8; 16]>::try_from(&fixed[24..40]).ok()?);
+    let (src_port, dst_port) = ports(&packet[..40 + payload_len], protocol, 40);
+    let obstacle = if protocol == 0 {
+        Some(Obstacle::Options)
+    } else if special_v6(src) || special_v6(dst) {
+        Some(Obstacle::SpecialAddress)
+    } else if fixed[7] <= 1 {
+        Some(Obstacle::Ttl)
+    } else {
+        None
+    };
+    Some(Headers {
+        dscp: ((fixed[0] & 0xf) << 2) | (fixed[1] >> 6),
+        protocol,
+        src: src.into(),
+        dst: dst.into(),
+        src_port,
+        dst_port,
+        fragment: protocol == 44,
+        obstacle,
+        ..blank()
+    })
+}
+
+fn checksum_holds(header: &[u8]) -> bool {
+    let sum: u32 = header
+        .chunks_exact(2)
+        .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])))
+        .sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    folded == 0xffff || folded == 0x1_fffe
+}
+
+/// Addresses that a router must not forward: 0/8, 127/8, 224/4 and above; link-local 169.254/16.
+fn special_v4(address: Ipv4Addr) -> bool {
+    let [a, b, ..] = address.octets();
+    a == 0 || a == 127 || a >= 224 || (a == 169 && b == 254)
+}
+
+/// Unspecified, loopback and v4-mapped (::/80), link-local (fe80::/10) and multicast (ff00::/8).
+fn special_v6(address: Ipv6Addr) -> bool {
+    let s = address.segments();
+    s[..5] == [0; 5] || s[0] & 0xffc0 == 0xfe80 || s[0] >> 8 == 0xff
+}
+
+fn blank() -> Headers {
+    Headers {
+        port: 0,
+        vlan: None,
+        dscp: 0,
+        protocol: 0,
+        src: Ipv4Addr::UNSPECIFIED.into(),
+        dst: Ipv4Addr::UNSPECIFIED.into(),
+        src_port: None,
+        dst_port: None,
+        fragment: false,
+        obstacle: None,
+        head: [0; HEAD],
+        head_len: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+
+    /// A UDP packet, EF, 10.0.0.1:1000 to 10.1.0.1:2000, with a correct checksum.
+    fn udp4() -> Vec<u8> {
+        let mut f = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+        f.extend([0x45, 0xb8, 0, 32, 0, 0, 0x40, 0, 64, 17, 0, 0]);
+        f.extend([
+            10, 0, 0, 1, 10, 1, 0, 1, 3, 232, 7, 208, 0, 12, 0, 0, 1, 2, 3, 4,
+        ]);
+        let sum: u32 = f[14..34]
+            .chunks(2)
+            .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])))
+            .sum();
+        let check = !(((sum & 0xffff) + (sum >> 16)) as u16);
+        f[24..26].copy_from_slice(&check.to_be_bytes());
+        f
+    }
+
+    #[test]
+    fn a_udp_packet_gives_its_fields() {
+        let Parsed::Ip(h) = parse(&udp4(), 3, MAC) else {
+            panic!("not parsed")
+        };
+        assert_eq!((h.port, h.dscp, h.protocol), (3, 46, 17));
+        assert_eq!((h.src_port, h.dst_port), (Some(1000), Some(2000)));
+        assert_eq!(h.obstacle, None);
+        assert_eq!(h.word(34), Some(1000));
+    }
+
+    #[test]
+    fn obstacles_are_seen_in_order() {
+        let mut f = udp4();
+        f[22] = 1;
+        let Parsed::Ip(h) = parse(&f, 0, MAC) else {
+            panic!()
+        };
+        assert_eq!(
+            h.obstacle,
+            Some(Obstacle::Checksum),
+            "TTL changed, checksum not"
+        );
+    }
+
+    #[test]
+    fn any_prefix_of_a_packet_parses_without_a_panic() {
+        let f = udp4();
+        for n in 0..f.len() {
+            assert!(
+                !matches!(parse(&f[..n], 0, MAC), Parsed::Ip(_)),
+                "{n} bytes"
+            );
+        }
+    }
+
+    #[test]
+    fn frames_for_others_are_left_alone() {
+        assert_eq!(parse(&udp4(), 0, [2, 0, 0, 0, 0, 9]), Parsed::NotToUs);
+    }
+}

@@ -1,0 +1,103 @@
+//! Matching rules: a conjunction of sets over packet fields.
+//!
+//! A field that a rule leaves out matches everything. The fields are those of a NIC classifier such as
+//! Intel's Flow Director (low-latency-router III.A): header fields, ports, VLAN, and a 2-byte value
+//! within the first 64 bytes.
+
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use crate::headers::Headers;
+
+/// A masked 2-byte value at a byte offset of the Ethernet frame, network byte order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Flex {
+    /// Offset from the start of the frame, 0 to 62.
+    pub offset: u8,
+    /// Value to find after masking.
+    pub value: u16,
+    /// Bits of the value that count.
+    pub mask: u16,
+}
+
+impl Flex {
+    /// Highest offset: both bytes lie within the first 64.
+    pub const MAX_OFFSET: u8 = 62;
+
+    /// Whether `word`, read at the offset, matches.
+    pub fn matches(&self, word: u16) -> bool {
+        word & self.mask == self.value & self.mask
+    }
+}
+
+/// One rule. `None` or an empty list means that the field does not matter.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Rule {
+    /// Ingress ports, by index into the configured ports.
+    pub ports: Option<Vec<u8>>,
+    /// DSCP values, one bit each.
+    pub dscp: Option<u64>,
+    /// IP protocol numbers (for IPv6: the protocol in the first next-header field).
+    pub protocols: Option<Vec<u8>>,
+    /// Source prefixes, v4 and v6.
+    pub src: Vec<IpNet>,
+    /// Destination prefixes, v4 and v6.
+    pub dst: Vec<IpNet>,
+    /// Source ports of TCP, UDP, UDP-Lite, DCCP and SCTP.
+    pub src_ports: Vec<RangeInclusive<u16>>,
+    /// Destination ports.
+    pub dst_ports: Vec<RangeInclusive<u16>>,
+    /// VLAN ids of the outer tag; an untagged frame matches none.
+    pub vlans: Option<Vec<u16>>,
+    /// Priority code points of the outer tag, one bit each; an untagged frame matches none.
+    pub pcp: Option<u8>,
+    /// A masked value in the first 64 bytes.
+    pub flex: Option<Flex>,
+}
+
+impl Rule {
+    /// Whether the rule takes this packet. This is the reference the compiled classifier is held to.
+    pub fn matches(&self, packet: &Headers) -> bool {
+        self.ports
+            .as_ref()
+            .is_none_or(|set| set.contains(&packet.port))
+            && self.dscp.is_none_or(|set| set & (1 << packet.dscp) != 0)
+            && self
+                .protocols
+                .as_ref()
+                .is_none_or(|set| set.contains(&packet.protocol))
+            && in_prefixes(&self.src, packet.src)
+            && in_prefixes(&self.dst, packet.dst)
+            && in_ranges(&self.src_ports, packet.src_port)
+            && in_ranges(&self.dst_ports, packet.dst_port)
+            && self
+                .vlans
+                .as_ref()
+                .is_none_or(|set| packet.vlan.is_some_and(|tag| set.contains(&tag.id)))
+            && self
+                .pcp
+                .is_none_or(|set| packet.vlan.is_some_and(|tag| set & (1 << tag.pcp) != 0))
+            && self
+                .flex
+                .is_none_or(|flex| packet.word(flex.offset).is_some_and(|w| flex.matches(w)))
+    }
+}
+
+fn in_prefixes(prefixes: &[IpNet], address: IpAddr) -> bool {
+    prefixes.is_empty() || prefixes.iter().any(|p| p.contains(&address))
+}
+
+fn in_ranges(ranges: &[RangeInclusive<u16>], port: Option<u16>) -> bool {
+    ranges.is_empty() || port.is_some_and(|p| ranges.iter().any(|r| r.contains(&p)))
+}
+
+/// The first rule that matches, as an index.
+pub fn first_match<'a>(
+    rules: impl IntoIterator<Item = &'a Rule>,
+    packet: &Headers,
+) -> Option<usize> {
+    rules.into_iter().position(|rule| rule.matches(packet))
+}

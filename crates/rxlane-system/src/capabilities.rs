@@ -1,0 +1,41 @@
+//! Dropping what a running router does not need.
+
+use caps::{CapSet, Capability, CapsHashSet};
+
+/// What the daemon keeps: loading BPF on reload, attaching to ports, scheduling ring threads, and
+/// its own files.
+const KEPT: [Capability; 6] = [
+    Capability::CAP_BPF,
+    Capability::CAP_PERFMON,
+    Capability::CAP_NET_ADMIN,
+    Capability::CAP_SYS_NICE,
+    Capability::CAP_SYS_RESOURCE,
+    Capability::CAP_DAC_OVERRIDE,
+];
+
+/// What starting a router needs, with what each is for.
+pub const NEEDED: [(Capability, &str); 3] = [
+    (Capability::CAP_BPF, "load BPF programs"),
+    (Capability::CAP_PERFMON, "trace the end of NAPI polls"),
+    (Capability::CAP_NET_ADMIN, "attach to ports"),
+];
+
+/// The first needed capability that this process lacks.
+pub fn missing() -> Option<(Capability, &'static str)> {
+    NEEDED
+        .into_iter()
+        .find(|(cap, _)| !caps::has_cap(None, CapSet::Effective, *cap).unwrap_or(false))
+}
+
+/// Gives up everything else, for good.
+///
+/// # Errors
+/// The message of the failing call.
+pub fn drop_the_rest() -> Result<(), String> {
+    let effective = caps::read(None, CapSet::Effective).map_err(|e| e.to_string())?;
+    let kept: CapsHashSet = KEPT.into_iter().filter(|c| effective.contains(c)).collect();
+    caps::clear(None, CapSet::Inheritable).map_err(|e| e.to_string())?;
+    caps::set(None, CapSet::Effective, &kept).map_err(|e| e.to_string())?;
+    caps::set(None, CapSet::Permitted, &kept).map_err(|e| e.to_string())?;
+    Ok(())
+}

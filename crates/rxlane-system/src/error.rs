@@ -1,0 +1,42 @@
+use std::io;
+
+use thiserror::Error;
+
+/// A request to the kernel that failed, with what was tried.
+#[derive(Debug, Error)]
+pub enum SystemError {
+    /// The kernel refused.
+    #[error("cannot {what}: {source}")]
+    Refused {
+        /// What was tried, as an infinitive.
+        what: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// A netlink answer that could not be understood.
+    #[error("cannot read the kernel's answer to {what}: {why}")]
+    Answer {
+        /// The request.
+        what: &'static str,
+        /// What was wrong with the answer.
+        why: String,
+    },
+}
+
+/// Names what was tried when a call fails.
+pub trait Tried<T> {
+    /// Wraps the error; `what` is an infinitive ("open the port").
+    ///
+    /// # Errors
+    /// The wrapped error.
+    fn tried(self, what: impl FnOnce() -> String) -> Result<T, SystemError>;
+}
+
+impl<T, E: Into<io::Error>> Tried<T> for Result<T, E> {
+    fn tried(self, what: impl FnOnce() -> String) -> Result<T, SystemError> {
+        self.map_err(|source| SystemError::Refused {
+            what: what(),
+            source: source.into(),
+        })
+    }
+}

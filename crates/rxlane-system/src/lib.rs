@@ -1,0 +1,18 @@
+//! The kernel around rxlane, as thin and typed as it can be.
+//!
+//! Purpose: read and change what is not a BPF object: network devices, namespaces, kernel threads,
+//! sysctls, the firewall's presence, capabilities. Guarantee: nothing here decides; every error says
+//! what was tried.
+
+pub mod bpffs;
+pub mod capabilities;
+pub mod features;
+pub mod firewall;
+pub mod links;
+pub mod netns;
+pub mod sysctl;
+pub mod threads;
+
+mod error;
+
+pub use error::{SystemError, Tried};

@@ -1,0 +1,109 @@
+//! Network namespaces by the names of `ip netns`.
+
+use std::fs::File;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+
+use crate::{SystemError, Tried};
+
+/// Where `ip netns` keeps its names.
+pub const DIRECTORY: &str = "/run/netns";
+
+/// Path of a named namespace.
+pub fn path_of(name: &str) -> PathBuf {
+    Path::new(DIRECTORY).join(name)
+}
+
+/// Moves the calling thread into a named namespace. Threads started later inherit it.
+///
+/// # Errors
+/// When there is no such namespace or entering it is refused.
+pub fn enter(name: &str) -> Result<(), SystemError> {
+    let path = path_of(name);
+    let file = File::open(&path).tried(|| format!("open the network namespace `{name}`"))?;
+    setns(&file, CloneFlags::CLONE_NEWNET).tried(|| format!("enter the network namespace `{name}`"))
+}
+
+/// Runs `work` on a thread of its own inside a named namespace.
+///
+/// With `own_sysfs` the thread also has a private /sys that shows the namespace's devices, as
+/// /sys/class/net belongs to the namespace of whoever mounted it.
+///
+/// # Errors
+/// When the namespace cannot be entered, or what `work` returns.
+pub fn within<T: Send>(
+    name: &str,
+    own_sysfs: bool,
+    work: impl FnOnce() -> Result<T, SystemError> + Send,
+) -> Result<T, SystemError> {
+    std::thread::scope(|scope| {
+        scope
+            .spawn(|| {
+                enter(name)?;
+                if own_sysfs {
+                    mount_private_sysfs()?;
+                }
+                work()
+            })
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn mount_private_sysfs() -> Result<(), SystemError> {
+    let none: Option<&str> = None;
+    unshare(CloneFlags::CLONE_NEWNS).tried(|| "unshare the mount namespace".into())?;
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
+        .tried(|| "make mounts private".into())?;
+    mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), none)
+        .tried(|| "mount sysfs for the namespace".into())
+}
+
+/// Inode number of the calling thread's namespace: unique among those alive.
+///
+/// # Errors
+/// When /proc is not there.
+pub fn id() -> Result<u64, SystemError> {
+    std::fs::metadata("/proc/thread-self/ns/net")
+        .map(|m| m.ino())
+        .tried(|| "read /proc/thread-self/ns/net".into())
+}
+
+/// The kernel's cookie of the calling thread's namespace, as BPF programs see it.
+///
+/// # Errors
+/// Before Linux 5.14.
+#[allow(unsafe_code)]
+pub fn cookie() -> Result<u64, SystemError> {
+    const SO_NETNS_COOKIE: libc::c_int = 71;
+    let any: OwnedFd = socket(
+        AddressFamily::Inet,
+        SockType::Datagram,
+        SockFlag::empty(),
+        None,
+    )
+    .tried(|| "open a socket".into())?;
+    let mut cookie = 0u64;
+    let mut len = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: `cookie` and `len` outlive the call, and `len` is the size of `cookie`.
+    let ret = unsafe {
+        libc::getsockopt(
+            any.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &raw mut len,
+        )
+    };
+    if ret == 0 {
+        Ok(cookie)
+    } else {
+        Err(std::io::Error::last_os_error())
+            .tried(|| "read the cookie of the network namespace".into())
+    }
+}

@@ -1,0 +1,71 @@
+//! Kernel threads by name, and where and how they run.
+
+use std::io;
+
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+
+use crate::{SystemError, Tried};
+
+/// Ids of the threads of all processes for whose name `matches` holds.
+///
+/// Kernel threads show their full name in /proc since Linux 5.17.
+pub fn find(matches: impl Fn(&str) -> bool) -> Vec<i32> {
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|pid: &i32| {
+            std::fs::read_to_string(format!("/proc/{pid}/comm"))
+                .is_ok_and(|name| matches(name.trim()))
+        })
+        .collect()
+}
+
+/// Binds a thread (0: the calling one) to one core.
+///
+/// # Errors
+/// When the core does not exist or the thread may not be moved.
+pub fn pin(thread: i32, core: usize) -> Result<(), SystemError> {
+    let mut set = CpuSet::new();
+    set.set(core).tried(|| format!("name core {core}"))?;
+    sched_setaffinity(Pid::from_raw(thread), &set)
+        .tried(|| format!("bind thread {thread} to core {core}"))
+}
+
+/// How a thread competes for its core.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheduling {
+    /// SCHED_OTHER at a nice level.
+    Nice(i32),
+    /// SCHED_FIFO at a priority from 1 to 99.
+    Fifo(i32),
+}
+
+/// Sets how a thread (0: the calling one) is scheduled.
+///
+/// # Errors
+/// Without CAP_SYS_NICE, or when the thread is gone.
+#[allow(unsafe_code)]
+pub fn schedule(thread: i32, how: Scheduling) -> Result<(), SystemError> {
+    let (policy, priority) = match how {
+        Scheduling::Nice(_) => (libc::SCHED_OTHER, 0),
+        Scheduling::Fifo(priority) => (libc::SCHED_FIFO, priority),
+    };
+    let param = libc::sched_param {
+        sched_priority: priority,
+    };
+    // SAFETY: `param` outlives the call.
+    let mut ret = unsafe { libc::sched_setscheduler(thread, policy, &raw const param) };
+    if let (0, Scheduling::Nice(nice)) = (ret, how) {
+        // SAFETY: no memory is passed.
+        ret = unsafe { libc::setpriority(libc::PRIO_PROCESS, thread as libc::id_t, nice) };
+    }
+    if ret < 0 {
+        return Err(io::Error::last_os_error())
+            .tried(|| format!("schedule thread {thread} as {how:?}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,9 @@
+//! One file a subcommand.
+
+pub(crate) mod bench;
+pub(crate) mod check;
+pub(crate) mod detach;
+pub(crate) mod lab;
+pub(crate) mod reload;
+pub(crate) mod run;
+pub(crate) mod status;

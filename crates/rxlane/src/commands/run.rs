@@ -1,0 +1,158 @@
+//! `rxlane run`: the daemon. It starts the router, then sleeps until a signal or a link change.
+
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use rxlane_dataplane::config::RouterConfig;
+use rxlane_dataplane::router::Router;
+use rxlane_policy::class::{Lane, Trust};
+use rxlane_system::{capabilities, firewall, links, sysctl};
+use tracing::{error, info, warn};
+
+use crate::{config, one_line};
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "Signals: SIGHUP reads the configuration again, SIGTERM and SIGINT detach and end.
+A killed daemon leaves a working router; the next start takes it over, `rxlane detach` removes it."
+)]
+pub(crate) struct Args {
+    /// Configuration file
+    #[arg(short, long, value_name = "FILE")]
+    config: PathBuf,
+    /// Allow trust = "all" although a firewall filters forwarded packets, which the express lane then bypasses
+    #[arg(long)]
+    accept_bypass: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), String> {
+    let config = load(args)?;
+    if let Some((capability, purpose)) = capabilities::missing() {
+        return Err(format!(
+            "cannot {purpose} without {capability}: run as root (sudo rxlane run …)"
+        ));
+    }
+    refuse_bypass(&config, args.accept_bypass)?;
+    // Signals are read from a descriptor, so they must be blocked before any thread starts.
+    let mut signals = SigSet::empty();
+    for signal in [Signal::SIGHUP, Signal::SIGTERM, Signal::SIGINT] {
+        signals.add(signal);
+    }
+    signals.thread_block().map_err(one_line)?;
+    let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+        .map_err(one_line)?;
+    let mut monitor = links::Monitor::new().map_err(one_line)?;
+    let mut router = Router::start(config, &args.config).map_err(one_line)?;
+    if let Err(message) = capabilities::drop_the_rest() {
+        warn!("cannot drop capabilities: {message}");
+    }
+    announce(&router);
+    loop {
+        let mut waiting = [
+            PollFd::new(signals.as_fd(), PollFlags::POLLIN),
+            PollFd::new(monitor.as_fd(), PollFlags::POLLIN),
+        ];
+        match poll(&mut waiting, PollTimeout::NONE) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(e) => return Err(format!("cannot wait for events: {e}")),
+        }
+        while let Ok(Some(signal)) = signals.read_signal() {
+            if signal.ssi_signo == Signal::SIGHUP as u32 {
+                reload(&mut router, args);
+            } else {
+                router.detach().map_err(one_line)?;
+                info!("detached; the kernel forwards alone");
+                return Ok(());
+            }
+        }
+        match monitor.drain() {
+            Ok(Some(events)) if events.is_empty() => {}
+            Ok(_) => {
+                if let Err(e) = router.refresh_ports() {
+                    error!("cannot follow the ports: {}", one_line(e));
+                }
+            }
+            Err(e) => error!("{}", one_line(e)),
+        }
+    }
+}
+
+fn load(args: &Args) -> Result<RouterConfig, String> {
+    config::load(&args.config).map_err(one_line)
+}
+
+fn reload(router: &mut Router, args: &Args) {
+    let outcome = load(args).and_then(|config| {
+        refuse_bypass(&config, args.accept_bypass)?;
+        router.reload(config).map_err(one_line)
+    });
+    match &outcome {
+        Ok(()) => announce(router),
+        Err(message) => error!("keeping the old configuration: {message}"),
+    }
+    if let Err(e) = router.report_reload(outcome.err().as_deref()) {
+        warn!("{}", one_line(e));
+    }
+}
+
+fn announce(router: &Router) {
+    let state = router.state();
+    for warning in &state.warnings {
+        warn!("{warning}");
+    }
+    for feature in state.features.features.iter().filter(|f| !f.present) {
+        warn!(
+            "kernel {} lacks {}: {}",
+            state.features.kernel, feature.name, feature.without
+        );
+    }
+    let liberal = sysctl::read("net.netfilter.nf_conntrack_tcp_be_liberal") == Some(1);
+    if !liberal && trusts(&state.config, |t| *t == Trust::Established).is_some() {
+        info!(
+            "TCP of `established` classes takes the stack: conntrack would lose the window; sysctl net.netfilter.nf_conntrack_tcp_be_liberal=1 lets it use the express lane"
+        );
+    }
+    let ports: Vec<String> = state
+        .ports
+        .iter()
+        .map(|(name, port)| format!("{name} ({})", port.mode.as_deref().unwrap_or("absent")))
+        .collect();
+    info!(
+        "serving {} classes on {}",
+        state.config.classes.len(),
+        ports.join(", ")
+    );
+}
+
+fn trusts(config: &RouterConfig, which: impl Fn(&Trust) -> bool) -> Option<&str> {
+    config
+        .classes
+        .iter()
+        .find(|c| matches!(&c.lane, Lane::Express { trust } if which(trust)))
+        .map(|c| c.name.as_str())
+}
+
+/// The express lane passes by the firewall; with trust = "all" that must be somebody's decision.
+fn refuse_bypass(config: &RouterConfig, accepted: bool) -> Result<(), String> {
+    let Some(class) = trusts(config, |t| *t == Trust::All) else {
+        return Ok(());
+    };
+    let chains = firewall::forward_chains().map_err(one_line)?;
+    if chains.is_empty() {
+        return Ok(());
+    }
+    if accepted {
+        warn!(
+            "class `{class}` passes by the firewall ({}), as accepted",
+            chains.join(", ")
+        );
+        return Ok(());
+    }
+    Err(format!(
+        "class `{class}` has trust = \"all\", but a firewall filters forwarded packets ({}) and would not see them: use trust = \"established\" or prefixes, or start with --accept-bypass",
+        chains.join(", ")
+    ))
+}

@@ -1,0 +1,95 @@
+//! The command `rxlane`.
+
+mod commands;
+mod config;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Express lanes through the receive path of a Linux router.
+///
+/// Latency-critical traffic is classified at ingress and forwarded inside the driver's poll; everything
+/// else takes the ordinary Linux stack and cannot delay it.
+#[derive(Parser)]
+#[command(
+    version,
+    after_help = "Examples:
+  rxlane check -c examples/voice.toml       read a configuration and say what is wrong with it
+  sudo rxlane run -c /etc/rxlane.toml       start the router
+  sudo rxlane status                        what it is doing
+  sudo rxlane lab up --firewall 60          a router to play with, in network namespaces
+  sudo rxlane bench latency --offered 2x    kernel against express, at twice the kernel's capacity"
+)]
+struct Cli {
+    /// Work in this network namespace (as named by `ip netns`)
+    #[arg(long, global = true, value_name = "NAME")]
+    netns: Option<String>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Start the router and stay in the foreground
+    Run(commands::run::Args),
+    /// Make the running router read its configuration again
+    Reload(commands::reload::Args),
+    /// Remove a router whose daemon is gone; the kernel goes on forwarding
+    Detach,
+    /// Show what the router is doing
+    Status(commands::status::Args),
+    /// Check a configuration file without starting anything
+    Check(commands::check::Args),
+    /// Generator, router and sink in network namespaces
+    #[command(subcommand)]
+    Lab(commands::lab::Command),
+    /// Measure: kernel forwarding against rxlane, in one run
+    #[command(subcommand)]
+    Bench(commands::bench::Command),
+}
+
+fn main() -> ExitCode {
+    tracing_subscriber::fmt()
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_default_env()
+                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info")),
+        )
+        .with_target(false)
+        .with_writer(std::io::stderr)
+        .init();
+    rxlane_dataplane::log_libbpf();
+    let cli = Cli::parse();
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("rxlane: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Every error ends here as one line.
+fn run(cli: Cli) -> Result<(), String> {
+    if let Some(name) = &cli.netns {
+        rxlane_system::netns::enter(name).map_err(one_line)?;
+    }
+    match cli.command {
+        Command::Run(args) => commands::run::run(&args),
+        Command::Reload(args) => commands::reload::run(&args),
+        Command::Detach => commands::detach::run(),
+        Command::Status(args) => commands::status::run(&args),
+        Command::Check(args) => commands::check::run(&args),
+        Command::Lab(command) => commands::lab::run(&command),
+        Command::Bench(command) => commands::bench::run(command),
+    }
+}
+
+/// The text of an error, on one line.
+fn one_line(error: impl std::fmt::Display) -> String {
+    error
+        .to_string()
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+}
