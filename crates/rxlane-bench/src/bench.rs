@@ -1,72 +1,382 @@
-//! placeholder
-use crate::BenchError;
-use crate::dut::Dut;
-use crate::lab::{Lab, LabConfig};
-use crate::trial::{Bed, Traffic};
-/// quick
-pub fn quick(
-    duts: &str,
-    pps: f64,
-    seconds: f64,
-    firewall: u32,
-    rt: f64,
-    frame: usize,
-    repeat: u32,
-) -> Result<(), BenchError> {
-    let lab = Lab::up(LabConfig {
-        name: "rxb".into(),
-        firewall,
-        ..Default::default()
-    })?;
-    let r = (|| {
-        let traffic = Traffic {
-            rt_ratio: rt,
-            pattern: crate::pattern::Pattern::Poisson,
-            frame,
-            flows: 16,
-            seed: 1,
+//! The measurements: latency at one rate, throughput by search, and sweeps over load and RT ratio.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use indicatif::{ProgressBar, ProgressStyle};
+
+pub use crate::dut::{DUTS, Dut};
+pub use crate::pattern::Pattern;
+use crate::lab::{Lab, LabConfig, Settings};
+use crate::report::{DutResult, LatencyReport, Ratios, SweepPoint, SweepReport, ThroughputReport, median};
+use crate::trial::{Bed, CLASSES, Trial};
+pub use crate::trial::{ClassResult, Latency, Traffic};
+use crate::{BenchError, stop};
+
+/// How much to offer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Offered {
+    /// Packets a second.
+    Pps(f64),
+    /// A multiple of what the kernel forwards without loss.
+    TimesKernel(f64),
+}
+
+impl std::str::FromStr for Offered {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad = || format!("`{text}` is no rate: use packets a second (500000, 500k, 1.2M) or a multiple of the kernel's capacity (2x)");
+        let (number, make): (&str, fn(f64) -> Self) = match text.strip_suffix('x') {
+            Some(times) => (times, Self::TimesKernel),
+            None => (text, Self::Pps),
         };
-        let mut bed = Bed::new(&lab, &traffic)?;
-        for _ in 0..repeat {
-            for d in duts.split(',') {
-                let dut: Dut = d.parse().map_err(BenchError::Parameter)?;
-                let inst = dut.install(&lab)?;
-                let s = lab.tune()?;
-                let t = bed.run(pps, seconds, &s.napi_threads)?;
-                println!(
-                    "{:20} valid {} sent {:.3} fwd {:.3} cpu {:.2} wake {:.0}",
-                    dut.name(),
-                    t.valid,
-                    t.sent_pps / 1e6,
-                    t.forwarded_pps / 1e6,
-                    t.cpu,
-                    t.wakeups_per_s
-                );
-                for c in &t.classes {
-                    println!(
-                        "   {} sent {} lost {:.2}% reord {} p50 {:.1} p99 {:.1} p999 {:.1} max {:.0}",
-                        c.name,
-                        c.sent,
-                        100.0 * c.lost / c.sent.max(1.0),
-                        c.reordered,
-                        c.latency_us.p50,
-                        c.latency_us.p99,
-                        c.latency_us.p999,
-                        c.latency_us.max
-                    );
-                }
-                if std::env::var("ST").is_ok() && d != "kernel" {
-                    let o = std::process::Command::new(std::env::current_exe().unwrap())
-                        .args(["--netns", "rxb-router", "status"])
-                        .output()
-                        .unwrap();
-                    println!("{}", String::from_utf8_lossy(&o.stdout));
-                }
-                drop(inst);
+        let (number, unit) = match number.strip_suffix(['k', 'M']) {
+            Some(n) if number.ends_with('k') => (n, 1e3),
+            Some(n) => (n, 1e6),
+            None => (number, 1.0),
+        };
+        let value: f64 = number.parse().map_err(|_| bad())?;
+        if value.is_finite() && value > 0.0 { Ok(make(value * unit)) } else { Err(bad()) }
+    }
+}
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The lab to build.
+    pub lab: LabConfig,
+    /// The traffic.
+    pub traffic: Traffic,
+    /// Devices under test; they alternate, and ratios are to the first.
+    pub duts: Vec<Dut>,
+    /// Length of a trial.
+    pub seconds: f64,
+    /// Repetitions; results are medians.
+    pub repeat: u32,
+}
+
+/// A trial whose generator fell behind is tried again this often before the run is invalid.
+const RETRIES: u32 = 2;
+/// Search for the kernel's capacity: trial length, tolerated loss, and width at which it ends.
+const CAPACITY_SECONDS: f64 = 0.4;
+const CAPACITY_LOSS: f64 = 0.01;
+/// The best of this many trials decides about a rate: a stall of the machine is not the router's limit.
+const CAPACITY_TRIALS: u32 = 3;
+const CAPACITY_WIDTH: f64 = 0.03;
+/// Where searches begin.
+const LOWEST_PPS: f64 = 20_000.0;
+const HIGHEST_PPS: f64 = 4_000_000.0;
+
+struct Session {
+    lab: Lab,
+    bed: Bed,
+    settings: Settings,
+    bar: ProgressBar,
+}
+
+impl Session {
+    fn trial(&mut self, dut: &Dut, pps: f64, seconds: f64) -> Result<Trial, BenchError> {
+        let installed = dut.install(&self.lab)?;
+        // Attaching programs makes new NAPI threads, so they are placed again for each device.
+        self.settings = self.lab.tune()?;
+        let mut trial = self.bed.run(pps, seconds, &self.settings.napi_threads)?;
+        for _ in 0..RETRIES {
+            if trial.valid {
+                break;
+            }
+            trial = self.bed.run(pps, seconds, &self.settings.napi_threads)?;
+        }
+        drop(installed);
+        self.bar.inc(1);
+        Ok(trial)
+    }
+}
+
+/// Builds the lab, measures, and removes it whatever happens.
+fn in_lab<T>(
+    options: &Options,
+    steps: u64,
+    measure: impl FnOnce(&mut Session) -> Result<T, BenchError>,
+) -> Result<T, BenchError> {
+    if options.duts.is_empty() {
+        return Err(BenchError::Parameter("--dut is empty: name at least one device under test".into()));
+    }
+    if !(0.1..=3600.0).contains(&options.seconds) {
+        return Err(BenchError::Parameter(format!("--seconds {}: use 0.1 to 3600", options.seconds)));
+    }
+    if !(1..=1000).contains(&options.repeat) {
+        return Err(BenchError::Parameter(format!("--repeat {}: use 1 to 1000", options.repeat)));
+    }
+    stop::listen();
+    let bar = ProgressBar::new(steps);
+    if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:30}] {pos}/{len} {elapsed}") {
+        bar.set_style(style);
+    }
+    bar.set_message("building the lab");
+    bar.enable_steady_tick(Duration::from_millis(500));
+    let lab = Lab::up(options.lab.clone())?;
+    let outcome = Bed::new(&lab, &options.traffic).and_then(|bed| {
+        let settings = lab.tune()?;
+        let mut session = Session { lab: lab.clone(), bed, settings, bar: bar.clone() };
+        measure(&mut session)
+    });
+    bar.finish_and_clear();
+    lab.down()?;
+    outcome
+}
+
+/// The rate that the kernel forwards with next to no loss.
+fn kernel_capacity(session: &mut Session) -> Result<f64, BenchError> {
+    session.bar.set_message("finding the kernel's capacity");
+    search(CAPACITY_WIDTH, |pps| {
+        for _ in 0..CAPACITY_TRIALS {
+            session.bar.inc_length(1);
+            let trial = session.trial(&Dut::Kernel, pps, CAPACITY_SECONDS)?;
+            if trial.valid && trial.loss <= CAPACITY_LOSS {
+                return Ok(true);
             }
         }
-        Ok(())
-    })();
-    lab.down()?;
-    r
+        Ok(false)
+    })
+}
+
+/// Bisection (RFC 2544 section 26.1): the highest rate for which `passes` holds, to a relative width.
+fn search(width: f64, mut passes: impl FnMut(f64) -> Result<bool, BenchError>) -> Result<f64, BenchError> {
+    let (mut low, mut high) = (0.0, LOWEST_PPS);
+    while passes(high)? {
+        low = high;
+        high *= 2.0;
+        if high > HIGHEST_PPS {
+            return Ok(low);
+        }
+    }
+    while high - low > width * high {
+        let middle = (low + high) / 2.0;
+        if passes(middle)? {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    Ok(low)
+}
+
+fn resolve(offered: Offered, session: &mut Session) -> Result<(f64, Option<f64>), BenchError> {
+    match offered {
+        Offered::Pps(pps) => Ok((pps, None)),
+        Offered::TimesKernel(times) => {
+            let capacity = kernel_capacity(session)?;
+            Ok((times * capacity, Some(capacity)))
+        }
+    }
+}
+
+/// Latency and loss of every device at one rate.
+///
+/// # Errors
+/// What [`BenchError`] names; a generator that fell behind is no error but an invalid report.
+pub fn latency(options: &Options, offered: Offered) -> Result<LatencyReport, BenchError> {
+    let steps = options.duts.len() as u64 * u64::from(options.repeat);
+    in_lab(options, steps, |session| {
+        let (pps, kernel_capacity_pps) = resolve(offered, session)?;
+        let rounds = rounds(options, session, pps)?;
+        let names: Vec<&str> = options.duts.iter().map(Dut::name).collect();
+        Ok(LatencyReport {
+            valid: rounds.iter().flatten().all(|t| t.valid),
+            offered_pps: pps,
+            kernel_capacity_pps: kernel_capacity_pps.unwrap_or(0.0),
+            seconds: options.seconds,
+            repeat: options.repeat,
+            traffic: options.traffic.clone(),
+            settings: session.settings.settings.clone(),
+            duts: names.iter().enumerate().map(|(i, name)| summarise(name, rounds.iter().map(|r| &r[i]))).collect(),
+            ratios: ratios(&names, &rounds),
+            latency_ns: (0..names.len()).map(|i| merge(rounds.iter().map(|r| &r[i]))).collect(),
+        })
+    })
+}
+
+/// All devices in turn, again and again: a drift of the machine hits them alike.
+fn rounds(options: &Options, session: &mut Session, pps: f64) -> Result<Vec<Vec<Trial>>, BenchError> {
+    let mut rounds = Vec::new();
+    for round in 0..options.repeat {
+        let mut trials = Vec::new();
+        for dut in &options.duts {
+            session.bar.set_message(format!("{} at {:.3} Mpps, round {}", dut.name(), pps / 1e6, round + 1));
+            trials.push(session.trial(dut, pps, options.seconds)?);
+        }
+        rounds.push(trials);
+    }
+    Ok(rounds)
+}
+
+fn summarise<'a>(name: &str, trials: impl Iterator<Item = &'a Trial>) -> DutResult {
+    let trials: Vec<&Trial> = trials.collect();
+    let of = |f: &dyn Fn(&Trial) -> f64| median(trials.iter().map(|t| f(t)));
+    DutResult {
+        name: name.into(),
+        offered_pps: of(&|t| t.sent_pps),
+        forwarded_pps: of(&|t| t.forwarded_pps),
+        cpu: of(&|t| t.cpu),
+        wakeups_per_s: of(&|t| t.wakeups_per_s),
+        classes: CLASSES
+            .iter()
+            .enumerate()
+            .map(|(c, class)| {
+                let of = |f: &dyn Fn(&ClassResult) -> f64| median(trials.iter().map(|t| f(&t.classes[c])));
+                ClassResult {
+                    name: (*class).into(),
+                    sent: of(&|c| c.sent),
+                    received: of(&|c| c.received),
+                    lost: of(&|c| c.lost),
+                    reordered: of(&|c| c.reordered),
+                    latency_us: Latency {
+                        p50: of(&|c| c.latency_us.p50),
+                        p90: of(&|c| c.latency_us.p90),
+                        p99: of(&|c| c.latency_us.p99),
+                        p999: of(&|c| c.latency_us.p999),
+                        max: of(&|c| c.latency_us.max),
+                        mean: of(&|c| c.latency_us.mean),
+                    },
+                }
+            })
+            .collect(),
+    }
+}
+
+/// Ratios to the first device, taken within each round; medians over rounds.
+fn ratios(names: &[&str], rounds: &[Vec<Trial>]) -> Ratios {
+    let mut all = Ratios::new();
+    for (i, name) in names.iter().enumerate().skip(1) {
+        let of = |f: &dyn Fn(&Trial) -> f64| median(rounds.iter().map(|r| f(&r[i]) / f(&r[0])));
+        let mut one = std::collections::BTreeMap::new();
+        one.insert("forwarded".to_owned(), of(&|t| t.forwarded_pps));
+        one.insert("cpu".to_owned(), of(&|t| t.cpu));
+        for (c, class) in CLASSES.iter().enumerate() {
+            one.insert(format!("{class}_p50"), of(&|t| t.classes[c].latency_us.p50));
+            one.insert(format!("{class}_p99"), of(&|t| t.classes[c].latency_us.p99));
+        }
+        one.retain(|_, ratio| ratio.is_finite());
+        all.insert(format!("{name}/{}", names[0]), one);
+    }
+    all
+}
+
+fn merge<'a>(trials: impl Iterator<Item = &'a Trial>) -> Vec<Histogram<u64>> {
+    let mut merged: Vec<Histogram<u64>> = Vec::new();
+    for trial in trials {
+        for (c, histogram) in trial.latency_ns.iter().enumerate() {
+            match merged.get_mut(c) {
+                // Same bounds, so adding cannot fail.
+                Some(sum) => sum.add(histogram).unwrap_or(()),
+                None => merged.push(histogram.clone()),
+            }
+        }
+    }
+    merged
+}
+
+/// Parameters of a throughput search.
+#[derive(Debug, Clone, Copy)]
+pub struct Search {
+    /// Share of packets that may be lost.
+    pub loss_tolerance: f64,
+    /// Relative width at which the search ends.
+    pub width: f64,
+    /// Trials at each rate; the median decides.
+    pub trials: u32,
+}
+
+/// The RFC 2544 throughput of every device, searched `repeat` times in turn.
+///
+/// # Errors
+/// What [`BenchError`] names.
+pub fn throughput(options: &Options, how: Search) -> Result<ThroughputReport, BenchError> {
+    if !(0.0..1.0).contains(&how.loss_tolerance) || !(0.001..=0.5).contains(&how.width) || how.trials == 0 {
+        return Err(BenchError::Parameter("use --loss from 0 to 1, --width from 0.001 to 0.5 and --trials from 1".into()));
+    }
+    in_lab(options, 1, |session| {
+        let mut found: Vec<Vec<f64>> = vec![Vec::new(); options.duts.len()];
+        let mut limited = vec![false; options.duts.len()];
+        for round in 0..options.repeat {
+            for (i, dut) in options.duts.iter().enumerate() {
+                session.bar.set_message(format!("{}: searching, round {}", dut.name(), round + 1));
+                let rate = search(how.width, |pps| {
+                    let mut losses = Vec::new();
+                    for _ in 0..how.trials {
+                        session.bar.inc_length(1);
+                        let trial = session.trial(dut, pps, options.seconds)?;
+                        // A rate that the generator cannot make is none that the device has shown.
+                        limited[i] |= !trial.valid && trial.loss <= how.loss_tolerance;
+                        losses.push(if trial.valid { trial.loss } else { 1.0 });
+                    }
+                    Ok(median(losses) <= how.loss_tolerance)
+                })?;
+                found[i].push(rate);
+            }
+        }
+        Ok(ThroughputReport::new(
+            options.duts.iter().map(Dut::name),
+            &found,
+            &limited,
+            options.traffic.clone(),
+            how,
+            session.settings.settings.clone(),
+        ))
+    })
+}
+
+/// Every device at every load and RT ratio, as Fig. 5 to 7 of low-latency-router.
+///
+/// # Errors
+/// What [`BenchError`] names.
+pub fn sweep(options: &Options, loads: &[f64], ratios: &[f64]) -> Result<SweepReport, BenchError> {
+    let steps = options.duts.len() as u64 * u64::from(options.repeat) * (loads.len() * ratios.len()) as u64;
+    let mut points = Vec::new();
+    let mut settings = std::collections::BTreeMap::new();
+    for ratio in ratios {
+        let traffic = Traffic { rt_ratio: *ratio, ..options.traffic.clone() };
+        let options = Options { traffic, ..options.clone() };
+        let found = in_lab(&options, steps / ratios.len() as u64, |session| {
+            let mut found = Vec::new();
+            for pps in loads {
+                let rounds = rounds(&options, session, *pps)?;
+                for (i, dut) in options.duts.iter().enumerate() {
+                    found.push(SweepPoint {
+                        rt_ratio: *ratio,
+                        offered_pps: *pps,
+                        valid: rounds.iter().all(|r| r[i].valid),
+                        dut: summarise(dut.name(), rounds.iter().map(|r| &r[i])),
+                    });
+                }
+            }
+            settings.clone_from(&session.settings.settings);
+            Ok(found)
+        })?;
+        points.extend(found);
+    }
+    Ok(SweepReport { traffic: options.traffic.clone(), settings, points })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_ends_within_its_width_below_the_limit() {
+        let limit = 731_000.0;
+        let found = search(0.01, |pps| Ok(pps <= limit)).unwrap();
+        assert!(found <= limit && found > limit * 0.98, "{found}");
+    }
+
+    #[test]
+    fn rates_and_multiples_are_read() {
+        assert_eq!("2x".parse(), Ok(Offered::TimesKernel(2.0)));
+        assert_eq!("250k".parse(), Ok(Offered::Pps(250_000.0)));
+        assert_eq!("1.5M".parse(), Ok(Offered::Pps(1_500_000.0)));
+        for bad in ["", "x", "-1", "0", "nanx", "5G"] {
+            assert!(bad.parse::<Offered>().is_err(), "{bad}");
+        }
+    }
 }

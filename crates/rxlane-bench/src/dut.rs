@@ -96,7 +96,10 @@ impl Dut {
     }
 
     /// Puts it in charge of the lab's router, until the returned guard is dropped.
-    pub(crate) fn install(&self, lab: &Lab) -> Result<Installed, BenchError> {
+    ///
+    /// # Errors
+    /// When the router does not start.
+    pub fn install(&self, lab: &Lab) -> Result<Installed, BenchError> {
         let Self::Rxlane(name, classes) = self else {
             return Ok(Installed {
                 child: None,
@@ -142,17 +145,12 @@ impl Dut {
 }
 
 /// A device under test at work.
-pub(crate) struct Installed {
+pub struct Installed {
     child: Option<Child>,
     files: Vec<PathBuf>,
 }
 
 impl Installed {
-    /// Process id of the daemon.
-    pub(crate) fn pid(&self) -> Option<u32> {
-        self.child.as_ref().map(Child::id)
-    }
-
     fn wait_until_attached(&mut self, netns: &str, log: &Path) -> Result<(), BenchError> {
         let Some(child) = &mut self.child else {
             return Ok(());

@@ -9,16 +9,16 @@ pub mod bench;
 pub mod lab;
 pub mod report;
 pub mod stop;
+pub mod trial;
 
-mod core_use;
-mod dut;
+pub mod dut;
 mod error;
 mod generator;
 mod histogram;
+mod idle;
 mod layout;
 mod pattern;
 mod shell;
 mod sink;
-mod trial;
 
 pub use error::BenchError;

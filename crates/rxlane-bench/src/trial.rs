@@ -6,8 +6,8 @@ use hdrhistogram::Histogram;
 use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use crate::core_use::CoreUse;
 use crate::generator::Generator;
+use crate::idle::IdleCounter;
 use crate::lab::{Lab, Place};
 use crate::layout::{Flow, HEADERS, MAX_FLOWS, Window};
 use crate::pattern::{self, Pattern};
@@ -29,8 +29,8 @@ pub struct Traffic {
     pub seed: u64,
 }
 
-/// The classes of test traffic.
-pub(crate) const CLASSES: [&str; 2] = ["rt", "be"];
+/// The classes of test traffic, by number.
+pub const CLASSES: [&str; 2] = ["rt", "be"];
 const FCS: usize = 4;
 const EF: u8 = 46;
 /// Traffic that runs before packets count, and after.
@@ -77,28 +77,38 @@ pub struct Latency {
 
 /// One trial's outcome.
 #[derive(Debug, Clone)]
-pub(crate) struct Trial {
-    pub(crate) valid: bool,
-    pub(crate) sent_pps: f64,
-    pub(crate) forwarded_pps: f64,
-    pub(crate) loss: f64,
-    pub(crate) cpu: f64,
-    pub(crate) wakeups_per_s: f64,
-    pub(crate) classes: Vec<ClassResult>,
+pub struct Trial {
+    /// False when the generator fell behind.
+    pub valid: bool,
+    /// What was sent in the window, packets a second.
+    pub sent_pps: f64,
+    /// What arrived of it, packets a second.
+    pub forwarded_pps: f64,
+    /// Share that did not arrive.
+    pub loss: f64,
+    /// Utilisation of the router's core, 0 to 1.
+    pub cpu: f64,
+    /// Times a second that the router's NAPI threads were woken.
+    pub wakeups_per_s: f64,
+    /// By class, as [`CLASSES`].
+    pub classes: Vec<ClassResult>,
     pub(crate) latency_ns: Vec<Histogram<u64>>,
 }
 
 /// Generator and sink, ready for trials.
-pub(crate) struct Bed {
+pub struct Bed {
     generator: Generator,
     sink: Sink,
-    core: usize,
+    idle: IdleCounter,
     class_of_flow: Vec<u32>,
 }
 
 impl Bed {
     /// Sets the bed up in a lab.
-    pub(crate) fn new(lab: &Lab, traffic: &Traffic) -> Result<Self, BenchError> {
+    ///
+    /// # Errors
+    /// Parameters out of range, a missing capture, or a refusal of the kernel.
+    pub fn new(lab: &Lab, traffic: &Traffic) -> Result<Self, BenchError> {
         if !(64..=1518).contains(&traffic.frame) {
             return Err(BenchError::Parameter(format!(
                 "--frame {}: use 64 to 1518 bytes",
@@ -118,6 +128,7 @@ impl Bed {
                 MAX_FLOWS / 2
             )));
         }
+        rxlane_system::threads::pin(0, lab.config.traffic_core)?;
         let slots = pattern::schedule(
             &traffic.pattern,
             traffic.rt_ratio,
@@ -138,17 +149,29 @@ impl Bed {
         Ok(Self {
             generator,
             sink,
-            core: lab.config.router_core,
+            idle: IdleCounter::start(lab.config.router_core)?,
             class_of_flow: flows.iter().map(|f| f.class).collect(),
         })
     }
 
     /// Offers `pps` packets a second for `seconds`.
-    pub(crate) fn run(
+    ///
+    /// # Errors
+    /// An interruption, or a failing BPF call.
+    pub fn run(&mut self, pps: f64, seconds: f64, napi: &[i32]) -> Result<Trial, BenchError> {
+        self.run_with(pps, seconds, napi, || ())
+    }
+
+    /// The same, with something happening while the packets that count are under way.
+    ///
+    /// # Errors
+    /// As [`Bed::run`].
+    pub fn run_with(
         &mut self,
         pps: f64,
         seconds: f64,
         napi: &[i32],
+        meanwhile: impl FnOnce(),
     ) -> Result<Trial, BenchError> {
         stop::check()?;
         let start_ns = now_ns() + WARM_UP.as_nanos() as u64 + 20_000_000;
@@ -159,10 +182,11 @@ impl Bed {
         self.sink.start(window, &self.class_of_flow)?;
         self.generator.start(pps, window)?;
         sleep_until(window.start_ns)?;
-        let core_use = CoreUse::start(napi, self.core);
+        self.idle.restart();
         let wakeups = wakeups(napi);
+        meanwhile();
         sleep_until(window.end_ns)?;
-        let cpu = core_use.utilisation();
+        let cpu = self.idle.utilisation();
         let wakeups_per_s = (self::wakeups(napi).saturating_sub(wakeups)) as f64 / seconds;
         self.generator.pause()?;
         stop::sleep(DRAIN)?;

@@ -107,8 +107,11 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 		const volatile struct class *c;
 		struct translation t = {};
 
-		if (class >= n_classes || class >= MAX_CLASSES)
+		if (class >= n_classes)
 			return to_kernel(core, REASON_UNTRUSTED);
+		/* Opaque, or the compiler steps a pointer whose bounds the verifier cannot see. */
+		barrier_var(class);
+		class &= MAX_CLASSES - 1;
 		c = &classes[class];
 		count = &core->classes[class];
 		if (c->lane == LANE_EXPRESS) {

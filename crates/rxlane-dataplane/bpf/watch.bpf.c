@@ -130,7 +130,8 @@ static __always_inline void set_limits(struct core *core, const struct control *
 
 		if (!(control->stack_mask & (1 << i)))
 			continue;
-		budget = ((__u64)control->target_ns[i] << 8) / core->service_ns_x256;
+		/* Rounded to nearest: rounding down would settle below the target when a poll has few packets. */
+		budget = (((__u64)control->target_ns[i] << 8) + core->service_ns_x256 / 2) / core->service_ns_x256;
 		core->limit[i] = budget > taken + 1 ? budget - taken : 1;
 		taken += core->demand_x16[i] >> 4;
 	}
@@ -174,7 +175,8 @@ static __always_inline void learn(struct core *core, __u64 now)
 		seen += core->seen[i];
 		core->demand_x16[i] += core->seen[i] - (core->demand_x16[i] >> 4);
 	}
-	if (passed && core->poll_start_ns && now > core->poll_start_ns) {
+	/* A poll that had fewer packets than its budget says little about what the budget costs. */
+	if (passed && passed < seen && core->poll_start_ns && now > core->poll_start_ns) {
 		sample = (now - core->poll_start_ns) / passed;
 		if (sample < MIN_SERVICE_NS)
 			sample = MIN_SERVICE_NS;

@@ -171,6 +171,14 @@ impl Router {
         &self.state
     }
 
+    pub(crate) fn program(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.lane.program.as_fd()
+    }
+
+    pub(crate) fn cores(&self) -> &MapHandle {
+        &self.shared.cores
+    }
+
     /// Detaches from all ports and removes everything; the kernel goes on forwarding.
     ///
     /// # Errors
@@ -350,7 +358,8 @@ fn link_path(instance: &Instance, port: &str) -> PathBuf {
 }
 
 fn open_link(instance: &Instance, port: &str) -> Option<Link> {
-    Link::open(link_path(instance, port)).ok()
+    let path = link_path(instance, port);
+    path.exists().then(|| Link::open(path).ok())?
 }
 
 /// Puts the program on a port: by replacing ours where it is attached, else by attaching anew.

@@ -1,1 +1,76 @@
-//! Doors for tests only.
+//! Doors for tests: single packets through the program of a router, without a wire.
+
+use std::os::fd::AsRawFd;
+
+use crate::DataplaneError;
+use crate::layout::{ClassCounters, Core, REASONS};
+use crate::pinned::get_percpu;
+use crate::router::Router;
+
+/// What a program made of a frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// XDP action: 1 drop, 2 pass, 4 redirect.
+    pub action: u32,
+    /// The frame afterwards.
+    pub frame: Vec<u8>,
+}
+
+/// Counters of one port, summed over cores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counts {
+    /// By class.
+    pub classes: [ClassCounters; rxlane_policy::class::MAX_CLASSES],
+    /// By reason.
+    pub reasons: [u64; REASONS.len()],
+}
+
+/// Runs the router's program once on a frame received on `ifindex`; 0 stands for loopback.
+///
+/// # Errors
+/// When the kernel refuses the test run, for instance because the frame is shorter than 14 bytes.
+#[allow(unsafe_code)]
+pub fn run(router: &Router, frame: &[u8], ifindex: u32) -> Result<Outcome, std::io::Error> {
+    let mut out = vec![0u8; frame.len() + 256];
+    let ctx = libbpf_sys::xdp_md {
+        data_end: frame.len() as u32,
+        ingress_ifindex: ifindex,
+        ..Default::default()
+    };
+    let mut opts = libbpf_sys::bpf_test_run_opts {
+        sz: size_of::<libbpf_sys::bpf_test_run_opts>() as _,
+        data_in: frame.as_ptr().cast(),
+        data_size_in: frame.len() as u32,
+        data_out: out.as_mut_ptr().cast(),
+        data_size_out: out.len() as u32,
+        ..Default::default()
+    };
+    if ifindex != 0 {
+        opts.ctx_in = (&raw const ctx).cast();
+        opts.ctx_size_in = size_of::<libbpf_sys::xdp_md>() as u32;
+    }
+    // SAFETY: frame, output buffer, context and options outlive the call, with their own sizes.
+    let ret = unsafe { libbpf_sys::bpf_prog_test_run_opts(router.program().as_raw_fd(), &raw mut opts) };
+    if ret < 0 {
+        return Err(std::io::Error::from_raw_os_error(-ret));
+    }
+    out.truncate(opts.data_size_out as usize);
+    Ok(Outcome { action: opts.retval, frame: out })
+}
+
+/// Reads the counters of a port.
+///
+/// # Errors
+/// When the map cannot be read.
+pub fn counts(router: &Router, slot: u8) -> Result<Counts, DataplaneError> {
+    let mut sum = Counts { classes: Default::default(), reasons: [0; REASONS.len()] };
+    for core in get_percpu::<Core>(router.cores(), u32::from(slot))? {
+        for (to, from) in sum.classes.iter_mut().zip(core.classes) {
+            *to += from;
+        }
+        for (to, from) in sum.reasons.iter_mut().zip(core.reasons) {
+            *to += from;
+        }
+    }
+    Ok(sum)
+}

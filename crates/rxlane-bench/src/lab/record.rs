@@ -2,8 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
+use rxlane_system::sysctl;
+
 use super::{LabConfig, Place};
 use crate::BenchError;
+
+/// SCHED_FIFO threads lose 50 ms a second to this limit, which would be measured as latency.
+const THROTTLE: &str = "kernel.sched_rt_runtime_us";
+/// Where the value it had is kept while labs are up.
+const THROTTLE_FILE: &str = "/run/rxlane-lab/sched_rt_runtime_us";
 
 const DIRECTORY: &str = "/run/rxlane-lab";
 
@@ -34,7 +41,26 @@ pub(super) fn claim(config: &LabConfig) -> Result<(), BenchError> {
     let json = serde_json::to_vec_pretty(config)
         .map_err(std::io::Error::from)
         .map_err(file_error(&path))?;
-    std::fs::write(&path, json).map_err(file_error(&path))
+    std::fs::write(&path, json).map_err(file_error(&path))?;
+    stop_throttling()
+}
+
+fn stop_throttling() -> Result<(), BenchError> {
+    let file = Path::new(THROTTLE_FILE);
+    if !file.exists() {
+        let value = std::fs::read("/proc/sys/kernel/sched_rt_runtime_us").map_err(file_error(file))?;
+        std::fs::write(file, value).map_err(file_error(file))?;
+    }
+    sysctl::write(THROTTLE, "-1").map_err(Into::into)
+}
+
+fn restore_throttling() -> Result<(), BenchError> {
+    let file = Path::new(THROTTLE_FILE);
+    if let Ok(value) = std::fs::read_to_string(file) {
+        sysctl::write(THROTTLE, value.trim())?;
+        std::fs::remove_file(file).map_err(file_error(file))?;
+    }
+    Ok(())
 }
 
 /// How a lab was built.
@@ -52,6 +78,9 @@ pub(super) fn read(name: &str) -> Result<LabConfig, BenchError> {
 pub(super) fn release(name: &str) -> Result<(), BenchError> {
     let path = path(name);
     std::fs::remove_file(&path).map_err(file_error(&path))?;
+    if list().is_empty() {
+        restore_throttling()?;
+    }
     // The directory goes with the last lab.
     let _ = std::fs::remove_dir(DIRECTORY);
     Ok(())

@@ -82,7 +82,8 @@ pub(super) fn threads(lab: &Lab) -> Result<Settings, BenchError> {
         let found = napi_of(&names, names.len());
         for thread in &found {
             threads::pin(*thread, core)?;
-            threads::schedule(*thread, Scheduling::Fifo(NAPI_PRIORITY))?;
+            let how = Scheduling::Fifo(NAPI_PRIORITY);
+            threads::schedule(*thread, how)?;
         }
         if place == Place::Router {
             napi_threads = found;
@@ -105,6 +106,8 @@ pub(super) fn threads(lab: &Lab) -> Result<Settings, BenchError> {
         ),
         ("ports on each side", c.ports.to_string()),
         ("firewall rules", c.firewall.to_string()),
+        ("real-time throttling", "off while a lab is up (kernel.sched_rt_runtime_us = -1)".into()),
+        ("idle", "soaked up at the lowest real-time priority: the core never halts".into()),
     ];
     Ok(Settings {
         settings: settings

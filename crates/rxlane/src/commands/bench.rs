@@ -1,28 +1,191 @@
-//! `rxlane bench`.
+//! `rxlane bench`: measurements.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use rxlane_bench::bench::{self, Dut, Offered, Options, Pattern, Search, Traffic};
+use rxlane_bench::lab::LabConfig;
+
+use crate::one_line;
+
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
-    /// quick
-    Quick {
-        duts: String,
-        pps: f64,
-        seconds: f64,
-        firewall: u32,
-        rt: f64,
-        frame: usize,
-        repeat: u32,
-    },
+    /// Latency and loss of each class at one rate
+    #[command(after_help = "Example:
+  sudo rxlane bench latency --dut kernel,express --offered 2x --rt-ratio 0.2 --firewall 60 --html report.html")]
+    Latency(Latency),
+    /// The highest rate without loss (RFC 2544)
+    #[command(after_help = "Example:
+  sudo rxlane bench throughput --dut kernel,express --rt-ratio 0 --frame 64 --seconds 1")]
+    Throughput(Throughput),
+    /// Latency and loss over load and RT ratio
+    #[command(after_help = "Example:
+  sudo rxlane bench sweep --loads 100k,200k,300k,400k,600k --ratios 0.1,0.3 --firewall 60 --html sweep.html")]
+    Sweep(Sweep),
 }
-pub(crate) fn run(c: Command) -> Result<(), String> {
-    let Command::Quick {
-        duts,
-        pps,
-        seconds,
-        firewall,
-        rt,
-        frame,
-        repeat,
-    } = c;
-    rxlane_bench::stop::listen();
-    rxlane_bench::bench::quick(&duts, pps, seconds, firewall, rt, frame, repeat)
-        .map_err(crate::one_line)
+
+#[derive(Args)]
+struct Common {
+    /// Devices under test, alternating; ratios are to the first
+    #[arg(long, default_value = "kernel,express", value_delimiter = ',', help = dut_help())]
+    dut: Vec<Dut>,
+    /// Share of packets marked EF
+    #[arg(long, default_value_t = 0.2)]
+    rt_ratio: f64,
+    /// cbr, poisson, or pcap:FILE (its gaps, scaled to the rate)
+    #[arg(long, default_value = "poisson")]
+    pattern: Pattern,
+    /// Ethernet frame size with FCS, bytes
+    #[arg(long, default_value_t = 128)]
+    frame: usize,
+    /// Flows of each class
+    #[arg(long, default_value_t = 16)]
+    flows: u32,
+    /// Length of a trial
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
+    /// Repetitions; results are medians
+    #[arg(long, default_value_t = 5)]
+    repeat: u32,
+    /// Rules in the router's firewall, with conntrack
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    firewall: u32,
+    /// Links on each side of the router
+    #[arg(long, default_value_t = 1)]
+    ports: u8,
+    /// Routing table for the router
+    #[arg(long, value_name = "FILE")]
+    routes: Option<PathBuf>,
+    /// Core of the router
+    #[arg(long, default_value_t = 0)]
+    router_core: usize,
+    /// Core of generator and sink
+    #[arg(long, default_value_t = 1)]
+    traffic_core: usize,
+    /// Seed of the traffic
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print JSON (docs/BENCH-JSON.md)
+    #[arg(long)]
+    json: bool,
+    /// Write a self-contained HTML report
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+fn dut_help() -> String {
+    let list: Vec<String> = bench::DUTS.iter().map(|(name, what)| format!("{name} ({what})")).collect();
+    format!("Devices under test, alternating; ratios are to the first. One or more of: {}", list.join("; "))
+}
+
+#[derive(Args)]
+pub(crate) struct Latency {
+    #[command(flatten)]
+    common: Common,
+    /// Packets a second (300k, 1.2M), or a multiple of what the kernel forwards without loss (2x)
+    #[arg(long, default_value = "2x")]
+    offered: Offered,
+}
+
+#[derive(Args)]
+pub(crate) struct Throughput {
+    #[command(flatten)]
+    common: Common,
+    /// Share of packets that may be lost
+    #[arg(long, default_value_t = 0.001)]
+    loss: f64,
+    /// Relative width at which the search ends
+    #[arg(long, default_value_t = 0.02)]
+    width: f64,
+    /// Trials at each rate; the median loss decides
+    #[arg(long, default_value_t = 3)]
+    trials: u32,
+}
+
+#[derive(Args)]
+pub(crate) struct Sweep {
+    #[command(flatten)]
+    common: Common,
+    /// Rates, packets a second
+    #[arg(long, value_delimiter = ',', default_value = "100k,200k,300k,400k,500k,600k")]
+    loads: Vec<Offered>,
+    /// RT ratios
+    #[arg(long, value_delimiter = ',', default_value = "0.1,0.3")]
+    ratios: Vec<f64>,
+}
+
+impl Common {
+    fn options(&self) -> Result<Options, String> {
+        if let Some((capability, _)) = rxlane_system::capabilities::missing() {
+            return Err(format!("cannot build a lab without {capability}: run as root (sudo rxlane bench …)"));
+        }
+        if self.router_core == self.traffic_core {
+            return Err("--router-core and --traffic-core are the same: the generator would slow the router".into());
+        }
+        Ok(Options {
+            lab: LabConfig {
+                name: format!("rxbench{}", std::process::id()),
+                ports: self.ports,
+                firewall: self.firewall,
+                routes: self.routes.clone(),
+                router_core: self.router_core,
+                traffic_core: self.traffic_core,
+            },
+            traffic: Traffic {
+                rt_ratio: self.rt_ratio,
+                pattern: self.pattern.clone(),
+                frame: self.frame,
+                flows: self.flows,
+                seed: self.seed,
+            },
+            duts: self.dut.clone(),
+            seconds: self.seconds,
+            repeat: self.repeat,
+        })
+    }
+
+    fn output<R: serde::Serialize + std::fmt::Display>(
+        &self,
+        report: &R,
+        valid: bool,
+        html: impl FnOnce() -> Result<Option<String>, String>,
+    ) -> Result<(), String> {
+        if self.json {
+            println!("{}", serde_json::to_string_pretty(report).map_err(one_line)?);
+        } else {
+            println!("{report}");
+        }
+        if let (Some(path), Some(page)) = (&self.html, html()?) {
+            std::fs::write(path, page).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+            eprintln!("wrote {}", path.display());
+        }
+        if valid {
+            Ok(())
+        } else {
+            Err("invalid run: the generator fell behind; offer less, or free the traffic core".into())
+        }
+    }
+}
+
+pub(crate) fn run(command: Command) -> Result<(), String> {
+    match command {
+        Command::Latency(args) => {
+            let report = bench::latency(&args.common.options()?, args.offered).map_err(one_line)?;
+            args.common.output(&report, report.valid, || report.html().map(Some).map_err(one_line))
+        }
+        Command::Throughput(args) => {
+            let how = Search { loss_tolerance: args.loss, width: args.width, trials: args.trials };
+            let report = bench::throughput(&args.common.options()?, how).map_err(one_line)?;
+            args.common.output(&report, report.valid, || Ok(None))
+        }
+        Command::Sweep(args) => {
+            let loads = args.loads.iter().map(|load| match load {
+                Offered::Pps(pps) => Ok(*pps),
+                Offered::TimesKernel(_) => Err("--loads takes packets a second, not multiples".to_owned()),
+            });
+            let loads = loads.collect::<Result<Vec<f64>, String>>()?;
+            let report = bench::sweep(&args.common.options()?, &loads, &args.ratios).map_err(one_line)?;
+            args.common.output(&report, true, || report.html().map(Some).map_err(one_line))
+        }
+    }
 }

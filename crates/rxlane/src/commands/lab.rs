@@ -1,9 +1,85 @@
-//! `rxlane lab`.
+//! `rxlane lab`: namespaces to play with.
+
+use std::path::PathBuf;
+
+use rxlane_bench::lab::{self, Lab, LabConfig, Place};
+use rxlane_bench::stop;
+
+use crate::one_line;
+
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
-    /// up
-    Up,
+    /// Build generator, router and sink, joined by veth
+    Up(Up),
+    /// Remove a lab and everything in it
+    Down(Name),
+    /// List the labs that are up
+    List,
 }
-pub(crate) fn run(_c: &Command) -> Result<(), String> {
-    Ok(())
+
+#[derive(clap::Args)]
+pub(crate) struct Name {
+    /// Prefix of the namespaces' names
+    #[arg(long, default_value = "rxlane")]
+    name: String,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  sudo rxlane lab up --firewall 60
+  sudo ip netns exec rxlane-gen ping 10.20.0.2
+  sudo rxlane --netns rxlane-router run -c examples/lab.toml
+  sudo rxlane lab down")]
+pub(crate) struct Up {
+    #[command(flatten)]
+    name: Name,
+    /// Links on each side of the router
+    #[arg(long, default_value_t = 1)]
+    ports: u8,
+    /// Rules in the router's firewall, with conntrack
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    firewall: u32,
+    /// Routing table for the router: `prefix<TAB>…` lines, may be gzipped
+    #[arg(long, value_name = "FILE")]
+    routes: Option<PathBuf>,
+}
+
+pub(crate) fn run(command: &Command) -> Result<(), String> {
+    if let Some((capability, _)) = rxlane_system::capabilities::missing() {
+        return Err(format!("cannot make network namespaces without {capability}: run as root (sudo rxlane lab …)"));
+    }
+    match command {
+        Command::Up(up) => {
+            stop::listen();
+            let config = LabConfig {
+                name: up.name.name.clone(),
+                ports: up.ports,
+                firewall: up.firewall,
+                routes: up.routes.clone(),
+                ..LabConfig::default()
+            };
+            if up.routes.is_some() {
+                eprintln!("building the lab; a full table takes a few seconds");
+            }
+            let lab = Lab::up(config).map_err(one_line)?;
+            println!(
+                "lab `{}` is up: {}, {}, {}",
+                up.name.name,
+                lab.netns(Place::Gen),
+                lab.netns(Place::Router),
+                lab.netns(Place::Sink)
+            );
+            println!("try: ip netns exec {} ping -c 3 10.20.0.2", lab.netns(Place::Gen));
+            Ok(())
+        }
+        Command::Down(name) => {
+            Lab::find(&name.name).and_then(|lab| lab.down()).map_err(one_line)?;
+            println!("lab `{}` is gone", name.name);
+            Ok(())
+        }
+        Command::List => {
+            lab::list().iter().for_each(|name| println!("{name}"));
+            Ok(())
+        }
+    }
 }

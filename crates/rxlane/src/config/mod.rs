@@ -11,7 +11,7 @@ use thiserror::Error;
 
 /// A configuration that cannot be used.
 #[derive(Debug, Error)]
-pub enum ConfigError {
+pub(crate) enum ConfigError {
     /// The file cannot be read.
     #[error("{}: {source}; give a readable file with -c FILE (examples/ has some)", path.display())]
     Read {
@@ -52,7 +52,7 @@ impl Complaint {
 ///
 /// # Errors
 /// [`ConfigError`], always with the line where the cure goes.
-pub fn load(path: &Path) -> Result<RouterConfig, ConfigError> {
+pub(crate) fn load(path: &Path) -> Result<RouterConfig, ConfigError> {
     let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
         path: path.into(),
         source,

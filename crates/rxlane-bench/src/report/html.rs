@@ -1,0 +1,127 @@
+//! Self-contained HTML pages.
+
+use super::plot::{Axes, Line, lines};
+use super::{LatencyReport, SweepReport};
+use crate::BenchError;
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+fn page(title: &str, lead: &str, body: &str, text: &str) -> String {
+    format!(
+        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>\
+         <title>{title}</title><style>body{{font:16px/1.5 system-ui,sans-serif;max-width:860px;margin:2em auto;padding:0 1em;color:#222}}\
+         h1{{font-size:1.5em}}svg{{max-width:100%;height:auto}}pre{{background:#f6f6f6;padding:1em;overflow-x:auto;font-size:12px;line-height:1.35}}\
+         .invalid{{background:#fdd;padding:.6em 1em}}</style>\
+         <h1>{title}</h1>{lead}{body}<h2>Figures</h2><pre>{}</pre></html>",
+        escape(text)
+    )
+}
+
+impl LatencyReport {
+    /// The report as one HTML file.
+    ///
+    /// # Errors
+    /// When a plot cannot be drawn.
+    pub fn html(&self) -> Result<String, BenchError> {
+        let mut body = String::new();
+        for (class, name) in [(0, "RT (marked EF)"), (1, "best effort")] {
+            if self.duts.iter().all(|d| d.classes[class].received == 0.0) {
+                continue;
+            }
+            let cdf: Vec<Line> = self
+                .duts
+                .iter()
+                .zip(&self.latency_ns)
+                .enumerate()
+                .map(|(colour, (dut, histograms))| {
+                    // Lost packets never arrive, so the curve of a lossy router ends below 100 %.
+                    let arrived = share(dut.classes[class].received, dut.classes[class].sent);
+                    let h = &histograms[class];
+                    let points = (0..=400)
+                        .map(|i| f64::from(i) / 400.0)
+                        .map(|q| (h.value_at_quantile(q).max(1) as f64 / 1000.0, 100.0 * q * arrived))
+                        .collect();
+                    Line { label: dut.name.clone(), points, colour, dashed: false }
+                })
+                .collect();
+            let title = format!("Latency of {name} packets");
+            body += &lines(
+                &Axes { title: &title, x: "latency, us (logarithmic)", y: "packets delivered within it, %", log_x: true, log_y: false },
+                &cdf,
+            )?;
+        }
+        let (first, last) = (&self.duts[0], &self.duts[self.duts.len() - 1]);
+        let lead = format!(
+            "{}<p>One router core, offered {:.2} million packets a second, {:.0} % of them real-time traffic. \
+             Of the real-time packets <b>{}</b> lost {:.1} %, <b>{}</b> lost {:.1} %. Median and 99th percentile of their latency: \
+             {:.0} and {:.0} us against {:.0} and {:.0} us. A curve that ends below 100 % lost the rest.</p>",
+            if self.valid { "" } else { "<p class=invalid>Invalid: the generator fell behind. Nothing below is a result.</p>" },
+            self.offered_pps / 1e6,
+            self.traffic.rt_ratio * 100.0,
+            escape(&first.name),
+            100.0 * share(first.classes[0].lost, first.classes[0].sent),
+            escape(&last.name),
+            100.0 * share(last.classes[0].lost, last.classes[0].sent),
+            first.classes[0].latency_us.p50,
+            first.classes[0].latency_us.p99,
+            last.classes[0].latency_us.p50,
+            last.classes[0].latency_us.p99,
+        );
+        Ok(page("rxlane: latency through a router", &lead, &body, &self.to_string()))
+    }
+}
+
+fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+/// A figure of a sweep: title, axis, logarithmic, and the value of a point.
+type Figure = (&'static str, &'static str, bool, fn(&super::SweepPoint) -> f64);
+
+impl SweepReport {
+    /// The report as one HTML file.
+    ///
+    /// # Errors
+    /// When a plot cannot be drawn.
+    pub fn html(&self) -> Result<String, BenchError> {
+        let figures: [Figure; 5] = [
+            ("RT latency, 99th percentile", "us (logarithmic)", true, |p| p.dut.classes[0].latency_us.p99),
+            ("RT latency, median", "us (logarithmic)", true, |p| p.dut.classes[0].latency_us.p50),
+            ("RT loss", "%", false, |p| 100.0 * share(p.dut.classes[0].lost, p.dut.classes[0].sent)),
+            ("Forwarded, all classes", "Mpps", false, |p| p.dut.forwarded_pps / 1e6),
+            ("Utilisation of the router's core", "%", false, |p| 100.0 * p.dut.cpu),
+        ];
+        let mut names: Vec<&str> = self.points.iter().map(|p| p.dut.name.as_str()).collect();
+        names.dedup();
+        names.sort_unstable();
+        names.dedup();
+        let mut ratios: Vec<f64> = self.points.iter().map(|p| p.rt_ratio).collect();
+        ratios.sort_by(f64::total_cmp);
+        ratios.dedup();
+        let mut body = String::new();
+        for (title, y, log_y, value) in figures {
+            let mut drawn = Vec::new();
+            for (r, ratio) in ratios.iter().enumerate() {
+                for (n, name) in names.iter().enumerate() {
+                    let points = self
+                        .points
+                        .iter()
+                        .filter(|p| p.valid && p.dut.name == *name && p.rt_ratio == *ratio)
+                        .map(|p| (p.offered_pps / 1e6, value(p)))
+                        .collect();
+                    drawn.push(Line {
+                        label: format!("{name}, {:.0} % RT", ratio * 100.0),
+                        points,
+                        colour: n,
+                        dashed: r % 2 == 1,
+                    });
+                }
+            }
+            body += &lines(&Axes { title, x: "offered load, Mpps", y, log_x: false, log_y }, &drawn)?;
+        }
+        let lead = "<p>Every router at every load, in turn, under the same settings. Points at which the generator fell behind are left out.</p>";
+        Ok(page("rxlane: sweep over load and RT ratio", lead, &body, &self.to_string()))
+    }
+}

@@ -1,0 +1,183 @@
+//! Results as data, tables and pages. docs/BENCH-JSON.md documents the JSON.
+
+mod html;
+mod plot;
+mod table;
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use crate::bench::{Search, Traffic};
+use crate::trial::ClassResult;
+
+/// Ratios of one device to the first, by name.
+pub type Ratios = BTreeMap<String, BTreeMap<String, f64>>;
+
+/// Medians of one device.
+#[derive(Debug, Clone, Serialize)]
+pub struct DutResult {
+    /// Name of the device.
+    pub name: String,
+    /// What the generator really sent, packets a second.
+    pub offered_pps: f64,
+    /// What arrived at the sink, packets a second.
+    pub forwarded_pps: f64,
+    /// Utilisation of the router's core, 0 to 1.
+    pub cpu: f64,
+    /// Times a second that the router's NAPI threads were woken.
+    pub wakeups_per_s: f64,
+    /// By class, RT first.
+    pub classes: Vec<ClassResult>,
+}
+
+/// Latency and loss at one rate.
+#[derive(Debug, Clone, Serialize)]
+pub struct LatencyReport {
+    /// False when the generator fell behind in any trial: then nothing here is a result.
+    pub valid: bool,
+    /// Rate asked for, packets a second.
+    pub offered_pps: f64,
+    /// The kernel's capacity, where it was measured, else 0.
+    pub kernel_capacity_pps: f64,
+    /// Length of a trial.
+    pub seconds: f64,
+    /// Repetitions behind each median.
+    pub repeat: u32,
+    /// The traffic.
+    pub traffic: Traffic,
+    /// Settings of the lab.
+    pub settings: BTreeMap<String, String>,
+    /// The devices, in the order given.
+    pub duts: Vec<DutResult>,
+    /// To the first device.
+    pub ratios: Ratios,
+    /// Latencies of all rounds together, by device and class; for the plots.
+    #[serde(skip)]
+    pub latency_ns: Vec<Vec<Histogram<u64>>>,
+}
+
+/// Throughput of every device.
+#[derive(Debug, Clone, Serialize)]
+pub struct ThroughputReport {
+    /// False when the generator, not the device, was the limit.
+    pub valid: bool,
+    /// The traffic.
+    pub traffic: Traffic,
+    /// Settings of the lab.
+    pub settings: BTreeMap<String, String>,
+    /// Share of packets that may be lost.
+    pub loss_tolerance: f64,
+    /// Relative width of the search.
+    pub width: f64,
+    /// Trials at each rate.
+    pub trials: u32,
+    /// The devices.
+    pub duts: Vec<Throughput>,
+    /// Throughput to that of the first device; median over searches.
+    pub ratios: BTreeMap<String, f64>,
+}
+
+/// Throughput of one device.
+#[derive(Debug, Clone, Serialize)]
+pub struct Throughput {
+    /// Name of the device.
+    pub name: String,
+    /// Median of the searches, packets a second.
+    pub pps: f64,
+    /// Lowest search.
+    pub min_pps: f64,
+    /// Highest search.
+    pub max_pps: f64,
+    /// Median in bits of Ethernet frames with FCS.
+    pub bps: f64,
+}
+
+impl ThroughputReport {
+    pub(crate) fn new<'a>(
+        names: impl Iterator<Item = &'a str>,
+        found: &[Vec<f64>],
+        limited: &[bool],
+        traffic: Traffic,
+        how: Search,
+        settings: BTreeMap<String, String>,
+    ) -> Self {
+        let duts: Vec<Throughput> = names
+            .zip(found)
+            .map(|(name, rates)| {
+                let pps = median(rates.iter().copied());
+                Throughput {
+                    name: name.into(),
+                    pps,
+                    min_pps: rates.iter().copied().fold(f64::INFINITY, f64::min),
+                    max_pps: rates.iter().copied().fold(0.0, f64::max),
+                    bps: pps * traffic.frame as f64 * 8.0,
+                }
+            })
+            .collect();
+        let ratios = (1..duts.len())
+            .map(|i| {
+                let pairs = found[i].iter().zip(&found[0]).map(|(a, b)| a / b);
+                (format!("{}/{}", duts[i].name, duts[0].name), median(pairs))
+            })
+            .collect();
+        Self {
+            valid: !limited.iter().any(|l| *l),
+            traffic,
+            settings,
+            loss_tolerance: how.loss_tolerance,
+            width: how.width,
+            trials: how.trials,
+            duts,
+            ratios,
+        }
+    }
+}
+
+/// One point of a sweep.
+#[derive(Debug, Clone, Serialize)]
+pub struct SweepPoint {
+    /// Share of RT packets.
+    pub rt_ratio: f64,
+    /// Rate asked for.
+    pub offered_pps: f64,
+    /// False when the generator fell behind.
+    pub valid: bool,
+    /// What the device did.
+    #[serde(flatten)]
+    pub dut: DutResult,
+}
+
+/// A sweep over load and RT ratio.
+#[derive(Debug, Clone, Serialize)]
+pub struct SweepReport {
+    /// The traffic; its RT ratio is that of each point.
+    pub traffic: Traffic,
+    /// Settings of the lab.
+    pub settings: BTreeMap<String, String>,
+    /// All points.
+    pub points: Vec<SweepPoint>,
+}
+
+/// The middle of the values; 0 when there are none.
+pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut v: Vec<f64> = values.into_iter().collect();
+    v.sort_by(f64::total_cmp);
+    match v.len() {
+        0 => 0.0,
+        n if n % 2 == 1 => v[n / 2],
+        n => (v[n / 2 - 1] + v[n / 2]) / 2.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle_or_the_mean_of_the_two_middles() {
+        assert_eq!(median([3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median([4.0, 1.0, 2.0, 3.0]), 2.5);
+    }
+}

@@ -1,0 +1,138 @@
+//! Tables for the terminal.
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use super::{DutResult, LatencyReport, SweepReport, ThroughputReport};
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(header.iter().copied());
+    // Names on the left, numbers on the right.
+    for i in 2..header.len() {
+        if let Some(column) = table.column_mut(i) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+fn settings(settings: &std::collections::BTreeMap<String, String>) -> String {
+    settings.iter().map(|(k, v)| format!("  {k}: {v}\n")).collect()
+}
+
+fn rows(table: &mut Table, dut: &DutResult, lead: &[String]) {
+    for class in &dut.classes {
+        let l = &class.latency_us;
+        let loss = if class.sent > 0.0 { 100.0 * class.lost / class.sent } else { 0.0 };
+        let mut row = lead.to_vec();
+        row.extend([
+            dut.name.clone(),
+            class.name.clone(),
+            format!("{:.0}", class.sent),
+            format!("{:.0}", class.lost),
+            format!("{loss:.2}"),
+            format!("{:.0}", class.reordered),
+            format!("{:.1}", l.p50),
+            format!("{:.1}", l.p90),
+            format!("{:.1}", l.p99),
+            format!("{:.1}", l.p999),
+            format!("{:.0}", l.max),
+        ]);
+        table.add_row(row);
+    }
+}
+
+const COLUMNS: [&str; 11] =
+    ["router", "class", "sent", "lost", "%", "reordered", "p50 us", "p90 us", "p99 us", "p99.9 us", "max us"];
+
+impl std::fmt::Display for LatencyReport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if !self.valid {
+            writeln!(f, "INVALID: the generator fell behind; offer less (--offered). These are no results:")?;
+        }
+        write!(f, "offered {:.3} Mpps", self.offered_pps / 1e6)?;
+        if self.kernel_capacity_pps > 0.0 {
+            write!(f, " (the kernel forwards {:.3} Mpps without loss)", self.kernel_capacity_pps / 1e6)?;
+        }
+        writeln!(
+            f,
+            ", {} % RT, frames of {} bytes, {} x {} s, medians",
+            self.traffic.rt_ratio * 100.0,
+            self.traffic.frame,
+            self.repeat,
+            self.seconds
+        )?;
+        let mut classes = table(&COLUMNS);
+        let mut totals = table(&["router", "", "forwarded Mpps", "core in use %", "wake-ups/s"]);
+        for dut in &self.duts {
+            rows(&mut classes, dut, &[]);
+            totals.add_row([
+                dut.name.clone(),
+                String::new(),
+                format!("{:.3}", dut.forwarded_pps / 1e6),
+                format!("{:.0}", dut.cpu * 100.0),
+                format!("{:.0}", dut.wakeups_per_s),
+            ]);
+        }
+        writeln!(f, "\n{classes}\n\n{totals}\n")?;
+        for (pair, ratios) in &self.ratios {
+            let parts: Vec<String> = ratios
+                .iter()
+                .map(|(what, r)| if *r < 0.5 { format!("{what} 1/{:.1}", 1.0 / r) } else { format!("{what} {r:.2}") })
+                .collect();
+            writeln!(f, "{pair}: {}", parts.join(", "))?;
+        }
+        write!(f, "\nsettings, the same for all:\n{}", settings(&self.settings))
+    }
+}
+
+impl std::fmt::Display for ThroughputReport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if !self.valid {
+            writeln!(f, "INVALID where marked by min = max: the generator, not the router, was the limit")?;
+        }
+        writeln!(
+            f,
+            "highest rate with at most {} % loss, frames of {} bytes, {} % RT, {} trials a rate, width {} %",
+            self.loss_tolerance * 100.0,
+            self.traffic.frame,
+            self.traffic.rt_ratio * 100.0,
+            self.trials,
+            self.width * 100.0
+        )?;
+        let mut rates = table(&["router", "", "Mpps", "lowest", "highest", "Gbit/s"]);
+        for dut in &self.duts {
+            rates.add_row([
+                dut.name.clone(),
+                String::new(),
+                format!("{:.3}", dut.pps / 1e6),
+                format!("{:.3}", dut.min_pps / 1e6),
+                format!("{:.3}", dut.max_pps / 1e6),
+                format!("{:.3}", dut.bps / 1e9),
+            ]);
+        }
+        writeln!(f, "\n{rates}\n")?;
+        for (pair, ratio) in &self.ratios {
+            writeln!(f, "{pair}: {ratio:.3}")?;
+        }
+        write!(f, "\nsettings, the same for all:\n{}", settings(&self.settings))
+    }
+}
+
+impl std::fmt::Display for SweepReport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut header = vec!["Mpps", "RT %"];
+        header.extend(COLUMNS);
+        let mut points = table(&header);
+        for point in &self.points {
+            let invalid = if point.valid { "" } else { " INVALID" };
+            let lead = [
+                format!("{:.3}{invalid}", point.offered_pps / 1e6),
+                format!("{:.0}", point.rt_ratio * 100.0),
+            ];
+            rows(&mut points, &point.dut, &lead);
+        }
+        writeln!(f, "{points}\n")?;
+        write!(f, "settings, the same for all:\n{}", settings(&self.settings))
+    }
+}

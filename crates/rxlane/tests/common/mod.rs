@@ -1,0 +1,174 @@
+//! A lab of its own for a test, and the command under test.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rxlane_bench::lab::{Lab, LabConfig, Place};
+
+pub struct TestLab {
+    pub lab: Lab,
+    files: Vec<PathBuf>,
+}
+
+pub const VOICE_ALL: &str = "[[class]]\nname = \"voice\"\nlane = \"express\"\ntrust = \"all\"\nmatch = [{ dscp = \"EF\" }]\n";
+pub const VOICE_ESTABLISHED: &str =
+    "[[class]]\nname = \"voice\"\nlane = \"express\"\ntrust = \"established\"\nmatch = [{ dscp = \"EF\" }]\n";
+pub const REST: &str = "[[class]]\nname = \"rest\"\nlane = \"stack\"\n";
+
+impl TestLab {
+    pub fn up(name: &str, change: impl FnOnce(&mut LabConfig)) -> Self {
+        assert!(nix::unistd::geteuid().is_root(), "needs root: run `make test`");
+        let mut config = LabConfig { name: format!("t-{name}"), ..LabConfig::default() };
+        if let Ok(left_over) = Lab::find(&config.name) {
+            left_over.down().expect("an earlier run's lab can be removed");
+        }
+        change(&mut config);
+        Self { lab: Lab::up(config).unwrap_or_else(|e| panic!("{e}")), files: Vec::new() }
+    }
+
+    pub fn config(&mut self, name: &str, classes: &str) -> PathBuf {
+        let ports: Vec<String> = self.lab.router_ports().iter().map(|p| format!("\"{p}\"")).collect();
+        let path = std::env::temp_dir().join(format!("{}-{name}.toml", self.lab.config.name));
+        std::fs::write(&path, format!("ports = [{}]\n{classes}", ports.join(", "))).unwrap();
+        self.files.push(path.clone());
+        path
+    }
+
+    /// Runs a command line in a namespace of the lab.
+    pub fn exec(&self, place: Place, line: &str) -> Output {
+        Command::new("ip")
+            .args(["netns", "exec", &self.lab.netns(place)])
+            .args(["sh", "-c", line])
+            .stdin(Stdio::null())
+            .output()
+            .expect("ip netns exec")
+    }
+
+    /// The same, and it must succeed.
+    pub fn must(&self, place: Place, line: &str) -> String {
+        let out = self.exec(place, line);
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        assert!(out.status.success(), "{line}: {text}{}", String::from_utf8_lossy(&out.stderr));
+        text
+    }
+
+    /// A command that goes on while the test does.
+    pub fn spawn(&self, place: Place, line: &str) -> Background {
+        let child = Command::new("ip")
+            .args(["netns", "exec", &self.lab.netns(place)])
+            .args(["sh", "-c", &format!("exec {line}")])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("ip netns exec");
+        Background(child)
+    }
+
+    pub fn rxlane(&self, args: &[&str]) -> Output {
+        rxlane(&[&["--netns", &self.lab.netns(Place::Router)], args].concat())
+    }
+
+    /// Starts the router and waits until it serves.
+    pub fn router(&mut self, classes: &str) -> Background {
+        let config = self.config("router", classes);
+        self.router_from(&config)
+    }
+
+    pub fn router_from(&self, config: &std::path::Path) -> Background {
+        let log = std::env::temp_dir().join(format!("{}.log", self.lab.config.name));
+        let file = std::fs::File::create(&log).unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_rxlane"))
+            .args(["--netns", &self.lab.netns(Place::Router), "run", "--accept-bypass", "-c"])
+            .arg(config)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(file)
+            .spawn()
+            .expect("rxlane starts");
+        let pid = child.id();
+        wait_for("the router serves", || {
+            if let Ok(Some(_)) = child.try_wait() {
+                panic!("rxlane run ended: {}", std::fs::read_to_string(&log).unwrap_or_default());
+            }
+            self.status_json().is_some_and(|s| s["daemon"] == pid)
+        });
+        // Attaching made new NAPI threads.
+        self.lab.tune().expect("threads can be placed");
+        Background(child)
+    }
+
+    pub fn status_json(&self) -> Option<serde_json::Value> {
+        let out = self.rxlane(&["status", "--json"]);
+        out.status.success().then(|| serde_json::from_slice(&out.stdout).expect("status prints JSON"))
+    }
+
+    /// A counter of a class.
+    pub fn class(&self, class: &str, counter: &str) -> u64 {
+        let status = self.status_json().expect("a router");
+        let classes = status["classes"].as_array().unwrap();
+        let found = classes.iter().find(|c| c["name"] == class).expect("the class");
+        found[counter].as_u64().unwrap_or_else(|| panic!("no counter {counter}"))
+    }
+
+    /// Packets of all ports left to the kernel for a reason.
+    pub fn to_kernel(&self, reason: &str) -> u64 {
+        let status = self.status_json().expect("a router");
+        status["ports"].as_array().unwrap().iter().filter_map(|p| p["to_kernel"][reason].as_u64()).sum()
+    }
+}
+
+impl Drop for TestLab {
+    fn drop(&mut self) {
+        for file in &self.files {
+            let _ = std::fs::remove_file(file);
+        }
+        if let Err(error) = self.lab.down() {
+            eprintln!("cannot remove the lab: {error}");
+        }
+    }
+}
+
+/// Ends with the test.
+pub struct Background(pub Child);
+
+impl Background {
+    pub fn signal(&self, signal: nix::sys::signal::Signal) {
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.0.id() as i32), signal).unwrap();
+    }
+
+    /// Ends it with a signal and waits.
+    pub fn end(mut self, signal: nix::sys::signal::Signal) {
+        self.signal(signal);
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+pub fn rxlane(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_rxlane")).args(args).stdin(Stdio::null()).output().expect("rxlane runs")
+}
+
+/// The error line of a command that must fail with one.
+pub fn error_of(out: &Output) -> String {
+    let text = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(!out.status.success(), "must fail: {text}");
+    let lines: Vec<&str> = text.lines().filter(|l| l.starts_with("rxlane: ")).collect();
+    assert_eq!(lines.len(), 1, "one clear line: {text}");
+    lines[0].to_owned()
+}
+
+pub fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,200 @@
+//! Start, reload, crash, take-over, ports that come and go, and everything that can be wrong at a start.
+//!
+//! Needs root and the lab's tools (`make setup`).
+
+mod common;
+
+use common::{REST, TestLab, VOICE_ALL, error_of, rxlane, wait_for};
+use nix::sys::signal::Signal;
+use rxlane_bench::bench::{Pattern, Traffic};
+use rxlane_bench::lab::Place;
+use rxlane_bench::trial::Bed;
+
+/// Low enough that a stall of a shared machine loses nothing; RXLANE_TEST_PPS raises it on a quiet one.
+fn pps() -> f64 {
+    std::env::var("RXLANE_TEST_PPS").ok().and_then(|v| v.parse().ok()).unwrap_or(20_000.0)
+}
+
+fn traffic() -> Traffic {
+    Traffic { rt_ratio: 0.3, pattern: Pattern::Poisson, frame: 128, flows: 16, seed: 7 }
+}
+
+#[test]
+fn a_reload_under_load_loses_and_reorders_nothing() {
+    let mut t = TestLab::up("reload", |_| ());
+    let _router = t.router(&(VOICE_ALL.to_owned() + REST));
+    let mut bed = Bed::new(&t.lab, &traffic()).unwrap();
+    bed.run(pps(), 0.3, &[]).unwrap();
+    let more = "[[class]]\nname = \"video\"\nlane = \"express\"\ntrust = \"all\"\nmatch = [{ dscp = \"AF41\" }]\n";
+    let trial = bed
+        .run_with(pps(), 3.0, &[], || {
+            for (i, classes) in [VOICE_ALL.to_owned() + more + REST, VOICE_ALL.to_owned() + REST].iter().cycle().take(6).enumerate() {
+                t.config("router", classes);
+                let out = t.rxlane(&["reload"]);
+                assert!(out.status.success(), "reload {i}: {}", String::from_utf8_lossy(&out.stderr));
+            }
+        })
+        .unwrap();
+    println!("reload at {} pps: {} lost of {}", pps(), trial.classes.iter().map(|c| c.lost).sum::<f64>(), trial.classes.iter().map(|c| c.sent).sum::<f64>());
+    for class in &trial.classes {
+        assert_eq!((class.lost, class.reordered), (0.0, 0.0), "{}: {} sent", class.name, class.sent);
+    }
+    assert!(t.class("voice", "express") > 0);
+}
+
+#[test]
+fn a_refused_reload_keeps_the_old_configuration_and_says_why() {
+    let mut t = TestLab::up("refuse", |_| ());
+    let _router = t.router(&(VOICE_ALL.to_owned() + REST));
+    t.config("router", &(VOICE_ALL.to_owned() + "rings = 4\n" + REST));
+    let message = error_of(&t.rxlane(&["reload"]));
+    assert!(message.contains("unknown field `rings`"), "{message}");
+    let path = t.config("router", &(VOICE_ALL.to_owned() + REST));
+    let text = std::fs::read_to_string(&path).unwrap().replace("\"out0\"", "\"out0\", \"nowhere\"");
+    std::fs::write(&path, text).unwrap();
+    let message = error_of(&t.rxlane(&["reload"]));
+    assert!(message.contains("`nowhere`: no such interface"), "{message}");
+    assert_eq!(t.status_json().unwrap()["ports"].as_array().unwrap().len(), 2);
+    t.must(Place::Gen, "ping -Q 0xb8 -c 3 -i 0.02 10.20.0.2");
+    assert!(t.class("voice", "express") > 0);
+}
+
+#[test]
+fn a_killed_daemon_leaves_a_working_router_that_the_next_start_takes_over() {
+    let mut t = TestLab::up("kill", |_| ());
+    let classes = VOICE_ALL.to_owned() + REST;
+    let router = t.router(&classes);
+    let mut bed = Bed::new(&t.lab, &traffic()).unwrap();
+    bed.run(pps(), 0.3, &[]).unwrap();
+    let before = t.class("voice", "express");
+    let mut router = Some(router);
+    let trial = bed.run_with(pps(), 1.0, &[], || router.take().unwrap().end(Signal::SIGKILL)).unwrap();
+    println!("kill -9 at {} pps: {} lost of {}", pps(), trial.classes[0].lost, trial.classes[0].sent);
+    assert_eq!(trial.classes[0].lost, 0.0, "the express lane went on");
+    let orphaned = t.class("voice", "express");
+    assert!(orphaned > before);
+    assert!(t.status_json().unwrap()["daemon"].is_null());
+    let _again = t.router(&classes);
+    assert!(t.class("voice", "express") >= orphaned, "taken over with its counters");
+}
+
+#[test]
+fn sigterm_and_detach_leave_nothing_but_the_kernels_forwarding() {
+    let mut t = TestLab::up("term", |_| ());
+    let classes = VOICE_ALL.to_owned() + REST;
+    let xdp = |t: &TestLab| t.must(Place::Router, "ip -details link show in0").contains("xdp");
+    let router = t.router(&classes);
+    assert!(xdp(&t));
+    router.end(Signal::SIGTERM);
+    assert!(!xdp(&t));
+    assert!(error_of(&t.rxlane(&["status"])).contains("no router"));
+    t.must(Place::Gen, "ping -Q 0xb8 -c 2 -i 0.02 10.20.0.2");
+    t.router(&classes).end(Signal::SIGKILL);
+    assert!(xdp(&t));
+    assert!(t.rxlane(&["detach"]).status.success());
+    assert!(!xdp(&t));
+    assert!(error_of(&t.rxlane(&["detach"])).contains("no router"));
+    t.must(Place::Gen, "ping -Q 0xb8 -c 2 -i 0.02 10.20.0.2");
+}
+
+#[test]
+fn a_port_that_vanishes_and_comes_back_is_served_again() {
+    let mut t = TestLab::up("flap", |_| ());
+    let _router = t.router(&(VOICE_ALL.to_owned() + REST));
+    t.must(Place::Router, "ip link del out0");
+    wait_for("the port is gone", || t.status_json().unwrap()["ports"][1]["ifindex"].is_null());
+    let sink = t.lab.netns(Place::Sink);
+    t.must(Place::Router, &format!("ip link add out0 type veth peer name snk0 netns {sink}"));
+    t.must(Place::Router, "ip addr add 10.20.0.1/24 dev out0; ip link set out0 up");
+    t.must(Place::Sink, "ip addr add 10.20.0.2/24 dev snk0; ip link set snk0 up; ip route add default via 10.20.0.1");
+    t.must(Place::Sink, "ethtool -K snk0 gro on tx off");
+    wait_for("the port is back", || t.status_json().unwrap()["ports"][1]["mode"] == "native");
+    t.must(Place::Gen, "ping -Q 0xb8 -c 3 -i 0.1 -W 2 10.20.0.2");
+    let before = t.class("voice", "express");
+    t.must(Place::Gen, "ping -Q 0xb8 -c 5 -i 0.05 -W 2 10.20.0.2");
+    assert!(t.class("voice", "express") >= before + 10);
+}
+
+#[test]
+fn what_is_wrong_at_a_start_is_one_line_and_changes_nothing() {
+    let mut t = TestLab::up("wrong", |_| ());
+    let good = t.config("good", &(VOICE_ALL.to_owned() + REST));
+    let good = good.to_str().unwrap();
+    let untouched = |t: &TestLab| {
+        assert!(!t.must(Place::Router, "ip -details link show").contains("xdp"), "nothing is attached");
+    };
+    let missing = t.config("missing", &(VOICE_ALL.to_owned() + REST));
+    let text = std::fs::read_to_string(&missing).unwrap().replace("out0", "nope0");
+    std::fs::write(&missing, text).unwrap();
+    let message = error_of(&t.rxlane(&["run", "-c", missing.to_str().unwrap()]));
+    assert!(message.contains("`nope0`: no such interface"), "{message}");
+    untouched(&t);
+
+    let message = error_of(&t.rxlane(&["run", "-c", "/nonexistent.toml"]));
+    assert!(message.contains("/nonexistent.toml"), "{message}");
+    let message = error_of(&rxlane(&["--netns", "no-such-ns", "status"]));
+    assert!(message.contains("`no-such-ns`"), "{message}");
+
+    t.must(Place::Router, "nft add table inet fw && nft add chain inet fw forwarded '{ type filter hook forward priority 0; }'");
+    let message = error_of(&t.rxlane(&["run", "-c", good]));
+    assert!(message.contains("--accept-bypass") && message.contains("fw forwarded"), "{message}");
+    untouched(&t);
+    t.must(Place::Router, "nft flush ruleset");
+
+    let exe = env!("CARGO_BIN_EXE_rxlane");
+    let out = std::process::Command::new("setpriv")
+        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups", exe, "run", "-c", good])
+        .output()
+        .unwrap();
+    let message = error_of(&out);
+    assert!(message.contains("run as root"), "{message}");
+
+    let _router = t.router(&(VOICE_ALL.to_owned() + REST));
+    let message = error_of(&t.rxlane(&["run", "--accept-bypass", "-c", good]));
+    assert!(message.contains("already running") && message.contains("pid"), "{message}");
+    assert!(t.status_json().is_some(), "the running one is not disturbed");
+}
+
+#[test]
+fn a_foreign_xdp_program_is_respected() {
+    let mut t = TestLab::up("foreign", |_| ());
+    let owner = t.router(&(VOICE_ALL.to_owned() + REST));
+    // Any program that is not pinned as ours is foreign: hide the pins of the first router.
+    let good = t.config("good", &(VOICE_ALL.to_owned() + REST));
+    owner.end(Signal::SIGKILL);
+    let pins = rxlane_system::netns::within(&t.lab.netns(Place::Router), false, || {
+        Ok(rxlane_dataplane::instance::Instance::current().unwrap().pins)
+    })
+    .unwrap();
+    let hidden = pins.with_extension("hidden");
+    std::fs::rename(&pins, &hidden).unwrap();
+    let message = error_of(&t.rxlane(&["run", "--accept-bypass", "-c", good.to_str().unwrap()]));
+    assert!(message.contains("already attached") && message.contains("in0"), "{message}");
+    std::fs::remove_dir_all(&hidden).unwrap();
+}
+
+#[test]
+fn a_lab_touches_only_what_it_made() {
+    let name = "t-foreign-ns";
+    let ip = |line: &str| assert!(std::process::Command::new("ip").args(line.split_whitespace()).status().unwrap().success());
+    ip(&format!("netns add {name}-router"));
+    let message = error_of(&rxlane(&["lab", "up", "--name", name]));
+    assert!(message.contains("no lab made it"), "{message}");
+    let message = error_of(&rxlane(&["lab", "down", "--name", name]));
+    assert!(message.contains("no lab"), "{message}");
+    ip(&format!("netns delete {name}-router"));
+    let message = error_of(&rxlane(&["lab", "up", "--name", "a/b"]));
+    assert!(message.contains("--name"), "{message}");
+    // Ctrl-C while it is being built leaves nothing either.
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_rxlane"))
+        .args(["lab", "up", "--name", "t-ctrlc", "--ports", "32"])
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_for("it has begun", || std::path::Path::new("/run/netns/t-ctrlc-gen").exists());
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    assert!(!child.wait().unwrap().success());
+    for place in ["gen", "router", "sink"] {
+        assert!(!std::path::Path::new(&format!("/run/netns/t-ctrlc-{place}")).exists());
+    }
+}
