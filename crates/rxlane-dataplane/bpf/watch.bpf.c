@@ -269,11 +269,12 @@ int BPF_PROG(ring_filled, int map_id, unsigned int processed, unsigned int drops
 
 	if (!ring)
 		return 0;
-	__sync_fetch_and_add(&ring->enqueued, processed);
+	/* The kernel counts what found the ring full as processed too. */
+	__sync_fetch_and_add(&ring->enqueued, processed - drops);
 	__sync_fetch_and_add(&ring->drops, drops);
 	held = bpf_map_lookup_elem(&ring_totals, &class);
 	if (held)
-		__sync_fetch_and_add(held, processed);
+		__sync_fetch_and_add(held, processed - drops);
 	return 0;
 }
 

@@ -277,6 +277,7 @@ fn swap(
             });
         }
     }
+    leave_polling_cores(shared);
     let class_rings = rings::prepare(
         instance,
         &state.config.classes,
@@ -476,4 +477,28 @@ fn reset_counters(shared: &Shared) -> Result<(), DataplaneError> {
             .tried(|| "reset the counters".into())?;
     }
     Ok(())
+}
+
+/// Moves the calling thread to the core that polls least.
+///
+/// The kernel verifies a program for some ms without giving way on its core; a port polled there would
+/// lose what its ring cannot hold meanwhile.
+fn leave_polling_cores(shared: &Shared) {
+    let mut polls: Vec<u64> = Vec::new();
+    for slot in 0..MAX_PORTS as u32 {
+        let Ok(cores) = pinned::get_percpu::<Core>(&shared.cores, slot) else {
+            return;
+        };
+        polls.resize(polls.len().max(cores.len()), 0);
+        polls.iter_mut().zip(&cores).for_each(|(sum, core)| *sum += core.polls);
+    }
+    if polls.iter().all(|p| *p == 0) {
+        return;
+    }
+    if let Some((core, _)) = polls.iter().enumerate().min_by_key(|(_, p)| **p) {
+        // A core that is offline or forbidden is no reason not to go on.
+        if let Err(error) = rxlane_system::threads::pin(0, core) {
+            tracing::debug!(%error, "staying on a polling core");
+        }
+    }
 }

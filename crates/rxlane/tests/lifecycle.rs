@@ -12,7 +12,7 @@ use rxlane_bench::trial::Bed;
 
 /// Low enough that a stall of a shared machine loses nothing; RXLANE_TEST_PPS raises it on a quiet one.
 fn pps() -> f64 {
-    std::env::var("RXLANE_TEST_PPS").ok().and_then(|v| v.parse().ok()).unwrap_or(20_000.0)
+    std::env::var("RXLANE_TEST_PPS").ok().and_then(|v| v.parse().ok()).unwrap_or(5_000.0)
 }
 
 fn traffic() -> Traffic {
@@ -159,18 +159,22 @@ fn what_is_wrong_at_a_start_is_one_line_and_changes_nothing() {
 fn a_foreign_xdp_program_is_respected() {
     let mut t = TestLab::up("foreign", |_| ());
     let owner = t.router(&(VOICE_ALL.to_owned() + REST));
-    // Any program that is not pinned as ours is foreign: hide the pins of the first router.
     let good = t.config("good", &(VOICE_ALL.to_owned() + REST));
     owner.end(Signal::SIGKILL);
-    let pins = rxlane_system::netns::within(&t.lab.netns(Place::Router), false, || {
-        Ok(rxlane_dataplane::instance::Instance::current().unwrap().pins)
+    // Held by a descriptor instead of our pins, the program is somebody else's.
+    let router = t.lab.netns(Place::Router);
+    let link = rxlane_system::netns::within(&router, false, || {
+        let instance = rxlane_dataplane::instance::Instance::current().unwrap();
+        let link = libbpf_rs::Link::open(instance.pins.join("port_in0")).unwrap();
+        let held = std::os::fd::AsFd::as_fd(&link).try_clone_to_owned().unwrap();
+        instance.remove().unwrap();
+        Ok(held)
     })
     .unwrap();
-    let hidden = pins.with_extension("hidden");
-    std::fs::rename(&pins, &hidden).unwrap();
     let message = error_of(&t.rxlane(&["run", "--accept-bypass", "-c", good.to_str().unwrap()]));
     assert!(message.contains("already attached") && message.contains("in0"), "{message}");
-    std::fs::remove_dir_all(&hidden).unwrap();
+    assert!(!t.must(Place::Router, "ip -details link show out0").contains("xdp"), "nothing is left half-applied");
+    drop(link);
 }
 
 #[test]

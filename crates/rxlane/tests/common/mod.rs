@@ -1,5 +1,7 @@
 //! A lab of its own for a test, and the command under test.
 
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses a part")]
+
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
