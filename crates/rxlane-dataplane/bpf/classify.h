@@ -78,13 +78,13 @@ struct lpm6 {
 	__u8 address[16];
 };
 
-#define PREFIX_MAP(name, key_type, value_type)                                                                    \
-	struct {                                                                                                   \
-		__uint(type, BPF_MAP_TYPE_LPM_TRIE);                                                               \
-		__uint(map_flags, BPF_F_NO_PREALLOC);                                                              \
-		__uint(max_entries, 8192);                                                                         \
-		__type(key, key_type);                                                                             \
-		__type(value, value_type);                                                                         \
+#define PREFIX_MAP(name, key_type, value_type)        \
+	struct {                                      \
+		__uint(type, BPF_MAP_TYPE_LPM_TRIE);  \
+		__uint(map_flags, BPF_F_NO_PREALLOC); \
+		__uint(max_entries, 8192);            \
+		__type(key, key_type);                \
+		__type(value, value_type);            \
 	} name SEC(".maps")
 
 PREFIX_MAP(src4, struct lpm4, struct rule_set);
@@ -92,15 +92,15 @@ PREFIX_MAP(dst4, struct lpm4, struct rule_set);
 PREFIX_MAP(src6, struct lpm6, struct rule_set);
 PREFIX_MAP(dst6, struct lpm6, struct rule_set);
 
-#define NARROW(rules, by)                                                                                          \
-	do {                                                                                                       \
-		(rules)->word[0] &= (by)->word[0];                                                                 \
-		if (rule_words > 1)                                                                                \
-			(rules)->word[1] &= (by)->word[1];                                                         \
-		if (rule_words > 2)                                                                                \
-			(rules)->word[2] &= (by)->word[2];                                                         \
-		if (rule_words > 3)                                                                                \
-			(rules)->word[3] &= (by)->word[3];                                                         \
+#define NARROW(rules, by)                                  \
+	do {                                               \
+		(rules)->word[0] &= (by)->word[0];         \
+		if (rule_words > 1)                        \
+			(rules)->word[1] &= (by)->word[1]; \
+		if (rule_words > 2)                        \
+			(rules)->word[2] &= (by)->word[2]; \
+		if (rule_words > 3)                        \
+			(rules)->word[3] &= (by)->word[3]; \
 	} while (0)
 
 static __always_inline void narrow_by_value(struct rule_set *rules, __u32 index)
@@ -126,21 +126,21 @@ static __always_inline void narrow_by_word(struct rule_set *rules, __u32 table, 
 }
 
 /* Longest match; an address that no rule names leaves the rules that do not look at it. */
-#define NARROW_BY_PREFIX(rules, map4, map6, p, field, none)                                                       \
-	do {                                                                                                       \
-		struct rule_set *found;                                                                            \
-		if (!(p)->v6) {                                                                                    \
-			struct lpm4 key = { .len = 32, .address = (p)->ip4->field };                               \
-			found = bpf_map_lookup_elem(&map4, &key);                                                  \
-		} else {                                                                                           \
-			struct lpm6 key = { .len = 128 };                                                          \
-			__builtin_memcpy(key.address, &(p)->ip6->field, 16);                                       \
-			found = bpf_map_lookup_elem(&map6, &key);                                                  \
-		}                                                                                                  \
-		if (found)                                                                                         \
-			NARROW(rules, found);                                                                      \
-		else                                                                                               \
-			NARROW(rules, &none);                                                                      \
+#define NARROW_BY_PREFIX(rules, map4, map6, p, field, none)                        \
+	do {                                                                       \
+		struct rule_set *found;                                            \
+		if (!(p)->v6) {                                                    \
+			struct lpm4 key = {.len = 32, .address = (p)->ip4->field}; \
+			found = bpf_map_lookup_elem(&map4, &key);                  \
+		} else {                                                           \
+			struct lpm6 key = {.len = 128};                            \
+			__builtin_memcpy(key.address, &(p)->ip6->field, 16);       \
+			found = bpf_map_lookup_elem(&map6, &key);                  \
+		}                                                                  \
+		if (found)                                                         \
+			NARROW(rules, found);                                      \
+		else                                                               \
+			NARROW(rules, &none);                                      \
 	} while (0)
 
 static __always_inline __u32 flex_word(const struct packet *p, __u32 i)

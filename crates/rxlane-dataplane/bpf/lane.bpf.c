@@ -52,7 +52,8 @@ static __always_inline const struct port *find_port(const struct port_table *tab
 #include "forward.h"
 #include "stack.h"
 
-struct class {
+struct class
+{
 	__u8 lane;
 	__u8 trust;
 	__u8 polices;
@@ -96,8 +97,8 @@ static __always_inline int trust(struct xdp_md *ctx, const struct packet *p, __u
  * Trust comes before the rate, so that strangers cannot use up the rate of those who are trusted. What
  * exceeds the rate is the next class; what is not trusted is the next class that the firewall sees.
  */
-static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct core *core, const struct port_table *table,
-				 __u32 class)
+static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct core *core,
+				 const struct port_table *table, __u32 class)
 {
 	__u32 bytes = p->data_end - p->data;
 	int untrusted = 0, i, ret;

@@ -156,7 +156,8 @@ static __always_inline int special_v6(const struct in6_addr *address)
 	const __be32 *a = address->in6_u.u6_addr32;
 
 	return (a[0] == 0 && a[1] == 0 && (a[2] & bpf_htonl(0xffff0000)) == 0) ||
-	       (a[0] & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000) || (a[0] & bpf_htonl(0xff000000)) == bpf_htonl(0xff000000);
+	       (a[0] & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000) ||
+	       (a[0] & bpf_htonl(0xff000000)) == bpf_htonl(0xff000000);
 }
 
 static __always_inline int ipv4_checksum_holds(const struct iphdr *ip)

@@ -81,12 +81,16 @@ struct core {
 	/* The controller's memory (watch.bpf.c). */
 	__u64 service_ns_x256; /* estimated service time of a stack packet */
 	__u32 demand_x16[MAX_CLASSES]; /* smoothed packets per poll, while overloaded */
+	__u64 last_end_ns; /* of the poll before */
+	__u64 idle_credit_x256; /* packets on top of the budget, because shedding left the core idle */
 	__u64 window_start_ns;
 	__u64 window_work_ns; /* work that arrived in the window, had all of it been served */
 	__u64 ring_busy_ns; /* when a ring was last seen holding packets */
 	__u64 last_exit_ns;
 	__u32 backoff;
 	__u32 entered; /* times that overload was entered */
+	__u32 shed_last; /* whether the poll before dropped */
+	__u32 pad;
 	__u64 overloaded_ns; /* time spent overloaded */
 	__u64 entered_ns;
 	__u64 polls;

@@ -33,10 +33,10 @@ static __always_inline int trusted_prefix(const struct packet *p, __u32 class)
 	__u32 *classes;
 
 	if (!p->v6) {
-		struct lpm4 key = { .len = 32, .address = p->ip4->saddr };
+		struct lpm4 key = {.len = 32, .address = p->ip4->saddr};
 		classes = bpf_map_lookup_elem(&trust4, &key);
 	} else {
-		struct lpm6 key = { .len = 128 };
+		struct lpm6 key = {.len = 128};
 		__builtin_memcpy(key.address, &p->ip6->saddr, 16);
 		classes = bpf_map_lookup_elem(&trust6, &key);
 	}
@@ -49,9 +49,9 @@ static __always_inline int trusted_prefix(const struct packet *p, __u32 class)
  */
 static __always_inline void keep_alive(struct nf_conn *ct, __u8 protocol)
 {
-	__u32 timeout_ms = protocol == IPPROTO_TCP	     ? tcp_timeout_ms :
-			   ct->status & IPS_SEEN_REPLY ? udp_stream_timeout_ms :
-							       udp_timeout_ms;
+	__u32 timeout_ms = protocol == IPPROTO_TCP	 ? tcp_timeout_ms
+			   : ct->status & IPS_SEEN_REPLY ? udp_stream_timeout_ms
+							 : udp_timeout_ms;
 	__s32 left = ct->timeout - (__u32)bpf_jiffies64();
 
 	if (!CONFIG_HZ || left < (__s32)(timeout_ms / 2000 * CONFIG_HZ))
@@ -59,23 +59,23 @@ static __always_inline void keep_alive(struct nf_conn *ct, __u8 protocol)
 }
 
 /* The packet leaves as the mirror image of the other direction's tuple (nf_nat_packet). */
-#define TRANSLATE(t, other, v4)                                                                                    \
-	do {                                                                                                       \
-		(t)->src_port = (other)->dst.u.all;                                                                \
-		(t)->dst_port = (other)->src.u.all;                                                                \
-		if (v4) {                                                                                          \
-			(t)->src_ip.ip4 = (other)->dst.u3.ip;                                                      \
-			(t)->dst_ip.ip4 = (other)->src.u3.ip;                                                      \
-		} else {                                                                                           \
-			(t)->src_ip.ip6[0] = (other)->dst.u3.ip6[0];                                               \
-			(t)->src_ip.ip6[1] = (other)->dst.u3.ip6[1];                                               \
-			(t)->src_ip.ip6[2] = (other)->dst.u3.ip6[2];                                               \
-			(t)->src_ip.ip6[3] = (other)->dst.u3.ip6[3];                                               \
-			(t)->dst_ip.ip6[0] = (other)->src.u3.ip6[0];                                               \
-			(t)->dst_ip.ip6[1] = (other)->src.u3.ip6[1];                                               \
-			(t)->dst_ip.ip6[2] = (other)->src.u3.ip6[2];                                               \
-			(t)->dst_ip.ip6[3] = (other)->src.u3.ip6[3];                                               \
-		}                                                                                                  \
+#define TRANSLATE(t, other, v4)                                      \
+	do {                                                         \
+		(t)->src_port = (other)->dst.u.all;                  \
+		(t)->dst_port = (other)->src.u.all;                  \
+		if (v4) {                                            \
+			(t)->src_ip.ip4 = (other)->dst.u3.ip;        \
+			(t)->dst_ip.ip4 = (other)->src.u3.ip;        \
+		} else {                                             \
+			(t)->src_ip.ip6[0] = (other)->dst.u3.ip6[0]; \
+			(t)->src_ip.ip6[1] = (other)->dst.u3.ip6[1]; \
+			(t)->src_ip.ip6[2] = (other)->dst.u3.ip6[2]; \
+			(t)->src_ip.ip6[3] = (other)->dst.u3.ip6[3]; \
+			(t)->dst_ip.ip6[0] = (other)->src.u3.ip6[0]; \
+			(t)->dst_ip.ip6[1] = (other)->src.u3.ip6[1]; \
+			(t)->dst_ip.ip6[2] = (other)->src.u3.ip6[2]; \
+			(t)->dst_ip.ip6[3] = (other)->src.u3.ip6[3]; \
+		}                                                    \
 	} while (0)
 
 static __always_inline int judge(struct nf_conn *ct, const struct packet *p, __u8 direction, struct translation *t)
@@ -101,7 +101,7 @@ static __always_inline int judge(struct nf_conn *ct, const struct packet *p, __u
 
 static __always_inline int established(struct xdp_md *ctx, const struct packet *p, struct translation *t)
 {
-	struct bpf_ct_opts___rxlane opts = { .netns_id = BPF_F_CURRENT_NETNS, .l4proto = p->protocol };
+	struct bpf_ct_opts___rxlane opts = {.netns_id = BPF_F_CURRENT_NETNS, .l4proto = p->protocol};
 	struct bpf_sock_tuple tuple = {};
 	struct nf_conn *ct;
 	__u32 len;

@@ -21,6 +21,8 @@
 #define WINDOW_NS 10000000ULL /* over which demand is compared with time */
 #define MAX_BACKOFF 7 /* doublings of the window after quick returns */
 #define RING_QUIET_NS 1000000ULL /* a ring must be empty this long before its class is passed again */
+#define IDLE_GAP_NS 2000ULL /* between polls: the core has slept */
+#define LONG_POLL 2 /* targets: a longer poll costs half of the idle credit */
 #define MIN_SERVICE_NS 100ULL
 #define MAX_SERVICE_NS 50000ULL
 
@@ -132,6 +134,7 @@ static __always_inline void set_limits(struct core *core, const struct control *
 			continue;
 		/* Rounded to nearest: rounding down would settle below the target when a poll has few packets. */
 		budget = (((__u64)control->target_ns[i] << 8) + core->service_ns_x256 / 2) / core->service_ns_x256;
+		budget += core->idle_credit_x256 >> 8;
 		core->limit[i] = budget > taken + 1 ? budget - taken : 1;
 		taken += core->demand_x16[i] >> 4;
 	}
@@ -164,8 +167,17 @@ static __always_inline void leave(struct core *core, __u64 now)
 	core->overloaded_ns += now - core->entered_ns;
 }
 
+static __always_inline __u64 longest_target(const struct control *control)
+{
+	__u32 longest = 0, i;
+
+	for (i = 0; i < MAX_CLASSES; i++)
+		longest = control->target_ns[i] > longest ? control->target_ns[i] : longest;
+	return longest;
+}
+
 /* What an overloaded poll taught: the service time, and what was asked for. */
-static __always_inline void learn(struct core *core, __u64 now)
+static __always_inline void learn(struct core *core, const struct control *control, __u64 now)
 {
 	__u32 passed = 0, seen = 0, i;
 	__u64 sample;
@@ -185,6 +197,19 @@ static __always_inline void learn(struct core *core, __u64 now)
 		core->service_ns_x256 += ((__s64)(sample << 8) - (__s64)core->service_ns_x256) >> 3;
 	}
 	core->window_work_ns += seen * (core->service_ns_x256 >> 8);
+	/*
+	 * Work conservation: a core that slept after a poll that dropped could have served more. Bursts do
+	 * this, and so does a service time measured too high.
+	 */
+	if (core->poll_start_ns > core->last_end_ns + IDLE_GAP_NS && core->shed_last)
+		core->idle_credit_x256 += 64;
+	else
+		core->idle_credit_x256 -= core->idle_credit_x256 >> 6;
+	/* RT packets share the ring with what has just been taken: it must not fill. */
+	if (core->saturated || now - core->poll_start_ns > LONG_POLL * longest_target(control))
+		core->idle_credit_x256 >>= 1;
+	core->shed_last = passed < seen;
+	core->last_end_ns = now;
 }
 
 static __always_inline int is_over(struct core *core, __u64 now)
@@ -232,7 +257,7 @@ int BPF_PROG(end_of_poll, struct napi_struct *napi, int work, int budget)
 		if (core->overloaded) {
 			int protect = control->always_mask || now - cpu->last_express_ns < EXPRESS_RECENT_NS;
 
-			learn(core, now);
+			learn(core, control, now);
 			if (is_over(core, now) || (!protect && !rings_hold_packets()))
 				leave(core, now);
 			else

@@ -1,0 +1,59 @@
+# Two commands do everything: `make demo` and `make test`. Each installs what it needs.
+
+SHELL := /bin/bash
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+RXLANE := target/release/rxlane
+PACKAGES := clang clang-format llvm libelf-dev zlib1g-dev pkg-config make gcc libc6-dev linux-libc-dev m4 \
+	iproute2 ethtool nftables iputils-ping traceroute socat shellcheck util-linux
+SHELL_SCRIPTS := .ci/run
+
+.PHONY: help setup build demo test test-only lint clean
+
+help:
+	@echo "make demo    build, then kernel against express at twice the kernel's capacity; report.html"
+	@echo "make test    all tests: unit, property, BPF programs, end to end in network namespaces"
+	@echo "make lint    formatting and lints, as CI runs them"
+	@echo "make setup   install Debian packages (the others do it by themselves)"
+
+# Asks the package database first, so that it costs nothing when everything is there.
+setup:
+	@missing=""; for p in $(PACKAGES); do \
+		dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q "install ok installed" || missing="$$missing $$p"; \
+	done; \
+	if [ -n "$$missing" ]; then \
+		echo "setup: installing$$missing"; \
+		$(SUDO) apt-get update -qq && \
+		$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+	fi
+	@command -v cargo >/dev/null || { echo "setup: Rust is missing; install it from https://rustup.rs"; exit 1; }
+
+build: setup
+	@echo "build: release binary"
+	@cargo build --release --quiet --bin rxlane
+
+demo: build
+	@echo "demo: a lab in network namespaces, a 60-rule firewall, twice the load that the kernel forwards"
+	@$(SUDO) $(RXLANE) bench latency --dut kernel,express --offered 2x --rt-ratio 0.2 --firewall 60 \
+		--seconds 2 --repeat 3 --html report.html
+	@echo "demo: open report.html"
+
+# Tests need root for namespaces and BPF; they are built by the user and run in turn, because they share
+# two cores.
+test: setup test-only
+
+test-only:
+	@echo "test: building"
+	@cargo test --workspace --quiet --no-run
+	@echo "test: running as root, one at a time"
+	@CARGO_TARGET_$(shell rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER="$(if $(SUDO),sudo -E,env)" \
+		cargo test --workspace -- --test-threads=1
+
+lint: setup
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	clang-format --dry-run --Werror $$(git ls-files '*.bpf.c' 'crates/*/bpf/*.h')
+	shellcheck $(SHELL_SCRIPTS)
+
+clean:
+	cargo clean
+	rm -f report.html
