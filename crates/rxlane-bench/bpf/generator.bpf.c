@@ -3,13 +3,15 @@
  * A paced packet source. It is run by one BPF_PROG_TEST_RUN call with live frames and a huge repeat
  * count: each run drops its frame until the next send time has come, then writes headers, sequence
  * number and time stamp and redirects it. Nothing is queued in front of it, so a packet leaves when it
- * is stamped; a late generator shows in `max_lag_ns` and in the number sent.
+ * is stamped; a late generator shows in `late` and in the number sent.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <bpf/bpf_helpers.h>
 
 #include "traffic.h"
+
+#define LATE_NS 1000000ULL
 
 struct slot {
 	__u32 gap; /* to the next packet, in 2^-16 of the mean gap */
@@ -32,7 +34,7 @@ struct control {
 struct state {
 	__u64 next_x256;
 	__u64 position;
-	__u64 max_lag_ns; /* within the window */
+	__u64 late; /* packets of the window sent more than LATE_NS behind schedule */
 	__u64 first_ns, last_ns; /* of the packets sent in the window */
 	__u64 sent[MAX_TRAFFIC_CLASSES]; /* within the window */
 };
@@ -108,8 +110,8 @@ int rxlane_generate(struct xdp_md *ctx)
 	stamp->sent_ns = now;
 	if (now >= control->window.start_ns && now < control->window.end_ns) {
 		lag = now - due;
-		if (lag > state->max_lag_ns)
-			state->max_lag_ns = lag;
+		if (lag > LATE_NS)
+			state->late++;
 		if (!state->first_ns)
 			state->first_ns = now;
 		state->last_ns = now;

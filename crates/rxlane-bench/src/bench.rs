@@ -6,9 +6,11 @@ use hdrhistogram::Histogram;
 use indicatif::{ProgressBar, ProgressStyle};
 
 pub use crate::dut::{DUTS, Dut};
-pub use crate::pattern::Pattern;
 use crate::lab::{Lab, LabConfig, Settings};
-use crate::report::{DutResult, LatencyReport, Ratios, SweepPoint, SweepReport, ThroughputReport, median};
+pub use crate::pattern::Pattern;
+use crate::report::{
+    DutResult, LatencyReport, Ratios, SweepPoint, SweepReport, ThroughputReport, median,
+};
 use crate::trial::{Bed, CLASSES, Trial};
 pub use crate::trial::{ClassResult, Latency, Traffic};
 use crate::{BenchError, stop};
@@ -26,7 +28,11 @@ impl std::str::FromStr for Offered {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("`{text}` is no rate: use packets a second (500000, 500k, 1.2M) or a multiple of the kernel's capacity (2x)");
+        let bad = || {
+            format!(
+                "`{text}` is no rate: use packets a second (500000, 500k, 1.2M) or a multiple of the kernel's capacity (2x)"
+            )
+        };
         let (number, make): (&str, fn(f64) -> Self) = match text.strip_suffix('x') {
             Some(times) => (times, Self::TimesKernel),
             None => (text, Self::Pps),
@@ -37,7 +43,11 @@ impl std::str::FromStr for Offered {
             None => (number, 1.0),
         };
         let value: f64 = number.parse().map_err(|_| bad())?;
-        if value.is_finite() && value > 0.0 { Ok(make(value * unit)) } else { Err(bad()) }
+        if value.is_finite() && value > 0.0 {
+            Ok(make(value * unit))
+        } else {
+            Err(bad())
+        }
     }
 }
 
@@ -57,7 +67,7 @@ pub struct Options {
 }
 
 /// A trial whose generator fell behind is tried again this often before the run is invalid.
-const RETRIES: u32 = 2;
+const RETRIES: u32 = 4;
 /// Search for the kernel's capacity: trial length, tolerated loss, and width at which it ends.
 const CAPACITY_SECONDS: f64 = 0.4;
 const CAPACITY_LOSS: f64 = 0.01;
@@ -100,13 +110,21 @@ fn in_lab<T>(
     measure: impl FnOnce(&mut Session) -> Result<T, BenchError>,
 ) -> Result<T, BenchError> {
     if options.duts.is_empty() {
-        return Err(BenchError::Parameter("--dut is empty: name at least one device under test".into()));
+        return Err(BenchError::Parameter(
+            "--dut is empty: name at least one device under test".into(),
+        ));
     }
     if !(0.1..=3600.0).contains(&options.seconds) {
-        return Err(BenchError::Parameter(format!("--seconds {}: use 0.1 to 3600", options.seconds)));
+        return Err(BenchError::Parameter(format!(
+            "--seconds {}: use 0.1 to 3600",
+            options.seconds
+        )));
     }
     if !(1..=1000).contains(&options.repeat) {
-        return Err(BenchError::Parameter(format!("--repeat {}: use 1 to 1000", options.repeat)));
+        return Err(BenchError::Parameter(format!(
+            "--repeat {}: use 1 to 1000",
+            options.repeat
+        )));
     }
     stop::listen();
     let bar = ProgressBar::new(steps);
@@ -118,7 +136,12 @@ fn in_lab<T>(
     let lab = Lab::up(options.lab.clone())?;
     let outcome = Bed::new(&lab, &options.traffic).and_then(|bed| {
         let settings = lab.tune()?;
-        let mut session = Session { lab: lab.clone(), bed, settings, bar: bar.clone() };
+        let mut session = Session {
+            lab: lab.clone(),
+            bed,
+            settings,
+            bar: bar.clone(),
+        };
         measure(&mut session)
     });
     bar.finish_and_clear();
@@ -142,7 +165,10 @@ fn kernel_capacity(session: &mut Session) -> Result<f64, BenchError> {
 }
 
 /// Bisection (RFC 2544 section 26.1): the highest rate for which `passes` holds, to a relative width.
-fn search(width: f64, mut passes: impl FnMut(f64) -> Result<bool, BenchError>) -> Result<f64, BenchError> {
+fn search(
+    width: f64,
+    mut passes: impl FnMut(f64) -> Result<bool, BenchError>,
+) -> Result<f64, BenchError> {
     let (mut low, mut high) = (0.0, LOWEST_PPS);
     while passes(high)? {
         low = high;
@@ -190,20 +216,35 @@ pub fn latency(options: &Options, offered: Offered) -> Result<LatencyReport, Ben
             repeat: options.repeat,
             traffic: options.traffic.clone(),
             settings: session.settings.settings.clone(),
-            duts: names.iter().enumerate().map(|(i, name)| summarise(name, rounds.iter().map(|r| &r[i]))).collect(),
+            duts: names
+                .iter()
+                .enumerate()
+                .map(|(i, name)| summarise(name, rounds.iter().map(|r| &r[i])))
+                .collect(),
             ratios: ratios(&names, &rounds),
-            latency_ns: (0..names.len()).map(|i| merge(rounds.iter().map(|r| &r[i]))).collect(),
+            latency_ns: (0..names.len())
+                .map(|i| merge(rounds.iter().map(|r| &r[i])))
+                .collect(),
         })
     })
 }
 
 /// All devices in turn, again and again: a drift of the machine hits them alike.
-fn rounds(options: &Options, session: &mut Session, pps: f64) -> Result<Vec<Vec<Trial>>, BenchError> {
+fn rounds(
+    options: &Options,
+    session: &mut Session,
+    pps: f64,
+) -> Result<Vec<Vec<Trial>>, BenchError> {
     let mut rounds = Vec::new();
     for round in 0..options.repeat {
         let mut trials = Vec::new();
         for dut in &options.duts {
-            session.bar.set_message(format!("{} at {:.3} Mpps, round {}", dut.name(), pps / 1e6, round + 1));
+            session.bar.set_message(format!(
+                "{} at {:.3} Mpps, round {}",
+                dut.name(),
+                pps / 1e6,
+                round + 1
+            ));
             trials.push(session.trial(dut, pps, options.seconds)?);
         }
         rounds.push(trials);
@@ -224,7 +265,9 @@ fn summarise<'a>(name: &str, trials: impl Iterator<Item = &'a Trial>) -> DutResu
             .iter()
             .enumerate()
             .map(|(c, class)| {
-                let of = |f: &dyn Fn(&ClassResult) -> f64| median(trials.iter().map(|t| f(&t.classes[c])));
+                let of = |f: &dyn Fn(&ClassResult) -> f64| {
+                    median(trials.iter().map(|t| f(&t.classes[c])))
+                };
                 ClassResult {
                     name: (*class).into(),
                     sent: of(&|c| c.sent),
@@ -293,15 +336,22 @@ pub struct Search {
 /// # Errors
 /// What [`BenchError`] names.
 pub fn throughput(options: &Options, how: Search) -> Result<ThroughputReport, BenchError> {
-    if !(0.0..1.0).contains(&how.loss_tolerance) || !(0.001..=0.5).contains(&how.width) || how.trials == 0 {
-        return Err(BenchError::Parameter("use --loss from 0 to 1, --width from 0.001 to 0.5 and --trials from 1".into()));
+    if !(0.0..1.0).contains(&how.loss_tolerance)
+        || !(0.001..=0.5).contains(&how.width)
+        || how.trials == 0
+    {
+        return Err(BenchError::Parameter(
+            "use --loss from 0 to 1, --width from 0.001 to 0.5 and --trials from 1".into(),
+        ));
     }
     in_lab(options, 1, |session| {
         let mut found: Vec<Vec<f64>> = vec![Vec::new(); options.duts.len()];
         let mut limited = vec![false; options.duts.len()];
         for round in 0..options.repeat {
             for (i, dut) in options.duts.iter().enumerate() {
-                session.bar.set_message(format!("{}: searching, round {}", dut.name(), round + 1));
+                session
+                    .bar
+                    .set_message(format!("{}: searching, round {}", dut.name(), round + 1));
                 let rate = search(how.width, |pps| {
                     let mut losses = Vec::new();
                     for _ in 0..how.trials {
@@ -332,12 +382,19 @@ pub fn throughput(options: &Options, how: Search) -> Result<ThroughputReport, Be
 /// # Errors
 /// What [`BenchError`] names.
 pub fn sweep(options: &Options, loads: &[f64], ratios: &[f64]) -> Result<SweepReport, BenchError> {
-    let steps = options.duts.len() as u64 * u64::from(options.repeat) * (loads.len() * ratios.len()) as u64;
+    let steps =
+        options.duts.len() as u64 * u64::from(options.repeat) * (loads.len() * ratios.len()) as u64;
     let mut points = Vec::new();
     let mut settings = std::collections::BTreeMap::new();
     for ratio in ratios {
-        let traffic = Traffic { rt_ratio: *ratio, ..options.traffic.clone() };
-        let options = Options { traffic, ..options.clone() };
+        let traffic = Traffic {
+            rt_ratio: *ratio,
+            ..options.traffic.clone()
+        };
+        let options = Options {
+            traffic,
+            ..options.clone()
+        };
         let found = in_lab(&options, steps / ratios.len() as u64, |session| {
             let mut found = Vec::new();
             for pps in loads {
@@ -356,7 +413,11 @@ pub fn sweep(options: &Options, loads: &[f64], ratios: &[f64]) -> Result<SweepRe
         })?;
         points.extend(found);
     }
-    Ok(SweepReport { traffic: options.traffic.clone(), settings, points })
+    Ok(SweepReport {
+        traffic: options.traffic.clone(),
+        settings,
+        points,
+    })
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-
 use nix::time::{ClockId, clock_gettime};
 use rxlane_system::SystemError;
 use rxlane_system::threads::{self, Scheduling};
@@ -41,9 +40,15 @@ impl IdleCounter {
                 }
             }
         });
-        let id = told.recv().unwrap_or_else(|_| unreachable!("the thread always answers"))?;
-        let mut counter =
-            Self { stop, thread: Some(thread), clock: thread_clock(id), started: (Instant::now(), 0.0) };
+        let id = told
+            .recv()
+            .unwrap_or_else(|_| unreachable!("the thread always answers"))?;
+        let mut counter = Self {
+            stop,
+            thread: Some(thread),
+            clock: thread_clock(id),
+            started: (Instant::now(), 0.0),
+        };
         counter.restart();
         Ok(counter)
     }

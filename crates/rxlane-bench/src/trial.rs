@@ -38,8 +38,8 @@ const WARM_UP: Duration = Duration::from_millis(300);
 const DRAIN: Duration = Duration::from_millis(60);
 /// A generator that sent less than this share of what was offered fell behind.
 const KEPT_UP: f64 = 0.99;
-/// One that was later than this for a packet has queued it itself.
-const MAX_LAG_NS: u64 = 10_000_000;
+/// One that sent more than this share a millisecond late has queued packets itself.
+const MAX_LATE: f64 = 0.02;
 
 /// What a class went through.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -233,7 +233,7 @@ impl Bed {
         let received: f64 = classes.iter().map(|c| c.received).sum();
         let sent_pps = sent / seconds;
         Ok(Trial {
-            valid: sent_pps >= KEPT_UP * pps && state.max_lag_ns <= MAX_LAG_NS,
+            valid: sent_pps >= KEPT_UP * pps && state.late as f64 <= MAX_LATE * sent,
             sent_pps,
             forwarded_pps: received / seconds,
             loss: if sent > 0.0 {

@@ -129,13 +129,11 @@ impl Router {
             let link = open_link(&self.instance, name);
             let attached = link.as_ref().and_then(pinned::xdp_link_ifindex);
             let known = port.ifindex.is_some() && device.map(|d| d.ifindex) == port.ifindex;
-            if !known {
-                if let Some(gone) = port.ifindex.take() {
-                    info!(port = name, "port is gone");
-                    pinned::forget(&self.lane.egress, gone);
-                    port.mode = None;
-                    changed = true;
-                }
+            if let Some(gone) = port.ifindex.take_if(|_| !known) {
+                info!(port = name, "port is gone");
+                pinned::forget(&self.lane.egress, gone);
+                port.mode = None;
+                changed = true;
             }
             if let Some(device) = device.filter(|d| attached != Some(d.ifindex)) {
                 match attach(&self.instance, device, &self.lane, None) {
@@ -376,18 +374,18 @@ fn attach(
         mtu: device.mtu,
         source,
     };
-    if let Some(link) = open_link(instance, &device.name) {
-        if pinned::xdp_link_ifindex(&link) == Some(device.ifindex) {
-            pinned::replace_program(&link, lane.program.as_fd()).map_err(no_xdp)?;
-            let mode = instance
-                .load_state()
-                .and_then(|s| s.ports.get(&device.name)?.mode.clone());
-            return Ok(if mode.as_deref() == Some("generic") {
-                "generic"
-            } else {
-                "native"
-            });
-        }
+    if let Some(link) = open_link(instance, &device.name)
+        && pinned::xdp_link_ifindex(&link) == Some(device.ifindex)
+    {
+        pinned::replace_program(&link, lane.program.as_fd()).map_err(no_xdp)?;
+        let mode = instance
+            .load_state()
+            .and_then(|s| s.ports.get(&device.name)?.mode.clone());
+        return Ok(if mode.as_deref() == Some("generic") {
+            "generic"
+        } else {
+            "native"
+        });
     }
     pinned::remove_pin(&path)?;
     let (link, mode) = pinned::attach_xdp(lane.program.as_fd(), device.ifindex).map_err(no_xdp)?;
@@ -490,7 +488,10 @@ fn leave_polling_cores(shared: &Shared) {
             return;
         };
         polls.resize(polls.len().max(cores.len()), 0);
-        polls.iter_mut().zip(&cores).for_each(|(sum, core)| *sum += core.polls);
+        polls
+            .iter_mut()
+            .zip(&cores)
+            .for_each(|(sum, core)| *sum += core.polls);
     }
     if polls.iter().all(|p| *p == 0) {
         return;

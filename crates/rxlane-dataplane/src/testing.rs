@@ -50,12 +50,16 @@ pub fn run(router: &Router, frame: &[u8], ifindex: u32) -> Result<Outcome, std::
         opts.ctx_size_in = size_of::<libbpf_sys::xdp_md>() as u32;
     }
     // SAFETY: frame, output buffer, context and options outlive the call, with their own sizes.
-    let ret = unsafe { libbpf_sys::bpf_prog_test_run_opts(router.program().as_raw_fd(), &raw mut opts) };
+    let ret =
+        unsafe { libbpf_sys::bpf_prog_test_run_opts(router.program().as_raw_fd(), &raw mut opts) };
     if ret < 0 {
         return Err(std::io::Error::from_raw_os_error(-ret));
     }
     out.truncate(opts.data_size_out as usize);
-    Ok(Outcome { action: opts.retval, frame: out })
+    Ok(Outcome {
+        action: opts.retval,
+        frame: out,
+    })
 }
 
 /// Reads the counters of a port.
@@ -63,7 +67,10 @@ pub fn run(router: &Router, frame: &[u8], ifindex: u32) -> Result<Outcome, std::
 /// # Errors
 /// When the map cannot be read.
 pub fn counts(router: &Router, slot: u8) -> Result<Counts, DataplaneError> {
-    let mut sum = Counts { classes: Default::default(), reasons: [0; REASONS.len()] };
+    let mut sum = Counts {
+        classes: Default::default(),
+        reasons: [0; REASONS.len()],
+    };
     for core in get_percpu::<Core>(router.cores(), u32::from(slot))? {
         for (to, from) in sum.classes.iter_mut().zip(core.classes) {
             *to += from;

@@ -25,13 +25,19 @@ const PASS: u32 = 2;
 const REDIRECT: u32 = 4;
 
 fn ip(line: &str) {
-    let status = Command::new("ip").args(line.split_whitespace()).status().expect("iproute2 is installed");
+    let status = Command::new("ip")
+        .args(line.split_whitespace())
+        .status()
+        .expect("iproute2 is installed");
     assert!(status.success(), "ip {line}");
 }
 
 /// A namespace with ports p0 (ingress) and p1, behind which 10.20.0.0/16 and 2001:db8::/32 lie.
 fn namespace() -> u32 {
-    assert!(nix::unistd::geteuid().is_root(), "needs root: run `make test`");
+    assert!(
+        nix::unistd::geteuid().is_root(),
+        "needs root: run `make test`"
+    );
     unshare(CloneFlags::CLONE_NEWNET).expect("a network namespace");
     for (port, mac) in [("p0", "02:00:00:00:00:01"), ("p1", "02:00:00:00:00:02")] {
         ip(&format!("link add {port} type veth peer name {port}x"));
@@ -46,7 +52,10 @@ fn namespace() -> u32 {
     ip("neigh add fd02::9 lladdr 02:00:00:00:00:09 dev p1");
     ip("route add 10.20.0.0/16 via 10.2.0.9");
     ip("route add 2001:db8::/32 via fd02::9");
-    for (name, value) in [("net.ipv4.ip_forward", "1"), ("net.ipv6.conf.all.forwarding", "1")] {
+    for (name, value) in [
+        ("net.ipv4.ip_forward", "1"),
+        ("net.ipv6.conf.all.forwarding", "1"),
+    ] {
         rxlane_system::sysctl::write(name, value).expect("forwarding");
     }
     rxlane_system::links::by_name("p0").expect("p0").ifindex
@@ -54,7 +63,11 @@ fn namespace() -> u32 {
 
 fn stack() -> Lane {
     Lane::Stack {
-        ring: Ring { packets: 64, cores: Vec::new(), thread: ThreadScheduling::Nice(0) },
+        ring: Ring {
+            packets: 64,
+            cores: Vec::new(),
+            thread: ThreadScheduling::Nice(0),
+        },
         overload: Overload::Auto,
         aim: Aim::Auto,
     }
@@ -65,7 +78,12 @@ fn express(trust: Trust) -> Lane {
 }
 
 fn class(name: &str, lane: Lane, rules: Vec<Rule>) -> Class {
-    Class { name: name.into(), rules, police: None, lane }
+    Class {
+        name: name.into(),
+        rules,
+        police: None,
+        lane,
+    }
 }
 
 /// Classes over every field that a rule can look at.
@@ -75,35 +93,67 @@ fn classes() -> Vec<Class> {
         class(
             "flex",
             express(Trust::All),
-            vec![Rule { flex: Some(Flex { offset: 36, value: 0x1230, mask: 0xfff0 }), ..Rule::default() }],
+            vec![Rule {
+                flex: Some(Flex {
+                    offset: 36,
+                    value: 0x1230,
+                    mask: 0xfff0,
+                }),
+                ..Rule::default()
+            }],
         ),
         class(
             "voice",
             express(Trust::All),
             vec![
-                Rule { dscp: Some(1 << 46 | 1 << 44), protocols: Some(vec![17]), ..Rule::default() },
-                Rule { dscp: Some(1 << 34), dst_ports: vec![5000..=6000, 7000..=7000], ..Rule::default() },
+                Rule {
+                    dscp: Some(1 << 46 | 1 << 44),
+                    protocols: Some(vec![17]),
+                    ..Rule::default()
+                },
+                Rule {
+                    dscp: Some(1 << 34),
+                    dst_ports: vec![5000..=6000, 7000..=7000],
+                    ..Rule::default()
+                },
             ],
         ),
         class(
             "trusted",
             express(Trust::Prefixes(nets(&["10.1.0.0/25", "2001:db8:1::/48"]))),
-            vec![Rule { src: nets(&["10.1.0.0/16", "2001:db8::/32"]), dscp: Some(1 << 10), ..Rule::default() }],
+            vec![Rule {
+                src: nets(&["10.1.0.0/16", "2001:db8::/32"]),
+                dscp: Some(1 << 10),
+                ..Rule::default()
+            }],
         ),
         class(
             "tagged",
             stack(),
             vec![
-                Rule { vlans: Some(vec![5, 4095]), ..Rule::default() },
-                Rule { pcp: Some(1 << 6), ..Rule::default() },
+                Rule {
+                    vlans: Some(vec![5, 4095]),
+                    ..Rule::default()
+                },
+                Rule {
+                    pcp: Some(1 << 6),
+                    ..Rule::default()
+                },
             ],
         ),
         class(
             "bulk",
             stack(),
             vec![
-                Rule { dst: nets(&["10.20.3.0/24", "2001:db8:7::/48"]), src_ports: vec![0..=1023], ..Rule::default() },
-                Rule { ports: Some(vec![1]), ..Rule::default() },
+                Rule {
+                    dst: nets(&["10.20.3.0/24", "2001:db8:7::/48"]),
+                    src_ports: vec![0..=1023],
+                    ..Rule::default()
+                },
+                Rule {
+                    ports: Some(vec![1]),
+                    ..Rule::default()
+                },
             ],
         ),
         class("rest", stack(), Vec::new()),
@@ -111,12 +161,18 @@ fn classes() -> Vec<Class> {
 }
 
 fn start(classes: Vec<Class>) -> Router {
-    let config = RouterConfig { ports: vec!["p0".into(), "p1".into()], classes };
+    let config = RouterConfig {
+        ports: vec!["p0".into(), "p1".into()],
+        classes,
+    };
     Router::start(config, Path::new("test.toml")).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn checksum(header: &[u8]) -> u16 {
-    let sum: u32 = header.chunks_exact(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
+    let sum: u32 = header
+        .chunks_exact(2)
+        .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])))
+        .sum();
     let folded = (sum & 0xffff) + (sum >> 16);
     !((folded & 0xffff) + (folded >> 16)) as u16
 }
@@ -146,8 +202,25 @@ fn generate(rng: &mut Pcg64Mcg) -> Vec<u8> {
         f.extend([0, 1]);
         f.extend([[0x40, 0], [0, 0], [0x20, 0], [0, 5]][rng.random_range(0..4)]);
         f.extend([ttl, protocol, 0, 0]);
-        f.extend([[10, 1, 0, 3], [10, 1, 0, 200], [10, 9, 0, 1], [127, 0, 0, 1], [224, 1, 1, 1]][rng.random_range(0..5)]);
-        f.extend([[10, 20, 3, 4], [10, 20, 9, 9], [10, 2, 0, 77], [10, 1, 0, 1], [8, 8, 8, 8], [169, 254, 1, 1]][rng.random_range(0..6)]);
+        f.extend(
+            [
+                [10, 1, 0, 3],
+                [10, 1, 0, 200],
+                [10, 9, 0, 1],
+                [127, 0, 0, 1],
+                [224, 1, 1, 1],
+            ][rng.random_range(0..5)],
+        );
+        f.extend(
+            [
+                [10, 20, 3, 4],
+                [10, 20, 9, 9],
+                [10, 2, 0, 77],
+                [10, 1, 0, 1],
+                [8, 8, 8, 8],
+                [169, 254, 1, 1],
+            ][rng.random_range(0..6)],
+        );
         f.resize(at + 20 + options, 1);
         let check = checksum(&f[at..at + 20 + options]);
         f[at + 10..at + 12].copy_from_slice(&check.to_be_bytes());
@@ -221,7 +294,8 @@ fn expected(classes: &[Class], parsed: &Parsed) -> (Expected, Option<usize>) {
         .enumerate()
         .flat_map(|(c, class)| class.rules.iter().map(move |r| (c, r)))
         .collect();
-    let first = first_match(all.iter().map(|(_, r)| *r), headers).map_or(classes.len() - 1, |i| all[i].0);
+    let first =
+        first_match(all.iter().map(|(_, r)| *r), headers).map_or(classes.len() - 1, |i| all[i].0);
     let mut untrusted = None;
     for (i, class) in classes.iter().enumerate().skip(first) {
         match &class.lane {
@@ -243,14 +317,27 @@ fn expected(classes: &[Class], parsed: &Parsed) -> (Expected, Option<usize>) {
                     IpAddr::V4(a) => a.octets()[..2] == [10, 20],
                     IpAddr::V6(a) => a.segments()[..2] == [0x2001, 0xdb8],
                 };
-                return (if routed { Expected::Forward(i) } else { Expected::Unrouted(i) }, untrusted);
+                return (
+                    if routed {
+                        Expected::Forward(i)
+                    } else {
+                        Expected::Unrouted(i)
+                    },
+                    untrusted,
+                );
             }
         }
     }
     (Expected::ToKernel("untrusted"), untrusted)
 }
 
-fn judge(expected: &Expected, untrusted: Option<usize>, frame: &[u8], out: &testing::Outcome, d: &Counts) {
+fn judge(
+    expected: &Expected,
+    untrusted: Option<usize>,
+    frame: &[u8],
+    out: &testing::Outcome,
+    d: &Counts,
+) {
     let context = || format!("{expected:?}, frame {frame:02x?}, got {out:?}, {d:?}");
     let reason = |name: &str| d.reasons[REASONS.iter().position(|r| *r == name).unwrap()];
     let total_reasons: u64 = d.reasons.iter().sum();
@@ -259,20 +346,43 @@ fn judge(expected: &Expected, untrusted: Option<usize>, frame: &[u8], out: &test
     }
     match expected {
         Expected::ToKernel(name) => {
-            assert_eq!((out.action, reason(name), total_reasons), (PASS, 1, 1), "{}", context());
+            assert_eq!(
+                (out.action, reason(name), total_reasons),
+                (PASS, 1, 1),
+                "{}",
+                context()
+            );
             assert_eq!(out.frame, frame, "unchanged: {}", context());
         }
         Expected::Stack(class) => {
-            assert_eq!((out.action, d.classes[*class].passed, total_reasons), (PASS, 1, 0), "{}", context());
+            assert_eq!(
+                (out.action, d.classes[*class].passed, total_reasons),
+                (PASS, 1, 0),
+                "{}",
+                context()
+            );
             assert_eq!(out.frame, frame, "unchanged: {}", context());
         }
         Expected::Unrouted(class) => {
-            let known: u64 = ["not_routed", "no_neighbour", "egress"].iter().map(|n| reason(n)).sum();
-            assert_eq!((out.action, d.classes[*class].packets, known), (PASS, 1, 1), "{}", context());
+            let known: u64 = ["not_routed", "no_neighbour", "egress"]
+                .iter()
+                .map(|n| reason(n))
+                .sum();
+            assert_eq!(
+                (out.action, d.classes[*class].packets, known),
+                (PASS, 1, 1),
+                "{}",
+                context()
+            );
             assert_eq!(out.frame, frame, "unchanged: {}", context());
         }
         Expected::Forward(class) => {
-            assert_eq!((out.action, d.classes[*class].express, total_reasons), (REDIRECT, 1, 0), "{}", context());
+            assert_eq!(
+                (out.action, d.classes[*class].express, total_reasons),
+                (REDIRECT, 1, 0),
+                "{}",
+                context()
+            );
             forwarded(frame, &out.frame);
         }
     }
@@ -327,7 +437,8 @@ fn verdicts_agree_with_the_reference_on_a_hundred_thousand_generated_and_mutated
             mutate(&mut rng, &mut frame);
         }
         let (wanted, untrusted) = expected(&classes, &parse(&frame, 0, IN_MAC));
-        let out = testing::run(&router, &frame, ifindex).unwrap_or_else(|e| panic!("{frame:02x?}: {e}"));
+        let out =
+            testing::run(&router, &frame, ifindex).unwrap_or_else(|e| panic!("{frame:02x?}: {e}"));
         let after = testing::counts(&router, 0).unwrap();
         judge(&wanted, untrusted, &frame, &out, &minus(&after, &before));
         *seen.entry(format!("{wanted:?}")).or_insert(0u32) += 1;
@@ -335,14 +446,20 @@ fn verdicts_agree_with_the_reference_on_a_hundred_thousand_generated_and_mutated
     }
     router.detach().unwrap();
     // Every outcome must have been tried, or the test proves less than it says.
-    assert!(seen.len() >= 14 && seen.values().all(|n| *n >= 20), "{seen:#?}");
+    assert!(
+        seen.len() >= 14 && seen.values().all(|n| *n >= 20),
+        "{seen:#?}"
+    );
 }
 
 #[test]
 fn a_burst_conforms_and_the_rest_becomes_the_next_class() {
     let ifindex = namespace();
     let mut classes = classes();
-    classes[1].police = Some(Police { rate: Rate::Pps(1), burst: 5 });
+    classes[1].police = Some(Police {
+        rate: Rate::Pps(1),
+        burst: 5,
+    });
     let router = start(classes);
     let mut rng = Pcg64Mcg::seed_from_u64(1);
     // One EF packet that can be forwarded, again and again.
@@ -372,5 +489,11 @@ fn a_port_that_is_not_ours_is_passed_untouched() {
     // Without a context the kernel runs the program as if the frame had come in on loopback.
     let out = testing::run(&router, &frame, 0).unwrap();
     router.detach().unwrap();
-    assert_eq!(out, testing::Outcome { action: PASS, frame });
+    assert_eq!(
+        out,
+        testing::Outcome {
+            action: PASS,
+            frame
+        }
+    );
 }

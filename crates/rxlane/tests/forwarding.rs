@@ -16,16 +16,29 @@ fn ef_pings_take_the_express_lane_in_both_families_and_from_cold_neighbours() {
     t.must(Place::Router, "ip neigh flush all");
     t.must(Place::Gen, "ip neigh flush all");
     t.must(Place::Sink, "ip neigh flush all");
-    let out = t.must(Place::Gen, &format!("ping -Q {EF_TOS} -c 10 -i 0.02 -W 2 10.20.0.2"));
+    let out = t.must(
+        Place::Gen,
+        &format!("ping -Q {EF_TOS} -c 10 -i 0.02 -W 2 10.20.0.2"),
+    );
     assert!(out.contains(" 0% packet loss"), "{out}");
-    let out = t.must(Place::Gen, &format!("ping -6 -Q {EF_TOS} -c 10 -i 0.02 -W 2 fd20:0::2"));
+    let out = t.must(
+        Place::Gen,
+        &format!("ping -6 -Q {EF_TOS} -c 10 -i 0.02 -W 2 fd20:0::2"),
+    );
     assert!(out.contains(" 0% packet loss"), "{out}");
     // The first of each family found no neighbour and went through the stack, which resolved it.
     assert!(t.to_kernel("no_neighbour") >= 1);
     // Requests and replies: an echo reply carries the DSCP of its request.
-    assert!(t.class("voice", "express") >= 25, "{}", t.class("voice", "express"));
+    assert!(
+        t.class("voice", "express") >= 25,
+        "{}",
+        t.class("voice", "express")
+    );
     let out = t.must(Place::Gen, "ping -c 5 -i 0.02 -W 2 10.20.0.2");
-    assert!(out.contains(" 0% packet loss") && out.contains("ttl=63"), "{out}");
+    assert!(
+        out.contains(" 0% packet loss") && out.contains("ttl=63"),
+        "{out}"
+    );
     assert!(t.class("rest", "passed") >= 5);
 }
 
@@ -33,15 +46,35 @@ fn ef_pings_take_the_express_lane_in_both_families_and_from_cold_neighbours() {
 fn the_ttl_is_decremented_and_traceroute_sees_the_router() {
     let mut t = TestLab::up("ttl", |_| ());
     let _router = t.router(&(VOICE_ALL.to_owned() + REST));
-    let out = t.must(Place::Gen, &format!("ping -Q {EF_TOS} -c 5 -i 0.02 -t 9 10.20.0.2"));
-    assert!(out.contains("ttl=63"), "the reply crossed one router: {out}");
+    let out = t.must(
+        Place::Gen,
+        &format!("ping -Q {EF_TOS} -c 5 -i 0.02 -t 9 10.20.0.2"),
+    );
+    assert!(
+        out.contains("ttl=63"),
+        "the reply crossed one router: {out}"
+    );
     // ICMPv6 errors need the link-local address, which takes a second to be checked for duplicates.
-    wait_for("addresses are usable", || !t.must(Place::Sink, "ip -6 addr").contains("tentative"));
-    wait_for("addresses are usable", || !t.must(Place::Router, "ip -6 addr").contains("tentative"));
-    for (family, router, target) in [("-4", "10.10.0.1", "10.20.0.2"), ("-6", "fd10::1", "fd20::2")] {
+    wait_for("addresses are usable", || {
+        !t.must(Place::Sink, "ip -6 addr").contains("tentative")
+    });
+    wait_for("addresses are usable", || {
+        !t.must(Place::Router, "ip -6 addr").contains("tentative")
+    });
+    for (family, router, target) in [
+        ("-4", "10.10.0.1", "10.20.0.2"),
+        ("-6", "fd10::1", "fd20::2"),
+    ] {
         let tos = if family == "-4" { "184" } else { "0xb8" };
-        let out = t.must(Place::Gen, &format!("traceroute {family} -n -t {tos} -q 1 -w 2 {target}"));
-        let hops: Vec<&str> = out.lines().skip(1).filter_map(|l| l.split_whitespace().nth(1)).collect();
+        let out = t.must(
+            Place::Gen,
+            &format!("traceroute {family} -n -t {tos} -q 1 -w 2 {target}"),
+        );
+        let hops: Vec<&str> = out
+            .lines()
+            .skip(1)
+            .filter_map(|l| l.split_whitespace().nth(1))
+            .collect();
         assert_eq!(hops, [router, target], "{out}");
     }
     assert!(t.to_kernel("ttl") >= 2);
@@ -53,16 +86,36 @@ fn a_packet_too_big_for_the_next_link_is_answered_with_its_mtu() {
     t.must(Place::Router, "ip link set out0 mtu 1300");
     t.must(Place::Sink, "ip link set snk0 mtu 1300");
     let _router = t.router(&(VOICE_ALL.to_owned() + REST));
-    t.must(Place::Gen, &format!("ping -Q {EF_TOS} -c 2 -i 0.02 10.20.0.2"));
-    let out = t.exec(Place::Gen, &format!("ping -Q {EF_TOS} -M do -s 1400 -c 2 -i 0.1 -W 1 10.20.0.2"));
-    let text = String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
-    assert!(text.contains("mtu = 1300") || text.contains("mtu=1300"), "{text}");
-    let out = t.exec(Place::Gen, &format!("ping -6 -Q {EF_TOS} -M do -s 1400 -c 2 -i 0.1 -W 1 fd20:0::2"));
-    let text = String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
-    assert!(text.contains("mtu = 1300") || text.contains("mtu=1300"), "{text}");
+    t.must(
+        Place::Gen,
+        &format!("ping -Q {EF_TOS} -c 2 -i 0.02 10.20.0.2"),
+    );
+    let out = t.exec(
+        Place::Gen,
+        &format!("ping -Q {EF_TOS} -M do -s 1400 -c 2 -i 0.1 -W 1 10.20.0.2"),
+    );
+    let text =
+        String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
+    assert!(
+        text.contains("mtu = 1300") || text.contains("mtu=1300"),
+        "{text}"
+    );
+    let out = t.exec(
+        Place::Gen,
+        &format!("ping -6 -Q {EF_TOS} -M do -s 1400 -c 2 -i 0.1 -W 1 fd20:0::2"),
+    );
+    let text =
+        String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
+    assert!(
+        text.contains("mtu = 1300") || text.contains("mtu=1300"),
+        "{text}"
+    );
     assert!(t.to_kernel("mtu") >= 1);
     // And without DF the stack fragments.
-    let out = t.must(Place::Gen, &format!("ping -Q {EF_TOS} -M dont -s 1400 -c 3 -i 0.02 -W 1 10.20.0.2"));
+    let out = t.must(
+        Place::Gen,
+        &format!("ping -Q {EF_TOS} -M dont -s 1400 -c 3 -i 0.02 -W 1 10.20.0.2"),
+    );
     assert!(out.contains(" 0% packet loss"), "{out}");
 }
 
@@ -71,27 +124,57 @@ fn a_tcp_transfer_through_nat_uses_the_express_lane_when_established() {
     let mut t = TestLab::up("nat", |_| ());
     t.must(Place::Router, "nft add table ip nat && nft add chain ip nat post '{ type nat hook postrouting priority srcnat; }' && nft add rule ip nat post oifname out0 masquerade");
     t.must(Place::Router, "nft add table inet fw && nft add chain inet fw forwarded '{ type filter hook forward priority 0; policy drop; }' && nft add rule inet fw forwarded ct state established,related accept && nft add rule inet fw forwarded iifname in0 ct state new accept");
-    t.must(Place::Router, "sysctl -q -w net.netfilter.nf_conntrack_tcp_be_liberal=1");
+    t.must(
+        Place::Router,
+        "sysctl -q -w net.netfilter.nf_conntrack_tcp_be_liberal=1",
+    );
     // The sink must answer the router, not the generator it cannot know of.
     t.must(Place::Sink, "ip route del default");
-    let all_established =
-        "[[class]]\nname = \"voice\"\nlane = \"express\"\ntrust = \"established\"\nmatch = [{ protocol = [\"tcp\", \"udp\"] }]\n";
+    let all_established = "[[class]]\nname = \"voice\"\nlane = \"express\"\ntrust = \"established\"\nmatch = [{ protocol = [\"tcp\", \"udp\"] }]\n";
     let _router = t.router(&(all_established.to_owned() + REST));
     let (sent, got) = ("/tmp/rxlane-t-sent", "/tmp/rxlane-t-got");
-    t.must(Place::Gen, &format!("head -c 20000000 /dev/urandom > {sent}"));
-    let _server = t.spawn(Place::Sink, &format!("socat -u TCP4-LISTEN:5201,bind=10.20.0.2 OPEN:{got},creat,trunc"));
-    wait_for("socat listens", || t.exec(Place::Sink, "ss -ltn | grep -q 5201").status.success());
-    t.must(Place::Gen, &format!("socat -u OPEN:{sent} TCP4:10.20.0.2:5201"));
-    wait_for("all bytes have arrived", || std::fs::metadata(got).is_ok_and(|m| m.len() == 20_000_000));
-    assert!(std::fs::read(sent).unwrap() == std::fs::read(got).unwrap(), "every byte as it was sent");
+    t.must(
+        Place::Gen,
+        &format!("head -c 20000000 /dev/urandom > {sent}"),
+    );
+    let _server = t.spawn(
+        Place::Sink,
+        &format!("socat -u TCP4-LISTEN:5201,bind=10.20.0.2 OPEN:{got},creat,trunc"),
+    );
+    wait_for("socat listens", || {
+        t.exec(Place::Sink, "ss -ltn | grep -q 5201")
+            .status
+            .success()
+    });
+    t.must(
+        Place::Gen,
+        &format!("socat -u OPEN:{sent} TCP4:10.20.0.2:5201"),
+    );
+    wait_for("all bytes have arrived", || {
+        std::fs::metadata(got).is_ok_and(|m| m.len() == 20_000_000)
+    });
+    assert!(
+        std::fs::read(sent).unwrap() == std::fs::read(got).unwrap(),
+        "every byte as it was sent"
+    );
     let _ = (std::fs::remove_file(sent), std::fs::remove_file(got));
     let express = t.class("voice", "express");
-    assert!(express >= 10_000, "both directions were translated in the express lane: {express}");
+    assert!(
+        express >= 10_000,
+        "both directions were translated in the express lane: {express}"
+    );
     // SYN and FIN took the stack, so the tracker knows that the connection is over.
     assert!(t.to_kernel("tcp_control") >= 2);
     // UDP with a reply, checksums included: a datagram with a bad checksum would not be answered.
-    let _echo = t.spawn(Place::Sink, "socat UDP4-RECVFROM:7007,bind=10.20.0.2,fork EXEC:cat");
-    wait_for("socat listens", || t.exec(Place::Sink, "ss -lun | grep -q 7007").status.success());
+    let _echo = t.spawn(
+        Place::Sink,
+        "socat UDP4-RECVFROM:7007,bind=10.20.0.2,fork EXEC:cat",
+    );
+    wait_for("socat listens", || {
+        t.exec(Place::Sink, "ss -lun | grep -q 7007")
+            .status
+            .success()
+    });
     let out = t.must(Place::Gen, "for i in 1 2 3 4 5; do echo hello$i; sleep 0.1; done | socat -T 1 STDIO UDP4:10.20.0.2:7007");
     assert_eq!(out.matches("hello").count(), 5, "{out}");
 }
@@ -101,16 +184,40 @@ fn an_unestablished_ef_flow_that_the_firewall_drops_stays_dropped() {
     let mut t = TestLab::up("stranger", |_| ());
     t.must(Place::Router, "nft add table inet fw && nft add chain inet fw forwarded '{ type filter hook forward priority 0; policy drop; }' && nft add rule inet fw forwarded ct state established,related accept && nft add rule inet fw forwarded iifname in0 udp dport 5004 accept");
     let _router = t.router(&(VOICE_ESTABLISHED.to_owned() + REST));
-    let _open = t.spawn(Place::Sink, "socat -u UDP4-RECV:5004 OPEN:/tmp/rxlane-t-open,creat,trunc");
-    let _shut = t.spawn(Place::Sink, "socat -u UDP4-RECV:5005 OPEN:/tmp/rxlane-t-shut,creat,trunc");
-    wait_for("socat listens", || t.exec(Place::Sink, "ss -lun | grep -q 5005").status.success());
+    let _open = t.spawn(
+        Place::Sink,
+        "socat -u UDP4-RECV:5004 OPEN:/tmp/rxlane-t-open,creat,trunc",
+    );
+    let _shut = t.spawn(
+        Place::Sink,
+        "socat -u UDP4-RECV:5005 OPEN:/tmp/rxlane-t-shut,creat,trunc",
+    );
+    wait_for("socat listens", || {
+        t.exec(Place::Sink, "ss -lun | grep -q 5005")
+            .status
+            .success()
+    });
     for port in [5004, 5005] {
         t.must(Place::Gen, &format!("for i in 1 2 3 4 5 6 7 8 9 10; do echo x$i; sleep 0.05; done | socat -u STDIO UDP4:10.20.0.2:{port},tos=184"));
     }
-    let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default().lines().count();
-    wait_for("the allowed flow arrives", || read("/tmp/rxlane-t-open") == 10);
-    assert_eq!(read("/tmp/rxlane-t-shut"), 0, "the firewall's verdict holds");
-    assert!(t.class("voice", "express") >= 8, "the allowed flow changed over to the express lane");
+    let read = |file: &str| {
+        std::fs::read_to_string(file)
+            .unwrap_or_default()
+            .lines()
+            .count()
+    };
+    wait_for("the allowed flow arrives", || {
+        read("/tmp/rxlane-t-open") == 10
+    });
+    assert_eq!(
+        read("/tmp/rxlane-t-shut"),
+        0,
+        "the firewall's verdict holds"
+    );
+    assert!(
+        t.class("voice", "express") >= 8,
+        "the allowed flow changed over to the express lane"
+    );
     assert!(t.class("voice", "untrusted") >= 10, "the other never did");
     let _ = std::fs::remove_file("/tmp/rxlane-t-open");
     let _ = std::fs::remove_file("/tmp/rxlane-t-shut");
@@ -121,11 +228,20 @@ fn what_exceeds_the_rate_takes_the_stack_and_still_arrives() {
     let mut t = TestLab::up("police", |_| ());
     let policed = VOICE_ALL.to_owned() + "police = { pps = 10, burst = 5 }\n" + REST;
     let _router = t.router(&policed);
-    let out = t.must(Place::Gen, &format!("ping -Q {EF_TOS} -c 50 -i 0.01 -W 2 10.20.0.2"));
+    let out = t.must(
+        Place::Gen,
+        &format!("ping -Q {EF_TOS} -c 50 -i 0.01 -W 2 10.20.0.2"),
+    );
     assert!(out.contains(" 0% packet loss"), "{out}");
     let (served, policed) = (t.class("voice", "packets"), t.class("voice", "policed"));
-    assert!(served >= 5 && policed >= 60, "{served} served, {policed} policed");
-    assert_eq!(t.class("rest", "passed"), policed + (t.class("rest", "packets") - policed));
+    assert!(
+        served >= 5 && policed >= 60,
+        "{served} served, {policed} policed"
+    );
+    assert_eq!(
+        t.class("rest", "passed"),
+        policed + (t.class("rest", "packets") - policed)
+    );
 }
 
 #[test]
@@ -135,7 +251,12 @@ fn a_full_routing_table_is_used_as_it_is() {
     let text: String = (0..600_000u32)
         .map(|i| {
             let net = 0x0b00_0000 + (i << 8);
-            format!("{}.{}.{}.0/24\t64500\n", net >> 24, (net >> 16) & 255, (net >> 8) & 255)
+            format!(
+                "{}.{}.{}.0/24\t64500\n",
+                net >> 24,
+                (net >> 16) & 255,
+                (net >> 8) & 255
+            )
         })
         .collect();
     std::fs::write(&table, text).unwrap();
@@ -144,9 +265,15 @@ fn a_full_routing_table_is_used_as_it_is() {
     let count = t.must(Place::Router, "ip route show | wc -l");
     assert!(count.trim().parse::<u32>().unwrap() >= 600_000, "{count}");
     let _router = t.router(&(VOICE_ALL.to_owned() + REST));
-    t.must(Place::Sink, "ip addr add 15.1.2.3/32 dev snk0 && ip addr add 19.200.7.9/32 dev snk0");
+    t.must(
+        Place::Sink,
+        "ip addr add 15.1.2.3/32 dev snk0 && ip addr add 19.200.7.9/32 dev snk0",
+    );
     for address in ["15.1.2.3", "19.200.7.9"] {
-        let out = t.must(Place::Gen, &format!("ping -Q {EF_TOS} -c 5 -i 0.02 -W 2 {address}"));
+        let out = t.must(
+            Place::Gen,
+            &format!("ping -Q {EF_TOS} -c 5 -i 0.02 -W 2 {address}"),
+        );
         assert!(out.contains(" 0% packet loss"), "{out}");
     }
     assert!(t.class("voice", "express") >= 15);

@@ -12,11 +12,20 @@ use rxlane_bench::trial::Bed;
 
 /// Low enough that a stall of a shared machine loses nothing; RXLANE_TEST_PPS raises it on a quiet one.
 fn pps() -> f64 {
-    std::env::var("RXLANE_TEST_PPS").ok().and_then(|v| v.parse().ok()).unwrap_or(5_000.0)
+    std::env::var("RXLANE_TEST_PPS")
+        .ok()
+        .and_then(|v| v.parse().ok())
+        .unwrap_or(5_000.0)
 }
 
 fn traffic() -> Traffic {
-    Traffic { rt_ratio: 0.3, pattern: Pattern::Poisson, frame: 128, flows: 16, seed: 7 }
+    Traffic {
+        rt_ratio: 0.3,
+        pattern: Pattern::Poisson,
+        frame: 128,
+        flows: 16,
+        seed: 7,
+    }
 }
 
 #[test]
@@ -28,16 +37,39 @@ fn a_reload_under_load_loses_and_reorders_nothing() {
     let more = "[[class]]\nname = \"video\"\nlane = \"express\"\ntrust = \"all\"\nmatch = [{ dscp = \"AF41\" }]\n";
     let trial = bed
         .run_with(pps(), 3.0, &[], || {
-            for (i, classes) in [VOICE_ALL.to_owned() + more + REST, VOICE_ALL.to_owned() + REST].iter().cycle().take(6).enumerate() {
+            for (i, classes) in [
+                VOICE_ALL.to_owned() + more + REST,
+                VOICE_ALL.to_owned() + REST,
+            ]
+            .iter()
+            .cycle()
+            .take(6)
+            .enumerate()
+            {
                 t.config("router", classes);
                 let out = t.rxlane(&["reload"]);
-                assert!(out.status.success(), "reload {i}: {}", String::from_utf8_lossy(&out.stderr));
+                assert!(
+                    out.status.success(),
+                    "reload {i}: {}",
+                    String::from_utf8_lossy(&out.stderr)
+                );
             }
         })
         .unwrap();
-    println!("reload at {} pps: {} lost of {}", pps(), trial.classes.iter().map(|c| c.lost).sum::<f64>(), trial.classes.iter().map(|c| c.sent).sum::<f64>());
+    println!(
+        "reload at {} pps: {} lost of {}",
+        pps(),
+        trial.classes.iter().map(|c| c.lost).sum::<f64>(),
+        trial.classes.iter().map(|c| c.sent).sum::<f64>()
+    );
     for class in &trial.classes {
-        assert_eq!((class.lost, class.reordered), (0.0, 0.0), "{}: {} sent", class.name, class.sent);
+        assert_eq!(
+            (class.lost, class.reordered),
+            (0.0, 0.0),
+            "{}: {} sent",
+            class.name,
+            class.sent
+        );
     }
     assert!(t.class("voice", "express") > 0);
 }
@@ -50,11 +82,19 @@ fn a_refused_reload_keeps_the_old_configuration_and_says_why() {
     let message = error_of(&t.rxlane(&["reload"]));
     assert!(message.contains("unknown field `rings`"), "{message}");
     let path = t.config("router", &(VOICE_ALL.to_owned() + REST));
-    let text = std::fs::read_to_string(&path).unwrap().replace("\"out0\"", "\"out0\", \"nowhere\"");
+    let text = std::fs::read_to_string(&path)
+        .unwrap()
+        .replace("\"out0\"", "\"out0\", \"nowhere\"");
     std::fs::write(&path, text).unwrap();
     let message = error_of(&t.rxlane(&["reload"]));
-    assert!(message.contains("`nowhere`: no such interface"), "{message}");
-    assert_eq!(t.status_json().unwrap()["ports"].as_array().unwrap().len(), 2);
+    assert!(
+        message.contains("`nowhere`: no such interface"),
+        "{message}"
+    );
+    assert_eq!(
+        t.status_json().unwrap()["ports"].as_array().unwrap().len(),
+        2
+    );
     t.must(Place::Gen, "ping -Q 0xb8 -c 3 -i 0.02 10.20.0.2");
     assert!(t.class("voice", "express") > 0);
 }
@@ -68,21 +108,36 @@ fn a_killed_daemon_leaves_a_working_router_that_the_next_start_takes_over() {
     bed.run(pps(), 0.3, &[]).unwrap();
     let before = t.class("voice", "express");
     let mut router = Some(router);
-    let trial = bed.run_with(pps(), 1.0, &[], || router.take().unwrap().end(Signal::SIGKILL)).unwrap();
-    println!("kill -9 at {} pps: {} lost of {}", pps(), trial.classes[0].lost, trial.classes[0].sent);
+    let trial = bed
+        .run_with(pps(), 1.0, &[], || {
+            router.take().unwrap().end(Signal::SIGKILL)
+        })
+        .unwrap();
+    println!(
+        "kill -9 at {} pps: {} lost of {}",
+        pps(),
+        trial.classes[0].lost,
+        trial.classes[0].sent
+    );
     assert_eq!(trial.classes[0].lost, 0.0, "the express lane went on");
     let orphaned = t.class("voice", "express");
     assert!(orphaned > before);
     assert!(t.status_json().unwrap()["daemon"].is_null());
     let _again = t.router(&classes);
-    assert!(t.class("voice", "express") >= orphaned, "taken over with its counters");
+    assert!(
+        t.class("voice", "express") >= orphaned,
+        "taken over with its counters"
+    );
 }
 
 #[test]
 fn sigterm_and_detach_leave_nothing_but_the_kernels_forwarding() {
     let mut t = TestLab::up("term", |_| ());
     let classes = VOICE_ALL.to_owned() + REST;
-    let xdp = |t: &TestLab| t.must(Place::Router, "ip -details link show in0").contains("xdp");
+    let xdp = |t: &TestLab| {
+        t.must(Place::Router, "ip -details link show in0")
+            .contains("xdp")
+    };
     let router = t.router(&classes);
     assert!(xdp(&t));
     router.end(Signal::SIGTERM);
@@ -102,13 +157,23 @@ fn a_port_that_vanishes_and_comes_back_is_served_again() {
     let mut t = TestLab::up("flap", |_| ());
     let _router = t.router(&(VOICE_ALL.to_owned() + REST));
     t.must(Place::Router, "ip link del out0");
-    wait_for("the port is gone", || t.status_json().unwrap()["ports"][1]["ifindex"].is_null());
+    wait_for("the port is gone", || {
+        t.status_json().unwrap()["ports"][1]["ifindex"].is_null()
+    });
     let sink = t.lab.netns(Place::Sink);
-    t.must(Place::Router, &format!("ip link add out0 type veth peer name snk0 netns {sink}"));
-    t.must(Place::Router, "ip addr add 10.20.0.1/24 dev out0; ip link set out0 up");
+    t.must(
+        Place::Router,
+        &format!("ip link add out0 type veth peer name snk0 netns {sink}"),
+    );
+    t.must(
+        Place::Router,
+        "ip addr add 10.20.0.1/24 dev out0; ip link set out0 up",
+    );
     t.must(Place::Sink, "ip addr add 10.20.0.2/24 dev snk0; ip link set snk0 up; ip route add default via 10.20.0.1");
     t.must(Place::Sink, "ethtool -K snk0 gro on tx off");
-    wait_for("the port is back", || t.status_json().unwrap()["ports"][1]["mode"] == "native");
+    wait_for("the port is back", || {
+        t.status_json().unwrap()["ports"][1]["mode"] == "native"
+    });
     t.must(Place::Gen, "ping -Q 0xb8 -c 3 -i 0.1 -W 2 10.20.0.2");
     let before = t.class("voice", "express");
     t.must(Place::Gen, "ping -Q 0xb8 -c 5 -i 0.05 -W 2 10.20.0.2");
@@ -121,10 +186,16 @@ fn what_is_wrong_at_a_start_is_one_line_and_changes_nothing() {
     let good = t.config("good", &(VOICE_ALL.to_owned() + REST));
     let good = good.to_str().unwrap();
     let untouched = |t: &TestLab| {
-        assert!(!t.must(Place::Router, "ip -details link show").contains("xdp"), "nothing is attached");
+        assert!(
+            !t.must(Place::Router, "ip -details link show")
+                .contains("xdp"),
+            "nothing is attached"
+        );
     };
     let missing = t.config("missing", &(VOICE_ALL.to_owned() + REST));
-    let text = std::fs::read_to_string(&missing).unwrap().replace("out0", "nope0");
+    let text = std::fs::read_to_string(&missing)
+        .unwrap()
+        .replace("out0", "nope0");
     std::fs::write(&missing, text).unwrap();
     let message = error_of(&t.rxlane(&["run", "-c", missing.to_str().unwrap()]));
     assert!(message.contains("`nope0`: no such interface"), "{message}");
@@ -137,13 +208,26 @@ fn what_is_wrong_at_a_start_is_one_line_and_changes_nothing() {
 
     t.must(Place::Router, "nft add table inet fw && nft add chain inet fw forwarded '{ type filter hook forward priority 0; }'");
     let message = error_of(&t.rxlane(&["run", "-c", good]));
-    assert!(message.contains("--accept-bypass") && message.contains("fw forwarded"), "{message}");
+    assert!(
+        message.contains("--accept-bypass") && message.contains("fw forwarded"),
+        "{message}"
+    );
     untouched(&t);
     t.must(Place::Router, "nft flush ruleset");
 
     let exe = env!("CARGO_BIN_EXE_rxlane");
     let out = std::process::Command::new("setpriv")
-        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups", exe, "run", "-c", good])
+        .args([
+            "--reuid",
+            "65534",
+            "--regid",
+            "65534",
+            "--clear-groups",
+            exe,
+            "run",
+            "-c",
+            good,
+        ])
         .output()
         .unwrap();
     let message = error_of(&out);
@@ -151,8 +235,14 @@ fn what_is_wrong_at_a_start_is_one_line_and_changes_nothing() {
 
     let _router = t.router(&(VOICE_ALL.to_owned() + REST));
     let message = error_of(&t.rxlane(&["run", "--accept-bypass", "-c", good]));
-    assert!(message.contains("already running") && message.contains("pid"), "{message}");
-    assert!(t.status_json().is_some(), "the running one is not disturbed");
+    assert!(
+        message.contains("already running") && message.contains("pid"),
+        "{message}"
+    );
+    assert!(
+        t.status_json().is_some(),
+        "the running one is not disturbed"
+    );
 }
 
 #[test]
@@ -166,21 +256,38 @@ fn a_foreign_xdp_program_is_respected() {
     let link = rxlane_system::netns::within(&router, false, || {
         let instance = rxlane_dataplane::instance::Instance::current().unwrap();
         let link = libbpf_rs::Link::open(instance.pins.join("port_in0")).unwrap();
-        let held = std::os::fd::AsFd::as_fd(&link).try_clone_to_owned().unwrap();
+        let held = std::os::fd::AsFd::as_fd(&link)
+            .try_clone_to_owned()
+            .unwrap();
         instance.remove().unwrap();
         Ok(held)
     })
     .unwrap();
     let message = error_of(&t.rxlane(&["run", "--accept-bypass", "-c", good.to_str().unwrap()]));
-    assert!(message.contains("already attached") && message.contains("in0"), "{message}");
-    assert!(!t.must(Place::Router, "ip -details link show out0").contains("xdp"), "nothing is left half-applied");
+    assert!(
+        message.contains("already attached") && message.contains("in0"),
+        "{message}"
+    );
+    assert!(
+        !t.must(Place::Router, "ip -details link show out0")
+            .contains("xdp"),
+        "nothing is left half-applied"
+    );
     drop(link);
 }
 
 #[test]
 fn a_lab_touches_only_what_it_made() {
     let name = "t-foreign-ns";
-    let ip = |line: &str| assert!(std::process::Command::new("ip").args(line.split_whitespace()).status().unwrap().success());
+    let ip = |line: &str| {
+        assert!(
+            std::process::Command::new("ip")
+                .args(line.split_whitespace())
+                .status()
+                .unwrap()
+                .success()
+        )
+    };
     ip(&format!("netns add {name}-router"));
     let message = error_of(&rxlane(&["lab", "up", "--name", name]));
     assert!(message.contains("no lab made it"), "{message}");
@@ -195,8 +302,14 @@ fn a_lab_touches_only_what_it_made() {
         .stderr(std::process::Stdio::null())
         .spawn()
         .unwrap();
-    wait_for("it has begun", || std::path::Path::new("/run/netns/t-ctrlc-gen").exists());
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    wait_for("it has begun", || {
+        std::path::Path::new("/run/netns/t-ctrlc-gen").exists()
+    });
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(child.id() as i32),
+        Signal::SIGINT,
+    )
+    .unwrap();
     assert!(!child.wait().unwrap().success());
     for place in ["gen", "router", "sink"] {
         assert!(!std::path::Path::new(&format!("/run/netns/t-ctrlc-{place}")).exists());

@@ -48,7 +48,8 @@ pub(super) fn claim(config: &LabConfig) -> Result<(), BenchError> {
 fn stop_throttling() -> Result<(), BenchError> {
     let file = Path::new(THROTTLE_FILE);
     if !file.exists() {
-        let value = std::fs::read("/proc/sys/kernel/sched_rt_runtime_us").map_err(file_error(file))?;
+        let value =
+            std::fs::read("/proc/sys/kernel/sched_rt_runtime_us").map_err(file_error(file))?;
         std::fs::write(file, value).map_err(file_error(file))?;
     }
     sysctl::write(THROTTLE, "-1").map_err(Into::into)

@@ -106,8 +106,14 @@ pub(super) fn threads(lab: &Lab) -> Result<Settings, BenchError> {
         ),
         ("ports on each side", c.ports.to_string()),
         ("firewall rules", c.firewall.to_string()),
-        ("real-time throttling", "off while a lab is up (kernel.sched_rt_runtime_us = -1)".into()),
-        ("idle", "soaked up at the lowest real-time priority: the core never halts".into()),
+        (
+            "real-time throttling",
+            "off while a lab is up (kernel.sched_rt_runtime_us = -1)".into(),
+        ),
+        (
+            "idle",
+            "soaked up at the lowest real-time priority: the core never halts".into(),
+        ),
     ];
     Ok(Settings {
         settings: settings

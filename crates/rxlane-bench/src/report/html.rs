@@ -5,7 +5,9 @@ use super::{LatencyReport, SweepReport};
 use crate::BenchError;
 
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
 }
 
 fn page(title: &str, lead: &str, body: &str, text: &str) -> String {
@@ -41,14 +43,30 @@ impl LatencyReport {
                     let h = &histograms[class];
                     let points = (0..=400)
                         .map(|i| f64::from(i) / 400.0)
-                        .map(|q| (h.value_at_quantile(q).max(1) as f64 / 1000.0, 100.0 * q * arrived))
+                        .map(|q| {
+                            (
+                                h.value_at_quantile(q).max(1) as f64 / 1000.0,
+                                100.0 * q * arrived,
+                            )
+                        })
                         .collect();
-                    Line { label: dut.name.clone(), points, colour, dashed: false }
+                    Line {
+                        label: dut.name.clone(),
+                        points,
+                        colour,
+                        dashed: false,
+                    }
                 })
                 .collect();
             let title = format!("Latency of {name} packets");
             body += &lines(
-                &Axes { title: &title, x: "latency, us (logarithmic)", y: "packets delivered within it, %", log_x: true, log_y: false },
+                &Axes {
+                    title: &title,
+                    x: "latency, us (logarithmic)",
+                    y: "packets delivered within it, %",
+                    log_x: true,
+                    log_y: false,
+                },
                 &cdf,
             )?;
         }
@@ -57,7 +75,11 @@ impl LatencyReport {
             "{}<p>One router core, offered {:.2} million packets a second, {:.0} % of them real-time traffic. \
              Of the real-time packets <b>{}</b> lost {:.1} %, <b>{}</b> lost {:.1} %. Median and 99th percentile of their latency: \
              {:.0} and {:.0} us against {:.0} and {:.0} us. A curve that ends below 100 % lost the rest.</p>",
-            if self.valid { "" } else { "<p class=invalid>Invalid: the generator fell behind. Nothing below is a result.</p>" },
+            if self.valid {
+                ""
+            } else {
+                "<p class=invalid>Invalid: the generator fell behind. Nothing below is a result.</p>"
+            },
             self.offered_pps / 1e6,
             self.traffic.rt_ratio * 100.0,
             escape(&first.name),
@@ -69,7 +91,12 @@ impl LatencyReport {
             last.classes[0].latency_us.p50,
             last.classes[0].latency_us.p99,
         );
-        Ok(page("rxlane: latency through a router", &lead, &body, &self.to_string()))
+        Ok(page(
+            "rxlane: latency through a router",
+            &lead,
+            &body,
+            &self.to_string(),
+        ))
     }
 }
 
@@ -78,7 +105,12 @@ fn share(part: f64, whole: f64) -> f64 {
 }
 
 /// A figure of a sweep: title, axis, logarithmic, and the value of a point.
-type Figure = (&'static str, &'static str, bool, fn(&super::SweepPoint) -> f64);
+type Figure = (
+    &'static str,
+    &'static str,
+    bool,
+    fn(&super::SweepPoint) -> f64,
+);
 
 impl SweepReport {
     /// The report as one HTML file.
@@ -87,11 +119,24 @@ impl SweepReport {
     /// When a plot cannot be drawn.
     pub fn html(&self) -> Result<String, BenchError> {
         let figures: [Figure; 5] = [
-            ("RT latency, 99th percentile", "us (logarithmic)", true, |p| p.dut.classes[0].latency_us.p99),
-            ("RT latency, median", "us (logarithmic)", true, |p| p.dut.classes[0].latency_us.p50),
-            ("RT loss", "%", false, |p| 100.0 * share(p.dut.classes[0].lost, p.dut.classes[0].sent)),
-            ("Forwarded, all classes", "Mpps", false, |p| p.dut.forwarded_pps / 1e6),
-            ("Utilisation of the router's core", "%", false, |p| 100.0 * p.dut.cpu),
+            (
+                "RT latency, 99th percentile",
+                "us (logarithmic)",
+                true,
+                |p| p.dut.classes[0].latency_us.p99,
+            ),
+            ("RT latency, median", "us (logarithmic)", true, |p| {
+                p.dut.classes[0].latency_us.p50
+            }),
+            ("RT loss", "%", false, |p| {
+                100.0 * share(p.dut.classes[0].lost, p.dut.classes[0].sent)
+            }),
+            ("Forwarded, all classes", "Mpps", false, |p| {
+                p.dut.forwarded_pps / 1e6
+            }),
+            ("Utilisation of the router's core", "%", false, |p| {
+                100.0 * p.dut.cpu
+            }),
         ];
         let mut names: Vec<&str> = self.points.iter().map(|p| p.dut.name.as_str()).collect();
         names.dedup();
@@ -119,9 +164,23 @@ impl SweepReport {
                     });
                 }
             }
-            body += &lines(&Axes { title, x: "offered load, Mpps", y, log_x: false, log_y }, &drawn)?;
+            body += &lines(
+                &Axes {
+                    title,
+                    x: "offered load, Mpps",
+                    y,
+                    log_x: false,
+                    log_y,
+                },
+                &drawn,
+            )?;
         }
         let lead = "<p>Every router at every load, in turn, under the same settings. Points at which the generator fell behind are left out.</p>";
-        Ok(page("rxlane: sweep over load and RT ratio", lead, &body, &self.to_string()))
+        Ok(page(
+            "rxlane: sweep over load and RT ratio",
+            lead,
+            &body,
+            &self.to_string(),
+        ))
     }
 }

@@ -35,7 +35,8 @@ const COLOURS: [RGBColor; 6] = [
 /// Draws lines into an SVG.
 pub(super) fn lines(axes: &Axes<'_>, lines: &[Line]) -> Result<String, BenchError> {
     let mut svg = String::new();
-    draw(axes, lines, &mut svg).map_err(|e| BenchError::Parameter(format!("cannot draw `{}`: {e}", axes.title)))?;
+    draw(axes, lines, &mut svg)
+        .map_err(|e| BenchError::Parameter(format!("cannot draw `{}`: {e}", axes.title)))?;
     Ok(svg)
 }
 
@@ -50,11 +51,18 @@ fn range(values: impl Iterator<Item = f64>, log: bool) -> std::ops::Range<f64> {
     }
 }
 
-fn draw(axes: &Axes<'_>, lines: &[Line], svg: &mut String) -> Result<(), Box<dyn std::error::Error>> {
+fn draw(
+    axes: &Axes<'_>,
+    lines: &[Line],
+    svg: &mut String,
+) -> Result<(), Box<dyn std::error::Error>> {
     let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
     let all = || lines.iter().flat_map(|l| l.points.iter());
-    let (x, y) = (range(all().map(|p| p.0), axes.log_x), range(all().map(|p| p.1), axes.log_y));
+    let (x, y) = (
+        range(all().map(|p| p.0), axes.log_x),
+        range(all().map(|p| p.1), axes.log_y),
+    );
     let mut builder = ChartBuilder::on(&root);
     builder
         .caption(axes.title, ("sans-serif", 20))
@@ -64,7 +72,12 @@ fn draw(axes: &Axes<'_>, lines: &[Line], svg: &mut String) -> Result<(), Box<dyn
     macro_rules! chart {
         ($chart:expr) => {{
             let mut chart = $chart;
-            chart.configure_mesh().x_desc(axes.x).y_desc(axes.y).light_line_style(RGBColor(238, 238, 238)).draw()?;
+            chart
+                .configure_mesh()
+                .x_desc(axes.x)
+                .y_desc(axes.y)
+                .light_line_style(RGBColor(238, 238, 238))
+                .draw()?;
             for line in lines {
                 let colour = COLOURS[line.colour % COLOURS.len()];
                 let style = colour.stroke_width(2);

@@ -6,7 +6,9 @@ use super::{DutResult, LatencyReport, SweepReport, ThroughputReport};
 
 fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(header.iter().copied());
+    table
+        .load_style(presets::NOTHING)
+        .set_header(header.iter().copied());
     // Names on the left, numbers on the right.
     for i in 2..header.len() {
         if let Some(column) = table.column_mut(i) {
@@ -17,13 +19,20 @@ fn table(header: &[&str]) -> Table {
 }
 
 fn settings(settings: &std::collections::BTreeMap<String, String>) -> String {
-    settings.iter().map(|(k, v)| format!("  {k}: {v}\n")).collect()
+    settings
+        .iter()
+        .map(|(k, v)| format!("  {k}: {v}\n"))
+        .collect()
 }
 
 fn rows(table: &mut Table, dut: &DutResult, lead: &[String]) {
     for class in &dut.classes {
         let l = &class.latency_us;
-        let loss = if class.sent > 0.0 { 100.0 * class.lost / class.sent } else { 0.0 };
+        let loss = if class.sent > 0.0 {
+            100.0 * class.lost / class.sent
+        } else {
+            0.0
+        };
         let mut row = lead.to_vec();
         row.extend([
             dut.name.clone(),
@@ -42,17 +51,35 @@ fn rows(table: &mut Table, dut: &DutResult, lead: &[String]) {
     }
 }
 
-const COLUMNS: [&str; 11] =
-    ["router", "class", "sent", "lost", "%", "reordered", "p50 us", "p90 us", "p99 us", "p99.9 us", "max us"];
+const COLUMNS: [&str; 11] = [
+    "router",
+    "class",
+    "sent",
+    "lost",
+    "%",
+    "reordered",
+    "p50 us",
+    "p90 us",
+    "p99 us",
+    "p99.9 us",
+    "max us",
+];
 
 impl std::fmt::Display for LatencyReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if !self.valid {
-            writeln!(f, "INVALID: the generator fell behind; offer less (--offered). These are no results:")?;
+            writeln!(
+                f,
+                "INVALID: the generator fell behind; offer less (--offered). These are no results:"
+            )?;
         }
         write!(f, "offered {:.3} Mpps", self.offered_pps / 1e6)?;
         if self.kernel_capacity_pps > 0.0 {
-            write!(f, " (the kernel forwards {:.3} Mpps without loss)", self.kernel_capacity_pps / 1e6)?;
+            write!(
+                f,
+                " (the kernel forwards {:.3} Mpps without loss)",
+                self.kernel_capacity_pps / 1e6
+            )?;
         }
         writeln!(
             f,
@@ -63,7 +90,13 @@ impl std::fmt::Display for LatencyReport {
             self.seconds
         )?;
         let mut classes = table(&COLUMNS);
-        let mut totals = table(&["router", "", "forwarded Mpps", "core in use %", "wake-ups/s"]);
+        let mut totals = table(&[
+            "router",
+            "",
+            "forwarded Mpps",
+            "core in use %",
+            "wake-ups/s",
+        ]);
         for dut in &self.duts {
             rows(&mut classes, dut, &[]);
             totals.add_row([
@@ -78,18 +111,31 @@ impl std::fmt::Display for LatencyReport {
         for (pair, ratios) in &self.ratios {
             let parts: Vec<String> = ratios
                 .iter()
-                .map(|(what, r)| if *r < 0.5 { format!("{what} 1/{:.1}", 1.0 / r) } else { format!("{what} {r:.2}") })
+                .map(|(what, r)| {
+                    if *r < 0.5 {
+                        format!("{what} 1/{:.1}", 1.0 / r)
+                    } else {
+                        format!("{what} {r:.2}")
+                    }
+                })
                 .collect();
             writeln!(f, "{pair}: {}", parts.join(", "))?;
         }
-        write!(f, "\nsettings, the same for all:\n{}", settings(&self.settings))
+        write!(
+            f,
+            "\nsettings, the same for all:\n{}",
+            settings(&self.settings)
+        )
     }
 }
 
 impl std::fmt::Display for ThroughputReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if !self.valid {
-            writeln!(f, "INVALID where marked by min = max: the generator, not the router, was the limit")?;
+            writeln!(
+                f,
+                "INVALID where marked by min = max: the generator, not the router, was the limit"
+            )?;
         }
         writeln!(
             f,
@@ -115,7 +161,11 @@ impl std::fmt::Display for ThroughputReport {
         for (pair, ratio) in &self.ratios {
             writeln!(f, "{pair}: {ratio:.3}")?;
         }
-        write!(f, "\nsettings, the same for all:\n{}", settings(&self.settings))
+        write!(
+            f,
+            "\nsettings, the same for all:\n{}",
+            settings(&self.settings)
+        )
     }
 }
 
@@ -133,6 +183,10 @@ impl std::fmt::Display for SweepReport {
             rows(&mut points, &point.dut, &lead);
         }
         writeln!(f, "{points}\n")?;
-        write!(f, "settings, the same for all:\n{}", settings(&self.settings))
+        write!(
+            f,
+            "settings, the same for all:\n{}",
+            settings(&self.settings)
+        )
     }
 }

@@ -74,8 +74,14 @@ struct Common {
 }
 
 fn dut_help() -> String {
-    let list: Vec<String> = bench::DUTS.iter().map(|(name, what)| format!("{name} ({what})")).collect();
-    format!("Devices under test, alternating; ratios are to the first. One or more of: {}", list.join("; "))
+    let list: Vec<String> = bench::DUTS
+        .iter()
+        .map(|(name, what)| format!("{name} ({what})"))
+        .collect();
+    format!(
+        "Devices under test, alternating; ratios are to the first. One or more of: {}",
+        list.join("; ")
+    )
 }
 
 #[derive(Args)]
@@ -107,7 +113,11 @@ pub(crate) struct Sweep {
     #[command(flatten)]
     common: Common,
     /// Rates, packets a second
-    #[arg(long, value_delimiter = ',', default_value = "100k,200k,300k,400k,500k,600k")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "100k,200k,300k,400k,500k,600k"
+    )]
     loads: Vec<Offered>,
     /// RT ratios
     #[arg(long, value_delimiter = ',', default_value = "0.1,0.3")]
@@ -117,7 +127,9 @@ pub(crate) struct Sweep {
 impl Common {
     fn options(&self) -> Result<Options, String> {
         if let Some((capability, _)) = rxlane_system::capabilities::missing() {
-            return Err(format!("cannot build a lab without {capability}: run as root (sudo rxlane bench …)"));
+            return Err(format!(
+                "cannot build a lab without {capability}: run as root (sudo rxlane bench …)"
+            ));
         }
         if self.router_core == self.traffic_core {
             return Err("--router-core and --traffic-core are the same: the generator would slow the router".into());
@@ -151,18 +163,25 @@ impl Common {
         html: impl FnOnce() -> Result<Option<String>, String>,
     ) -> Result<(), String> {
         if self.json {
-            println!("{}", serde_json::to_string_pretty(report).map_err(one_line)?);
+            println!(
+                "{}",
+                serde_json::to_string_pretty(report).map_err(one_line)?
+            );
         } else {
             println!("{report}");
         }
         if let (Some(path), Some(page)) = (&self.html, html()?) {
-            std::fs::write(path, page).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+            std::fs::write(path, page)
+                .map_err(|e| format!("cannot write {}: {e}", path.display()))?;
             eprintln!("wrote {}", path.display());
         }
         if valid {
             Ok(())
         } else {
-            Err("invalid run: the generator fell behind; offer less, or free the traffic core".into())
+            Err(
+                "invalid run: the generator fell behind; offer less, or free the traffic core"
+                    .into(),
+            )
         }
     }
 }
@@ -171,21 +190,31 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
     match command {
         Command::Latency(args) => {
             let report = bench::latency(&args.common.options()?, args.offered).map_err(one_line)?;
-            args.common.output(&report, report.valid, || report.html().map(Some).map_err(one_line))
+            args.common.output(&report, report.valid, || {
+                report.html().map(Some).map_err(one_line)
+            })
         }
         Command::Throughput(args) => {
-            let how = Search { loss_tolerance: args.loss, width: args.width, trials: args.trials };
+            let how = Search {
+                loss_tolerance: args.loss,
+                width: args.width,
+                trials: args.trials,
+            };
             let report = bench::throughput(&args.common.options()?, how).map_err(one_line)?;
             args.common.output(&report, report.valid, || Ok(None))
         }
         Command::Sweep(args) => {
             let loads = args.loads.iter().map(|load| match load {
                 Offered::Pps(pps) => Ok(*pps),
-                Offered::TimesKernel(_) => Err("--loads takes packets a second, not multiples".to_owned()),
+                Offered::TimesKernel(_) => {
+                    Err("--loads takes packets a second, not multiples".to_owned())
+                }
             });
             let loads = loads.collect::<Result<Vec<f64>, String>>()?;
-            let report = bench::sweep(&args.common.options()?, &loads, &args.ratios).map_err(one_line)?;
-            args.common.output(&report, true, || report.html().map(Some).map_err(one_line))
+            let report =
+                bench::sweep(&args.common.options()?, &loads, &args.ratios).map_err(one_line)?;
+            args.common
+                .output(&report, true, || report.html().map(Some).map_err(one_line))
         }
     }
 }

@@ -46,7 +46,9 @@ pub(crate) struct Up {
 
 pub(crate) fn run(command: &Command) -> Result<(), String> {
     if let Some((capability, _)) = rxlane_system::capabilities::missing() {
-        return Err(format!("cannot make network namespaces without {capability}: run as root (sudo rxlane lab …)"));
+        return Err(format!(
+            "cannot make network namespaces without {capability}: run as root (sudo rxlane lab …)"
+        ));
     }
     match command {
         Command::Up(up) => {
@@ -69,11 +71,16 @@ pub(crate) fn run(command: &Command) -> Result<(), String> {
                 lab.netns(Place::Router),
                 lab.netns(Place::Sink)
             );
-            println!("try: ip netns exec {} ping -c 3 10.20.0.2", lab.netns(Place::Gen));
+            println!(
+                "try: ip netns exec {} ping -c 3 10.20.0.2",
+                lab.netns(Place::Gen)
+            );
             Ok(())
         }
         Command::Down(name) => {
-            Lab::find(&name.name).and_then(|lab| lab.down()).map_err(one_line)?;
+            Lab::find(&name.name)
+                .and_then(|lab| lab.down())
+                .map_err(one_line)?;
             println!("lab `{}` is gone", name.name);
             Ok(())
         }

@@ -163,13 +163,11 @@ fn class(raw: file::Class, at: usize, ports: &[String]) -> Result<Class, Complai
         overload: Overload::Shed,
         ..
     } = &lane
+        && !ring.cores.is_empty()
     {
-        if !ring.cores.is_empty() {
-            return Err(complain(
-                "overload = \"shed\" uses no ring: remove `cores`, or use \"queue\" or \"auto\""
-                    .into(),
-            ));
-        }
+        return Err(complain(
+            "overload = \"shed\" uses no ring: remove `cores`, or use \"queue\" or \"auto\"".into(),
+        ));
     }
     let mut rules = Vec::new();
     for spanned in raw.rules {

@@ -14,23 +14,38 @@ pub struct TestLab {
 }
 
 pub const VOICE_ALL: &str = "[[class]]\nname = \"voice\"\nlane = \"express\"\ntrust = \"all\"\nmatch = [{ dscp = \"EF\" }]\n";
-pub const VOICE_ESTABLISHED: &str =
-    "[[class]]\nname = \"voice\"\nlane = \"express\"\ntrust = \"established\"\nmatch = [{ dscp = \"EF\" }]\n";
+pub const VOICE_ESTABLISHED: &str = "[[class]]\nname = \"voice\"\nlane = \"express\"\ntrust = \"established\"\nmatch = [{ dscp = \"EF\" }]\n";
 pub const REST: &str = "[[class]]\nname = \"rest\"\nlane = \"stack\"\n";
 
 impl TestLab {
     pub fn up(name: &str, change: impl FnOnce(&mut LabConfig)) -> Self {
-        assert!(nix::unistd::geteuid().is_root(), "needs root: run `make test`");
-        let mut config = LabConfig { name: format!("t-{name}"), ..LabConfig::default() };
+        assert!(
+            nix::unistd::geteuid().is_root(),
+            "needs root: run `make test`"
+        );
+        let mut config = LabConfig {
+            name: format!("t-{name}"),
+            ..LabConfig::default()
+        };
         if let Ok(left_over) = Lab::find(&config.name) {
-            left_over.down().expect("an earlier run's lab can be removed");
+            left_over
+                .down()
+                .expect("an earlier run's lab can be removed");
         }
         change(&mut config);
-        Self { lab: Lab::up(config).unwrap_or_else(|e| panic!("{e}")), files: Vec::new() }
+        Self {
+            lab: Lab::up(config).unwrap_or_else(|e| panic!("{e}")),
+            files: Vec::new(),
+        }
     }
 
     pub fn config(&mut self, name: &str, classes: &str) -> PathBuf {
-        let ports: Vec<String> = self.lab.router_ports().iter().map(|p| format!("\"{p}\"")).collect();
+        let ports: Vec<String> = self
+            .lab
+            .router_ports()
+            .iter()
+            .map(|p| format!("\"{p}\""))
+            .collect();
         let path = std::env::temp_dir().join(format!("{}-{name}.toml", self.lab.config.name));
         std::fs::write(&path, format!("ports = [{}]\n{classes}", ports.join(", "))).unwrap();
         self.files.push(path.clone());
@@ -51,7 +66,11 @@ impl TestLab {
     pub fn must(&self, place: Place, line: &str) -> String {
         let out = self.exec(place, line);
         let text = String::from_utf8_lossy(&out.stdout).into_owned();
-        assert!(out.status.success(), "{line}: {text}{}", String::from_utf8_lossy(&out.stderr));
+        assert!(
+            out.status.success(),
+            "{line}: {text}{}",
+            String::from_utf8_lossy(&out.stderr)
+        );
         text
     }
 
@@ -82,7 +101,13 @@ impl TestLab {
         let log = std::env::temp_dir().join(format!("{}.log", self.lab.config.name));
         let file = std::fs::File::create(&log).unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_rxlane"))
-            .args(["--netns", &self.lab.netns(Place::Router), "run", "--accept-bypass", "-c"])
+            .args([
+                "--netns",
+                &self.lab.netns(Place::Router),
+                "run",
+                "--accept-bypass",
+                "-c",
+            ])
             .arg(config)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -92,7 +117,10 @@ impl TestLab {
         let pid = child.id();
         wait_for("the router serves", || {
             if let Ok(Some(_)) = child.try_wait() {
-                panic!("rxlane run ended: {}", std::fs::read_to_string(&log).unwrap_or_default());
+                panic!(
+                    "rxlane run ended: {}",
+                    std::fs::read_to_string(&log).unwrap_or_default()
+                );
             }
             self.status_json().is_some_and(|s| s["daemon"] == pid)
         });
@@ -103,21 +131,33 @@ impl TestLab {
 
     pub fn status_json(&self) -> Option<serde_json::Value> {
         let out = self.rxlane(&["status", "--json"]);
-        out.status.success().then(|| serde_json::from_slice(&out.stdout).expect("status prints JSON"))
+        out.status
+            .success()
+            .then(|| serde_json::from_slice(&out.stdout).expect("status prints JSON"))
     }
 
     /// A counter of a class.
     pub fn class(&self, class: &str, counter: &str) -> u64 {
         let status = self.status_json().expect("a router");
         let classes = status["classes"].as_array().unwrap();
-        let found = classes.iter().find(|c| c["name"] == class).expect("the class");
-        found[counter].as_u64().unwrap_or_else(|| panic!("no counter {counter}"))
+        let found = classes
+            .iter()
+            .find(|c| c["name"] == class)
+            .expect("the class");
+        found[counter]
+            .as_u64()
+            .unwrap_or_else(|| panic!("no counter {counter}"))
     }
 
     /// Packets of all ports left to the kernel for a reason.
     pub fn to_kernel(&self, reason: &str) -> u64 {
         let status = self.status_json().expect("a router");
-        status["ports"].as_array().unwrap().iter().filter_map(|p| p["to_kernel"][reason].as_u64()).sum()
+        status["ports"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|p| p["to_kernel"][reason].as_u64())
+            .sum()
     }
 }
 
@@ -155,7 +195,11 @@ impl Drop for Background {
 }
 
 pub fn rxlane(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_rxlane")).args(args).stdin(Stdio::null()).output().expect("rxlane runs")
+    Command::new(env!("CARGO_BIN_EXE_rxlane"))
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .expect("rxlane runs")
 }
 
 /// The error line of a command that must fail with one.
