@@ -42,6 +42,9 @@ fn namespace() -> u32 {
     for (port, mac) in [("p0", "02:00:00:00:00:01"), ("p1", "02:00:00:00:00:02")] {
         ip(&format!("link add {port} type veth peer name {port}x"));
         ip(&format!("link set {port} address {mac}"));
+        // The peers must be silent: a router solicitation of theirs would be counted too.
+        rxlane_system::sysctl::write(&format!("net.ipv6.conf.{port}x.disable_ipv6"), "1")
+            .expect("a silent peer");
         ip(&format!("link set {port} up"));
         ip(&format!("link set {port}x up"));
     }
