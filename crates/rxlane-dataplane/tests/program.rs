@@ -472,13 +472,18 @@ fn a_burst_conforms_and_the_rest_becomes_the_next_class() {
             break f;
         }
     };
+    let begun = std::time::Instant::now();
     for _ in 0..50 {
         testing::run(&router, &frame, ifindex).unwrap();
     }
+    let elapsed_s = begun.elapsed().as_secs();
     let counts = testing::counts(&router, 0).unwrap();
     router.detach().unwrap();
     let refilled = counts.classes[1].packets - 5;
-    assert!(refilled <= 3, "one packet a second: {refilled}");
+    assert!(
+        refilled <= elapsed_s + 1,
+        "one packet a second: {refilled} in {elapsed_s} s"
+    );
     assert_eq!(counts.classes[1].policed, 45 - refilled);
     let rest: u64 = counts.classes[2..].iter().map(|c| c.packets).sum();
     assert_eq!(rest, counts.classes[1].policed);
