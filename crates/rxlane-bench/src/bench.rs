@@ -13,6 +13,8 @@ use crate::report::{
 };
 use crate::trial::{Bed, CLASSES, Trial};
 pub use crate::trial::{ClassResult, Latency, Traffic};
+pub use crate::wire::RealPorts;
+use crate::wire::Wire;
 use crate::{BenchError, stop};
 
 /// How much to offer.
@@ -56,6 +58,8 @@ impl std::str::FromStr for Offered {
 pub struct Options {
     /// The lab to build.
     pub lab: LabConfig,
+    /// Real ports instead of a lab; then there is one device, which is only named.
+    pub ports: Option<RealPorts>,
     /// The traffic.
     pub traffic: Traffic,
     /// Devices under test; they alternate, and ratios are to the first.
@@ -79,7 +83,7 @@ const LOWEST_PPS: f64 = 20_000.0;
 const HIGHEST_PPS: f64 = 4_000_000.0;
 
 struct Session {
-    lab: Lab,
+    lab: Option<Lab>,
     bed: Bed,
     settings: Settings,
     bar: ProgressBar,
@@ -87,9 +91,12 @@ struct Session {
 
 impl Session {
     fn trial(&mut self, dut: &Dut, pps: f64, seconds: f64) -> Result<Trial, BenchError> {
-        let installed = dut.install(&self.lab)?;
-        // Attaching programs makes new NAPI threads, so they are placed again for each device.
-        self.settings = self.lab.tune()?;
+        let mut installed = None;
+        if let Some(lab) = &self.lab {
+            installed = Some(dut.install(lab)?);
+            // Attaching programs makes new NAPI threads, so they are placed again for each device.
+            self.settings = lab.tune()?;
+        }
         let mut trial = self.bed.run(pps, seconds, &self.settings.napi_threads)?;
         for _ in 0..RETRIES {
             if trial.valid {
@@ -133,20 +140,47 @@ fn in_lab<T>(
     }
     bar.set_message("building the lab");
     bar.enable_steady_tick(Duration::from_millis(500));
-    let lab = Lab::up(options.lab.clone())?;
-    let outcome = Bed::new(&lab, &options.traffic).and_then(|bed| {
-        let settings = lab.tune()?;
-        let mut session = Session {
-            lab: lab.clone(),
-            bed,
-            settings,
-            bar: bar.clone(),
-        };
-        measure(&mut session)
-    });
+    let outcome = match &options.ports {
+        Some(ports) => on_ports(options, ports, &bar, measure),
+        None => {
+            let lab = Lab::up(options.lab.clone())?;
+            let outcome = Bed::new(&lab, &options.traffic).and_then(|bed| {
+                let settings = lab.tune()?;
+                measure(&mut Session {
+                    lab: Some(lab.clone()),
+                    bed,
+                    settings,
+                    bar: bar.clone(),
+                })
+            });
+            lab.down()?;
+            outcome
+        }
+    };
     bar.finish_and_clear();
-    lab.down()?;
     outcome
+}
+
+/// Measures a router on another machine, or one that somebody else set up.
+fn on_ports<T>(
+    options: &Options,
+    ports: &RealPorts,
+    bar: &ProgressBar,
+    measure: impl FnOnce(&mut Session) -> Result<T, BenchError>,
+) -> Result<T, BenchError> {
+    if options.duts.len() != 1 {
+        return Err(BenchError::Parameter(
+            "with --in and --out there is one device: name it with --dut".into(),
+        ));
+    }
+    let bed = Bed::on(&Wire::of_ports(ports)?, &options.traffic)?;
+    let settings = Settings::of_ports(&ports.ingress, &ports.egress, ports.traffic_core);
+    measure(&mut Session {
+        lab: None,
+        bed,
+        settings,
+        bar: bar.clone(),
+    })
 }
 
 /// The rate that the kernel forwards with next to no loss.
@@ -191,6 +225,9 @@ fn search(
 fn resolve(offered: Offered, session: &mut Session) -> Result<(f64, Option<f64>), BenchError> {
     match offered {
         Offered::Pps(pps) => Ok((pps, None)),
+        Offered::TimesKernel(_) if session.lab.is_none() => Err(BenchError::Parameter(
+            "--offered Nx needs the lab's kernel to compare with: give packets a second".into(),
+        )),
         Offered::TimesKernel(times) => {
             let capacity = kernel_capacity(session)?;
             Ok((times * capacity, Some(capacity)))

@@ -13,6 +13,8 @@ use crate::lab::{Lab, Place};
 pub enum Dut {
     /// Plain Linux forwarding.
     Kernel,
+    /// Whatever is behind real ports.
+    External,
     /// rxlane with the benchmark's configuration of that name.
     Rxlane(String, String),
 }
@@ -29,7 +31,7 @@ fn rest(keys: &str) -> String {
 }
 
 /// Names that `--dut` takes, with what each is.
-pub const DUTS: [(&str, &str); 7] = [
+pub const DUTS: [(&str, &str); 8] = [
     ("kernel", "plain Linux forwarding"),
     ("express", "RT express, BE by the stack, defaults otherwise"),
     (
@@ -43,6 +45,7 @@ pub const DUTS: [(&str, &str); 7] = [
     ),
     ("express-all", "everything express"),
     ("express-rules", "as express, behind 255 more rules"),
+    ("external", "a router behind --in and --out"),
 ];
 
 impl std::str::FromStr for Dut {
@@ -51,6 +54,7 @@ impl std::str::FromStr for Dut {
     fn from_str(text: &str) -> Result<Self, String> {
         let classes = match text {
             "kernel" => return Ok(Self::Kernel),
+            "external" => return Ok(Self::External),
             "express" => voice("all") + &rest(""),
             "express-established" => voice("established") + &rest(""),
             "express-throughput" => voice("all") + &rest("aim = \"throughput\"\n"),
@@ -91,6 +95,7 @@ impl Dut {
     pub fn name(&self) -> &str {
         match self {
             Self::Kernel => "kernel",
+            Self::External => "external",
             Self::Rxlane(name, _) => name,
         }
     }
@@ -100,6 +105,11 @@ impl Dut {
     /// # Errors
     /// When the router does not start.
     pub fn install(&self, lab: &Lab) -> Result<Installed, BenchError> {
+        if *self == Self::External {
+            return Err(BenchError::Parameter(
+                "--dut external needs --in and --out".into(),
+            ));
+        }
         let Self::Rxlane(name, classes) = self else {
             return Ok(Installed {
                 child: None,

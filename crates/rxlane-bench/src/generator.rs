@@ -41,9 +41,9 @@ pub(crate) struct Generator {
 extern "C" fn wake(_: libc::c_int) {}
 
 impl Generator {
-    /// Loads the program and starts its thread on `core`, in the network namespace `netns`.
+    /// Loads the program and starts its thread on `core`, in a network namespace or here.
     pub(crate) fn new(
-        netns: &str,
+        netns: Option<&str>,
         core: usize,
         frame: usize,
         slots: &[Slot],
@@ -75,7 +75,13 @@ impl Generator {
         let controls = MapHandle::try_from(&m.controls).tried("keep the generator's control")?;
         let states = MapHandle::try_from(&m.states).tried("keep the generator's state")?;
         let stop = Arc::new(AtomicBool::new(false));
-        let thread = spawn(netns.to_owned(), core, frame, program, Arc::clone(&stop))?;
+        let thread = spawn(
+            netns.map(str::to_owned),
+            core,
+            frame,
+            program,
+            Arc::clone(&stop),
+        )?;
         Ok(Self {
             controls,
             states,
@@ -147,7 +153,7 @@ impl Drop for Generator {
 
 #[allow(unsafe_code)]
 fn spawn(
-    netns: String,
+    netns: Option<String>,
     core: usize,
     frame: usize,
     program: OwnedFd,
@@ -158,7 +164,8 @@ fn spawn(
     let _ = unsafe { sigaction(Signal::SIGUSR1, &action) };
     let (tell, told) = std::sync::mpsc::channel();
     let handle = std::thread::spawn(move || {
-        let ready = rxlane_system::netns::enter(&netns)
+        let ready = netns
+            .map_or(Ok(()), |name| rxlane_system::netns::enter(&name))
             .and_then(|()| threads::pin(0, core))
             .map(|()| pthread_self());
         let failed = ready.is_err();

@@ -20,5 +20,6 @@ mod layout;
 mod pattern;
 mod shell;
 mod sink;
+mod wire;
 
 pub use error::BenchError;

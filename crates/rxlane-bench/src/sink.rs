@@ -41,15 +41,15 @@ pub(crate) struct Arrivals {
 }
 
 impl Sink {
-    /// Loads the program and attaches it to `interfaces` of the network namespace `netns`.
-    pub(crate) fn new(netns: &str, interfaces: &[String]) -> Result<Self, BenchError> {
+    /// Loads the program and attaches it to `interfaces` of a network namespace or here.
+    pub(crate) fn new(netns: Option<&str>, interfaces: &[String]) -> Result<Self, BenchError> {
         let mut storage = MaybeUninit::uninit();
         let loaded = skel::SinkSkelBuilder::default()
             .open(&mut storage)
             .and_then(OpenSkel::load)
             .tried("load the sink")?;
         let program = loaded.progs.rxlane_sink.as_fd();
-        let links = rxlane_system::netns::within(netns, false, || {
+        let links = rxlane_system::netns::within_or_here(netns, || {
             interfaces
                 .iter()
                 .map(|name| links::by_name(name).and_then(|link| attach(program, link.ifindex)))
@@ -142,13 +142,11 @@ impl Sink {
     }
 }
 
-/// Attaches natively, in the interface's network namespace. Closing the descriptor detaches.
+/// Attaches, natively where the driver can, in the interface's network namespace. Closing the descriptor detaches.
 #[allow(unsafe_code)]
 fn attach(program: BorrowedFd<'_>, ifindex: u32) -> Result<OwnedFd, SystemError> {
-    const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
     let opts = libbpf_sys::bpf_link_create_opts {
         sz: size_of::<libbpf_sys::bpf_link_create_opts>() as _,
-        flags: XDP_FLAGS_DRV_MODE,
         ..Default::default()
     };
     // SAFETY: the program descriptor and the options outlive the call.

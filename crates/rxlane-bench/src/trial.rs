@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::generator::Generator;
 use crate::idle::IdleCounter;
-use crate::lab::{Lab, Place};
-use crate::layout::{Flow, HEADERS, MAX_FLOWS, Window};
+use crate::lab::Lab;
+use crate::layout::{MAX_FLOWS, Window};
 use crate::pattern::{self, Pattern};
 use crate::sink::Sink;
+use crate::wire::Wire;
 use crate::{BenchError, stop};
 
 /// The traffic of a measurement.
@@ -32,7 +33,6 @@ pub struct Traffic {
 /// The classes of test traffic, by number.
 pub const CLASSES: [&str; 2] = ["rt", "be"];
 const FCS: usize = 4;
-const EF: u8 = 46;
 /// Traffic that runs before packets count, and after.
 const WARM_UP: Duration = Duration::from_millis(300);
 const DRAIN: Duration = Duration::from_millis(60);
@@ -99,7 +99,7 @@ pub struct Trial {
 pub struct Bed {
     generator: Generator,
     sink: Sink,
-    idle: IdleCounter,
+    idle: Option<IdleCounter>,
     class_of_flow: Vec<u32>,
 }
 
@@ -109,6 +109,10 @@ impl Bed {
     /// # Errors
     /// Parameters out of range, a missing capture, or a refusal of the kernel.
     pub fn new(lab: &Lab, traffic: &Traffic) -> Result<Self, BenchError> {
+        Self::on(&Wire::of_lab(lab)?, traffic)
+    }
+
+    pub(crate) fn on(wire: &Wire, traffic: &Traffic) -> Result<Self, BenchError> {
         if !(64..=1518).contains(&traffic.frame) {
             return Err(BenchError::Parameter(format!(
                 "--frame {}: use 64 to 1518 bytes",
@@ -128,7 +132,7 @@ impl Bed {
                 MAX_FLOWS / 2
             )));
         }
-        rxlane_system::threads::pin(0, lab.config.traffic_core)?;
+        rxlane_system::threads::pin(0, wire.traffic_core)?;
         let slots = pattern::schedule(
             &traffic.pattern,
             traffic.rt_ratio,
@@ -136,20 +140,20 @@ impl Bed {
             traffic.flows,
             traffic.seed,
         )?;
-        let flows = flows(lab, traffic)?;
-        let snk: Vec<String> = (0..lab.config.ports).map(|i| format!("snk{i}")).collect();
-        let sink = Sink::new(&lab.netns(Place::Sink), &snk)?;
+        let frame = traffic.frame - FCS;
+        let flows = wire.flows(traffic.flows, frame);
+        let sink = Sink::new(wire.sink_netns.as_deref(), &wire.sinks)?;
         let generator = Generator::new(
-            &lab.netns(Place::Gen),
-            lab.config.traffic_core,
-            traffic.frame - FCS,
+            wire.gen_netns.as_deref(),
+            wire.traffic_core,
+            frame,
             &slots,
             &flows,
         )?;
         Ok(Self {
             generator,
             sink,
-            idle: IdleCounter::start(lab.config.router_core)?,
+            idle: wire.router_core.map(IdleCounter::start).transpose()?,
             class_of_flow: flows.iter().map(|f| f.class).collect(),
         })
     }
@@ -182,11 +186,13 @@ impl Bed {
         self.sink.start(window, &self.class_of_flow)?;
         self.generator.start(pps, window)?;
         sleep_until(window.start_ns)?;
-        self.idle.restart();
+        if let Some(idle) = &mut self.idle {
+            idle.restart();
+        }
         let wakeups = wakeups(napi);
         meanwhile();
         sleep_until(window.end_ns)?;
-        let cpu = self.idle.utilisation();
+        let cpu = self.idle.as_ref().map_or(0.0, IdleCounter::utilisation);
         let wakeups_per_s = (self::wakeups(napi).saturating_sub(wakeups)) as f64 / seconds;
         self.generator.pause()?;
         stop::sleep(DRAIN)?;
@@ -247,56 +253,6 @@ impl Bed {
             latency_ns,
         })
     }
-}
-
-/// RT flows first, then BE flows, spread over the ports.
-fn flows(lab: &Lab, traffic: &Traffic) -> Result<Vec<Flow>, BenchError> {
-    let ports = lab.config.ports;
-    let indices = rxlane_system::netns::within(&lab.netns(Place::Gen), false, || {
-        (0..ports)
-            .map(|i| rxlane_system::links::by_name(&format!("gen{i}")).map(|l| l.ifindex))
-            .collect::<Result<Vec<_>, _>>()
-    })?;
-    let mut flows = Vec::new();
-    for class in 0..CLASSES.len() as u32 {
-        for n in 0..traffic.flows {
-            let port = (n % u32::from(ports)) as u8;
-            flows.push(Flow {
-                headers: headers(port, class, n as u16, traffic.frame - FCS),
-                pad: 0,
-                ifindex: indices[usize::from(port)],
-                class,
-                sequence: 0,
-            });
-        }
-    }
-    Ok(flows)
-}
-
-/// Ethernet, IPv4 and UDP (without checksum, RFC 768) of a test flow.
-fn headers(port: u8, class: u32, flow: u16, len: usize) -> [u8; HEADERS] {
-    let mut h = [0u8; HEADERS];
-    h[..14].copy_from_slice(&[2, 0, 0, 1, port, 1, 2, 0, 0, 1, port, 2, 8, 0]);
-    let ip_len = (len - 14) as u16;
-    h[14] = 0x45;
-    h[15] = if class == 0 { EF << 2 } else { 0 };
-    h[16..18].copy_from_slice(&ip_len.to_be_bytes());
-    h[20] = 0x40;
-    h[22] = 64;
-    h[23] = 17;
-    h[26..30].copy_from_slice(&[10, 10, port, 2]);
-    h[30..34].copy_from_slice(&[198, 19, port, 1]);
-    let sum: u32 = h[14..34]
-        .chunks_exact(2)
-        .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])))
-        .sum();
-    let folded = (sum & 0xffff) + (sum >> 16);
-    let check = !((folded & 0xffff) + (folded >> 16)) as u16;
-    h[24..26].copy_from_slice(&check.to_be_bytes());
-    h[34..36].copy_from_slice(&(10_000 + flow).to_be_bytes());
-    h[36..38].copy_from_slice(&(20_000 + class as u16).to_be_bytes());
-    h[38..40].copy_from_slice(&(ip_len - 20).to_be_bytes());
-    h
 }
 
 fn now_ns() -> u64 {

@@ -22,7 +22,7 @@
 #define MAX_BACKOFF 7 /* doublings of the window after quick returns */
 #define RING_QUIET_NS 1000000ULL /* a ring must be empty this long before its class is passed again */
 #define IDLE_GAP_NS 2000ULL /* between polls: the core has slept */
-#define LONG_POLL 3 /* targets: a longer poll costs half of the idle credit */
+#define LONG_POLL 2 /* targets: a longer poll costs half of the idle credit */
 #define MIN_SERVICE_NS 100ULL
 #define MAX_SERVICE_NS 50000ULL
 

@@ -33,25 +33,21 @@ impl Mode {
 
 /// Attaches an XDP program: natively where the driver can, else generically.
 ///
+/// A driver that has native XDP and refuses (another program, an MTU too large) is not tricked into
+/// generic mode: that would hide a mistake behind a slow router.
+///
 /// # Errors
-/// The native attempt's error when both fail.
+/// The kernel's answer.
 pub(crate) fn attach_xdp(
     program: BorrowedFd<'_>,
     ifindex: u32,
 ) -> Result<(OwnedFd, Mode), io::Error> {
-    let native = create_link(program, ifindex, XDP_FLAGS_DRV_MODE);
-    match native {
+    match create_link(program, ifindex, XDP_FLAGS_DRV_MODE) {
         Ok(fd) => Ok((fd, Mode::Native)),
-        // Another program is there: generic mode would only hide that.
-        Err(e)
-            if e.raw_os_error() == Some(libc::EBUSY) || e.raw_os_error() == Some(libc::EEXIST) =>
-        {
-            Err(e)
+        Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+            create_link(program, ifindex, XDP_FLAGS_SKB_MODE).map(|fd| (fd, Mode::Generic))
         }
-        Err(native) => match create_link(program, ifindex, XDP_FLAGS_SKB_MODE) {
-            Ok(fd) => Ok((fd, Mode::Generic)),
-            Err(_) => Err(native),
-        },
+        Err(e) => Err(e),
     }
 }
 

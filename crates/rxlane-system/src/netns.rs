@@ -55,6 +55,20 @@ pub fn within<T: Send>(
     })
 }
 
+/// As [`within`], or in place where no namespace is named.
+///
+/// # Errors
+/// As [`within`].
+pub fn within_or_here<T: Send>(
+    name: Option<&str>,
+    work: impl FnOnce() -> Result<T, SystemError> + Send,
+) -> Result<T, SystemError> {
+    match name {
+        Some(name) => within(name, false, work),
+        None => work(),
+    }
+}
+
 fn mount_private_sysfs() -> Result<(), SystemError> {
     let none: Option<&str> = None;
     unshare(CloneFlags::CLONE_NEWNS).tried(|| "unshare the mount namespace".into())?;

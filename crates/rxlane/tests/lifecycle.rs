@@ -246,6 +246,26 @@ fn what_is_wrong_at_a_start_is_one_line_and_changes_nothing() {
 }
 
 #[test]
+fn a_driver_without_native_xdp_is_served_generically_with_a_warning() {
+    let mut t = TestLab::up("generic", |_| ());
+    // The loopback device is one that every kernel has.
+    let config = t.config("router", &(VOICE_ALL.to_owned() + REST));
+    let text = std::fs::read_to_string(&config)
+        .unwrap()
+        .replace("\"out0\"", "\"out0\", \"lo\"");
+    std::fs::write(&config, text).unwrap();
+    let _router = t.router_from(&config);
+    let status = t.status_json().unwrap();
+    assert_eq!(status["ports"][0]["mode"], "native");
+    assert_eq!(status["ports"][2]["mode"], "generic");
+    let warnings = status["warnings"].to_string();
+    assert!(
+        warnings.contains("`lo`: the driver has no native XDP"),
+        "{warnings}"
+    );
+}
+
+#[test]
 fn a_foreign_xdp_program_is_respected() {
     let mut t = TestLab::up("foreign", |_| ());
     let owner = t.router(&(VOICE_ALL.to_owned() + REST));
@@ -314,4 +334,40 @@ fn a_lab_touches_only_what_it_made() {
     for place in ["gen", "router", "sink"] {
         assert!(!std::path::Path::new(&format!("/run/netns/t-ctrlc-{place}")).exists());
     }
+}
+
+#[test]
+fn a_router_on_real_ports_is_measured_without_a_lab() {
+    // The lab's generator and sink ends moved into one namespace stand in for a machine with two ports.
+    let t = TestLab::up("ports", |_| ());
+    let (generator, sink) = (t.lab.netns(Place::Gen), t.lab.netns(Place::Sink));
+    t.must(Place::Sink, &format!("ip link set snk0 netns {generator}"));
+    t.must(Place::Gen, "ip addr add 10.20.0.2/24 dev snk0; ip link set snk0 up; sysctl -q -w net.ipv4.conf.all.arp_ignore=1");
+    let _ = sink;
+    let run = |args: &str| {
+        let words: Vec<&str> = args.split_whitespace().collect();
+        rxlane(
+            &[
+                &["--netns", &generator, "bench", "latency"],
+                words.as_slice(),
+            ]
+            .concat(),
+        )
+    };
+    let ports = "--in gen0 --out snk0 --src 10.10.0.2 --dst 10.20.0.2 --gateway 02:00:00:01:00:01";
+    let out = run(&format!(
+        "{ports} --offered 2k --seconds 0.5 --repeat 1 --json"
+    ));
+    let report: serde_json::Value = serde_json::from_slice(&out.stdout)
+        .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&out.stderr)));
+    assert_eq!(report["duts"][0]["name"], "external");
+    let classes = report["duts"][0]["classes"].as_array().unwrap();
+    assert!(
+        classes
+            .iter()
+            .all(|c| c["received"].as_f64().unwrap() > 0.0),
+        "{report}"
+    );
+    let message = error_of(&run(&format!("{ports} --offered 2x")));
+    assert!(message.contains("packets a second"), "{message}");
 }

@@ -28,6 +28,27 @@ pub struct Settings {
     pub napi_threads: Vec<i32>,
 }
 
+impl Settings {
+    /// What is known about a router outside the lab.
+    pub(crate) fn of_ports(ingress: &str, egress: &str, traffic_core: usize) -> Self {
+        let settings = [
+            ("ports", format!("{ingress} to {egress}")),
+            (
+                "router",
+                "not this program's: utilisation and wake-ups are not measured".into(),
+            ),
+            ("generator and sink core", traffic_core.to_string()),
+        ];
+        Self {
+            settings: settings
+                .into_iter()
+                .map(|(k, v)| (k.to_owned(), v))
+                .collect(),
+            napi_threads: Vec::new(),
+        }
+    }
+}
+
 /// Forwarding on, and nothing that would refuse the lab's addresses.
 pub(super) fn forwarding(router: &str) -> Result<(), BenchError> {
     netns::within(router, false, || {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use rxlane_bench::bench::{self, Dut, Offered, Options, Pattern, Search, Traffic};
+use rxlane_bench::bench::{self, Dut, Offered, Options, Pattern, RealPorts, Search, Traffic};
 use rxlane_bench::lab::LabConfig;
 
 use crate::one_line;
@@ -27,7 +27,7 @@ pub(crate) enum Command {
 #[derive(Args)]
 struct Common {
     /// Devices under test, alternating; ratios are to the first
-    #[arg(long, default_value = "kernel,express", value_delimiter = ',', help = dut_help())]
+    #[arg(long, default_value = "kernel,express", default_value_if("ingress", clap::builder::ArgPredicate::IsPresent, "external"), value_delimiter = ',', help = dut_help())]
     dut: Vec<Dut>,
     /// Share of packets marked EF
     #[arg(long, default_value_t = 0.2)]
@@ -56,6 +56,21 @@ struct Common {
     /// Routing table for the router
     #[arg(long, value_name = "FILE")]
     routes: Option<PathBuf>,
+    /// Send into this interface instead of building a lab
+    #[arg(long = "in", value_name = "IF", requires_all = ["egress", "src", "dst", "gateway"])]
+    ingress: Option<String>,
+    /// Measure at this interface
+    #[arg(long = "out", value_name = "IF", requires = "ingress")]
+    egress: Option<String>,
+    /// Source address of test packets (with --in)
+    #[arg(long, value_name = "IPV4")]
+    src: Option<std::net::Ipv4Addr>,
+    /// Destination address, which the router must route to --out
+    #[arg(long, value_name = "IPV4")]
+    dst: Option<std::net::Ipv4Addr>,
+    /// MAC address of the router at --in
+    #[arg(long, value_name = "MAC", value_parser = mac)]
+    gateway: Option<[u8; 6]>,
     /// Core of the router
     #[arg(long, default_value_t = 0)]
     router_core: usize,
@@ -71,6 +86,14 @@ struct Common {
     /// Write a self-contained HTML report
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+}
+
+fn mac(text: &str) -> Result<[u8; 6], String> {
+    let bytes: Result<Vec<u8>, _> = text.split(':').map(|b| u8::from_str_radix(b, 16)).collect();
+    bytes
+        .ok()
+        .and_then(|b| b.try_into().ok())
+        .ok_or_else(|| format!("`{text}` is no MAC address: write 02:00:00:00:00:01"))
 }
 
 fn dut_help() -> String {
@@ -134,7 +157,25 @@ impl Common {
         if self.router_core == self.traffic_core {
             return Err("--router-core and --traffic-core are the same: the generator would slow the router".into());
         }
+        let ports = match (
+            &self.ingress,
+            &self.egress,
+            self.src,
+            self.dst,
+            self.gateway,
+        ) {
+            (Some(ingress), Some(egress), Some(src), Some(dst), Some(gateway)) => Some(RealPorts {
+                ingress: ingress.clone(),
+                egress: egress.clone(),
+                src,
+                dst,
+                gateway,
+                traffic_core: self.traffic_core,
+            }),
+            _ => None,
+        };
         Ok(Options {
+            ports,
             lab: LabConfig {
                 name: format!("rxbench{}", std::process::id()),
                 ports: self.ports,

@@ -1,0 +1,143 @@
+//! Where test packets enter and leave: a lab's interfaces, or real ports.
+
+use std::net::Ipv4Addr;
+
+use rxlane_system::{links, netns};
+
+use crate::BenchError;
+use crate::lab::{Lab, Place};
+use crate::layout::{Flow, HEADERS};
+use crate::trial::CLASSES;
+
+const EF: u8 = 46;
+
+/// Two ports of this machine with a router between them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RealPorts {
+    /// Interface that sends to the router.
+    pub ingress: String,
+    /// Interface that the router sends to.
+    pub egress: String,
+    /// Source address of test packets.
+    pub src: Ipv4Addr,
+    /// Destination address, which the router must route to `egress`.
+    pub dst: Ipv4Addr,
+    /// The router's MAC address on `ingress`.
+    pub gateway: [u8; 6],
+    /// Core of generator and sink.
+    pub traffic_core: usize,
+}
+
+/// One way into the router.
+struct Sender {
+    ifindex: u32,
+    source: [u8; 6],
+    router: [u8; 6],
+    src: Ipv4Addr,
+    dst: Ipv4Addr,
+}
+
+/// All ways into and out of the router.
+pub(crate) struct Wire {
+    pub(crate) gen_netns: Option<String>,
+    pub(crate) sink_netns: Option<String>,
+    pub(crate) sinks: Vec<String>,
+    pub(crate) traffic_core: usize,
+    /// `None` for a router on another machine.
+    pub(crate) router_core: Option<usize>,
+    senders: Vec<Sender>,
+}
+
+impl Wire {
+    /// The interfaces of a lab.
+    pub(crate) fn of_lab(lab: &Lab) -> Result<Self, BenchError> {
+        let ports = lab.config.ports;
+        let gen_netns = lab.netns(Place::Gen);
+        let devices = netns::within(&gen_netns, false, || {
+            (0..ports)
+                .map(|i| links::by_name(&format!("gen{i}")))
+                .collect::<Result<Vec<_>, _>>()
+        })?;
+        let senders = (0..ports).zip(devices).map(|(i, device)| Sender {
+            ifindex: device.ifindex,
+            source: device.mac,
+            router: [2, 0, 0, 1, i, 1],
+            src: Ipv4Addr::new(10, 10, i, 2),
+            dst: Ipv4Addr::new(198, 19, i, 1),
+        });
+        Ok(Self {
+            senders: senders.collect(),
+            gen_netns: Some(gen_netns),
+            sink_netns: Some(lab.netns(Place::Sink)),
+            sinks: (0..ports).map(|i| format!("snk{i}")).collect(),
+            traffic_core: lab.config.traffic_core,
+            router_core: Some(lab.config.router_core),
+        })
+    }
+
+    /// Real ports.
+    pub(crate) fn of_ports(ports: &RealPorts) -> Result<Self, BenchError> {
+        let device = links::by_name(&ports.ingress)?;
+        links::by_name(&ports.egress)?;
+        Ok(Self {
+            gen_netns: None,
+            sink_netns: None,
+            sinks: vec![ports.egress.clone()],
+            traffic_core: ports.traffic_core,
+            router_core: None,
+            senders: vec![Sender {
+                ifindex: device.ifindex,
+                source: device.mac,
+                router: ports.gateway,
+                src: ports.src,
+                dst: ports.dst,
+            }],
+        })
+    }
+
+    /// RT flows first, then BE flows, spread over the ways in; `len` is the frame without FCS.
+    pub(crate) fn flows(&self, of_each_class: u32, len: usize) -> Vec<Flow> {
+        let mut flows = Vec::new();
+        for class in 0..CLASSES.len() as u32 {
+            for n in 0..of_each_class {
+                let sender = &self.senders[n as usize % self.senders.len()];
+                flows.push(Flow {
+                    headers: headers(sender, class, n as u16, len),
+                    pad: 0,
+                    ifindex: sender.ifindex,
+                    class,
+                    sequence: 0,
+                });
+            }
+        }
+        flows
+    }
+}
+
+/// Ethernet, IPv4 and UDP (without checksum, RFC 768) of a test flow.
+fn headers(sender: &Sender, class: u32, flow: u16, len: usize) -> [u8; HEADERS] {
+    let mut h = [0u8; HEADERS];
+    h[..6].copy_from_slice(&sender.router);
+    h[6..12].copy_from_slice(&sender.source);
+    h[12] = 8;
+    let ip_len = (len - 14) as u16;
+    h[14] = 0x45;
+    h[15] = if class == 0 { EF << 2 } else { 0 };
+    h[16..18].copy_from_slice(&ip_len.to_be_bytes());
+    h[20] = 0x40;
+    h[22] = 64;
+    h[23] = 17;
+    h[26..30].copy_from_slice(&sender.src.octets());
+    h[30..34].copy_from_slice(&sender.dst.octets());
+    let words = h[14..34].chunks_exact(2);
+    let sum: u32 = words
+        .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])))
+        .sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    let check = !((folded & 0xffff) + (folded >> 16)) as u16;
+    h[24..26].copy_from_slice(&check.to_be_bytes());
+    h[34..36].copy_from_slice(&(10_000 + flow).to_be_bytes());
+    h[36..38].copy_from_slice(&(20_000 + class as u16).to_be_bytes());
+    h[38..40].copy_from_slice(&(ip_len - 20).to_be_bytes());
+    h
+}
