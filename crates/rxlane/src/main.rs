@@ -30,6 +30,7 @@ struct Cli {
 }
 
 #[derive(Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "parsed once")]
 enum Command {
     /// Start the router and stay in the foreground
     Run(commands::run::Args),

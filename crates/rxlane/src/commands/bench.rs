@@ -9,6 +9,7 @@ use rxlane_bench::lab::LabConfig;
 use crate::one_line;
 
 #[derive(clap::Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "parsed once")]
 pub(crate) enum Command {
     /// Latency and loss of each class at one rate
     #[command(after_help = "Example:
