@@ -92,23 +92,23 @@ PREFIX_MAP(dst4, struct lpm4, struct rule_set);
 PREFIX_MAP(src6, struct lpm6, struct rule_set);
 PREFIX_MAP(dst6, struct lpm6, struct rule_set);
 
-#define NARROW(rules, by)                                  \
+#define NARROW(rules, by, full)                            \
 	do {                                               \
 		(rules)->word[0] &= (by)->word[0];         \
-		if (rule_words > 1)                        \
+		if ((full) && rule_words > 1)              \
 			(rules)->word[1] &= (by)->word[1]; \
-		if (rule_words > 2)                        \
+		if ((full) && rule_words > 2)              \
 			(rules)->word[2] &= (by)->word[2]; \
-		if (rule_words > 3)                        \
+		if ((full) && rule_words > 3)              \
 			(rules)->word[3] &= (by)->word[3]; \
 	} while (0)
 
-static __always_inline void narrow_by_value(struct rule_set *rules, __u32 index)
+static __always_inline void narrow_by_value(struct rule_set *rules, __u32 index, const int full)
 {
 	struct rule_set *set = bpf_map_lookup_elem(&values, &index);
 
 	if (set)
-		NARROW(rules, set);
+		NARROW(rules, set, full);
 }
 
 static __always_inline void narrow_by_word(struct rule_set *rules, __u32 table, __u32 value)
@@ -122,7 +122,7 @@ static __always_inline void narrow_by_word(struct rule_set *rules, __u32 table, 
 	number = index->set[value];
 	set = bpf_map_lookup_elem(&word_sets, &number);
 	if (set)
-		NARROW(rules, set);
+		NARROW(rules, set, 1);
 }
 
 /* Longest match; an address that no rule names leaves the rules that do not look at it. */
@@ -138,9 +138,9 @@ static __always_inline void narrow_by_word(struct rule_set *rules, __u32 table, 
 			found = bpf_map_lookup_elem(&map6, &key);                  \
 		}                                                                  \
 		if (found)                                                         \
-			NARROW(rules, found);                                      \
+			NARROW(rules, found, 1);                                   \
 		else                                                               \
-			NARROW(rules, &none);                                      \
+			NARROW(rules, &none, 1);                                   \
 	} while (0)
 
 static __always_inline __u32 flex_word(const struct packet *p, __u32 i)
@@ -178,19 +178,19 @@ static __always_inline __u32 lowest_bit(__u64 w)
 	return n + !(w & 1);
 }
 
-static __always_inline __u32 class_of_first(const struct rule_set *rules)
+static __always_inline __u32 class_of_first(const struct rule_set *rules, const int full)
 {
 	__u32 i;
 
 #pragma unroll
-	for (i = 0; i < RULE_WORDS; i++) {
+	for (i = 0; i < (full ? RULE_WORDS : 1); i++) {
 		if (i < rule_words && rules->word[i])
 			return rule_class[(i * 64 + lowest_bit(rules->word[i])) & (MAX_RULES - 1)];
 	}
 	return default_class;
 }
 
-static __always_inline __u32 classify(const struct packet *p)
+static __always_inline __u32 classify(const struct packet *p, const int full)
 {
 	struct rule_set rules;
 	__u32 i;
@@ -201,29 +201,29 @@ static __always_inline __u32 classify(const struct packet *p)
 	for (i = 0; i < RULE_WORDS; i++)
 		rules.word[i] = all_rules.word[i];
 	if (fields & FIELD_DSCP)
-		narrow_by_value(&rules, VALUE_DSCP + p->dscp);
+		narrow_by_value(&rules, VALUE_DSCP + p->dscp, full);
 	if (fields & FIELD_PORT)
-		narrow_by_value(&rules, VALUE_PORT + p->port);
+		narrow_by_value(&rules, VALUE_PORT + p->port, full);
 	if (fields & FIELD_PROTOCOL)
-		narrow_by_value(&rules, VALUE_PROTOCOL + p->protocol);
-	if (fields & FIELD_VLAN)
-		narrow_by_value(&rules, VALUE_VLAN + p->vlan);
-	if (fields & FIELD_PCP)
-		narrow_by_value(&rules, VALUE_PCP + p->pcp);
-	if (fields & FIELD_SRC)
+		narrow_by_value(&rules, VALUE_PROTOCOL + p->protocol, full);
+	if (full && fields & FIELD_VLAN)
+		narrow_by_value(&rules, VALUE_VLAN + p->vlan, full);
+	if (full && fields & FIELD_PCP)
+		narrow_by_value(&rules, VALUE_PCP + p->pcp, full);
+	if (full && fields & FIELD_SRC)
 		NARROW_BY_PREFIX(&rules, src4, src6, p, saddr, no_src);
-	if (fields & FIELD_DST)
+	if (full && fields & FIELD_DST)
 		NARROW_BY_PREFIX(&rules, dst4, dst6, p, daddr, no_dst);
-	if (fields & FIELD_SRC_PORT)
+	if (full && fields & FIELD_SRC_PORT)
 		narrow_by_word(&rules, 0, p->src_port);
-	if (fields & FIELD_DST_PORT)
+	if (full && fields & FIELD_DST_PORT)
 		narrow_by_word(&rules, 1, p->dst_port);
 #pragma unroll
 	for (i = 0; i < MAX_FLEX; i++) {
-		if (i < flex_fields)
+		if (full && i < flex_fields)
 			narrow_by_word(&rules, 2 + i, flex_word(p, i));
 	}
-	return class_of_first(&rules);
+	return class_of_first(&rules, full);
 }
 
 #endif

@@ -132,7 +132,7 @@ static __always_inline void fib_key(const struct xdp_md *ctx, const struct packe
 
 /* XDP_REDIRECT, or minus one less the reason for leaving the packet, unchanged, to the kernel. */
 static __always_inline int forward(struct xdp_md *ctx, struct packet *p, const struct translation *t,
-				   const struct port_table *ports)
+				   const struct port_table *ports, const int full)
 {
 	struct bpf_fib_lookup fib = {};
 	struct ethhdr *eth = p->data;
@@ -145,7 +145,7 @@ static __always_inline int forward(struct xdp_md *ctx, struct packet *p, const s
 	/* Back where it came from: the kernel also sends the ICMP redirect. */
 	if (fib.ifindex == ctx->ingress_ifindex || !find_port(ports, fib.ifindex))
 		return -1 - REASON_EGRESS;
-	if (t->dst && translate(p, t) < 0)
+	if (full && t->dst && translate(p, t) < 0)
 		return -1 - REASON_NAT;
 	if (!p->v6)
 		age_ipv4(p->ip4);

@@ -82,13 +82,14 @@ static __always_inline int to_kernel(struct core *core, __u32 reason)
 	return XDP_PASS;
 }
 
-static __always_inline int trust(struct xdp_md *ctx, const struct packet *p, __u32 class, struct translation *t)
+static __always_inline int trust(struct xdp_md *ctx, const struct packet *p, __u32 class, struct translation *t,
+				 const int full)
 {
 	__u8 how = classes[class & (MAX_CLASSES - 1)].trust;
 
-	if (any_conntrack && how == TRUST_ESTABLISHED)
+	if (full && any_conntrack && how == TRUST_ESTABLISHED)
 		return established(ctx, p, t);
-	if (any_prefix && how == TRUST_PREFIXES)
+	if (full && any_prefix && how == TRUST_PREFIXES)
 		return trusted_prefix(p, class);
 	return how == TRUST_ALL ? TRUSTED : UNTRUSTED;
 }
@@ -98,7 +99,7 @@ static __always_inline int trust(struct xdp_md *ctx, const struct packet *p, __u
  * exceeds the rate is the next class; what is not trusted is the next class that the firewall sees.
  */
 static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct core *core,
-				 const struct port_table *table, __u32 class)
+				 const struct port_table *table, __u32 class, const int full)
 {
 	__u32 bytes = p->data_end - p->data;
 	int untrusted = 0, i, ret;
@@ -124,7 +125,7 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 				count->bytes += bytes;
 				return to_kernel(core, ret);
 			}
-			ret = trust(ctx, p, class, &t);
+			ret = trust(ctx, p, class, &t, full);
 			if (ret == TO_STACK_TCP)
 				return to_kernel(core, REASON_TCP_CONTROL);
 			if (ret == TO_STACK_NAT)
@@ -142,9 +143,9 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 		count->packets++;
 		count->bytes += bytes;
 		if (c->lane == LANE_STACK)
-			return to_stack(p, core, class, c->overload, c->ring_cores, c->ring_core);
+			return to_stack(p, core, class, c->overload, c->ring_cores, c->ring_core, full);
 		core->express = 1;
-		ret = forward(ctx, p, &t, table);
+		ret = forward(ctx, p, &t, table, full);
 		if (ret < 0)
 			return to_kernel(core, -1 - ret);
 		count->express++;
@@ -153,8 +154,7 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 	return to_kernel(core, REASON_UNTRUSTED);
 }
 
-SEC("xdp")
-int rxlane_ingress(struct xdp_md *ctx)
+static __always_inline int ingress(struct xdp_md *ctx, const int full)
 {
 	struct packet p = {
 		.data = (void *)(long)ctx->data,
@@ -187,8 +187,25 @@ int rxlane_ingress(struct xdp_md *ctx)
 	default:
 		return to_kernel(core, REASON_MALFORMED);
 	}
-	class = classify(&p);
-	return serve(ctx, &p, core, table, class);
+	class = classify(&p, full);
+	return serve(ctx, &p, core, table, class, full);
+}
+
+SEC("xdp")
+int rxlane_full(struct xdp_md *ctx)
+{
+	return ingress(ctx, 1);
+}
+
+/*
+ * For configurations that match on ingress port, DSCP and protocol with up to 64 rules, trust all, and have
+ * no rings. The verifier would remove the rest from the full program too, but takes some ms in which the
+ * kernel does not give way on that core.
+ */
+SEC("xdp")
+int rxlane_plain(struct xdp_md *ctx)
+{
+	return ingress(ctx, 0);
 }
 
 char LICENSE[] SEC("license") = "GPL";

@@ -75,7 +75,7 @@ static __always_inline int queues(__u8 how, __u32 n, const volatile __u32 *on)
 }
 
 static __always_inline int to_stack(const struct packet *p, struct core *core, __u32 class, __u8 how, __u32 n,
-				    const volatile __u32 *on)
+				    const volatile __u32 *on, const int full)
 {
 	struct class_counters *count = &core->classes[class & (MAX_CLASSES - 1)];
 
@@ -87,7 +87,7 @@ static __always_inline int to_stack(const struct packet *p, struct core *core, _
 	if (!core->poll_start_ns)
 		core->poll_start_ns = bpf_ktime_get_ns();
 	core->seen[class]++;
-	if (any_ring && queues(how, n, on)) {
+	if (full && any_ring && queues(how, n, on)) {
 		int ret = to_ring(core, p, class, n, on);
 
 		if (ret >= 0)

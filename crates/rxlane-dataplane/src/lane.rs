@@ -76,6 +76,9 @@ impl LaneProgram {
             .open(&mut storage)
             .tried(|| "open the XDP program".into())?;
         set_constants(&mut open, config, &classifier)?;
+        let plain = is_plain(&config.classes, &classifier)?;
+        open.progs.rxlane_plain.set_autoload(plain);
+        open.progs.rxlane_full.set_autoload(!plain);
         let (words, word_sets) = tables::word_entries(&classifier);
         let resize = || "size the classifier's tables".to_owned();
         open.maps.words.set_max_entries(words).tried(resize)?;
@@ -104,6 +107,11 @@ impl LaneProgram {
         let loaded = open
             .load()
             .tried(|| "load the XDP program (RUST_LOG=debug shows the verifier's log)".into())?;
+        let program = if plain {
+            &loaded.progs.rxlane_plain
+        } else {
+            &loaded.progs.rxlane_full
+        };
         let m = &loaded.maps;
         TableMaps {
             values: &m.values,
@@ -124,9 +132,7 @@ impl LaneProgram {
             }
         }
         Ok(Self {
-            program: loaded
-                .progs
-                .rxlane_ingress
+            program: program
                 .as_fd()
                 .try_clone_to_owned()
                 .map_err(libbpf_rs::Error::from)
@@ -134,6 +140,20 @@ impl LaneProgram {
             egress: MapHandle::try_from(&m.egress).tried(|| "keep the egress map".into())?,
         })
     }
+}
+
+/// Whether the short program does everything that the configuration asks for.
+fn is_plain(classes: &[Class], classifier: &Classifier) -> Result<bool, DataplaneError> {
+    const FIELDS: u32 = tables::field::PORT | tables::field::DSCP | tables::field::PROTOCOL;
+    let all = rings::possible_cores()?;
+    let trusts_all = |c: &Class| match &c.lane {
+        Lane::Express { trust } => *trust == Trust::All,
+        Lane::Stack { .. } => crate::config::ring_cores(c, &all).is_none(),
+    };
+    Ok(tables::fields(classifier) & !FIELDS == 0
+        && classifier.flex.is_empty()
+        && classifier.words() <= 1
+        && classes.iter().all(trusts_all))
 }
 
 fn set_constants(
