@@ -4,7 +4,7 @@
  * many packets of each stack class the next poll may pass. It also counts the rings, batch by batch, and
  * what egress drivers refuse. Loaded once, kept across configurations.
  *
- * Overloaded: two polls in a row used up the device budget, while there is RT traffic to protect
+ * Overloaded: five polls in a row used up the device budget, while there is RT traffic to protect
  * (low-latency-router III.B: budget exhausted, device back to the tail of the poll list).
  * Budget: b = T* / x, from the target of a poll T* and the measured service time x of a stack packet
  * (low-latency-router III.D, with the RT share of the poll contained in x).
@@ -17,6 +17,8 @@
 #include "shared.h"
 #include "kernel.h"
 
+/* One more than a ring of 256 fills that a stalled machine has let run full: that is a burst, no overload. */
+#define SATURATED_POLLS 5
 #define EXPRESS_RECENT_NS 200000000ULL /* RT traffic counts as present this long */
 #define WINDOW_NS 10000000ULL /* over which demand is compared with time */
 #define MAX_BACKOFF 7 /* doublings of the window after quick returns */
@@ -249,7 +251,7 @@ int BPF_PROG(end_of_poll, struct napi_struct *napi, int work, int budget)
 	core->polls++;
 	core->saturated = work >= budget ? core->saturated + 1 : 0;
 	/* Below overload a poll costs one clock reading, and none without express traffic. */
-	if (core->express || core->saturated >= 2 || core->overloaded) {
+	if (core->express || core->saturated >= SATURATED_POLLS || core->overloaded) {
 		now = bpf_ktime_get_ns();
 		if (core->express)
 			cpu->last_express_ns = now;
@@ -265,7 +267,7 @@ int BPF_PROG(end_of_poll, struct napi_struct *napi, int work, int budget)
 			for (i = 0; i < MAX_CLASSES; i++)
 				core->seen[i] = core->passed[i] = 0;
 			core->poll_start_ns = 0;
-		} else if (core->saturated >= 2 && control->stack_mask &&
+		} else if (core->saturated >= SATURATED_POLLS && control->stack_mask &&
 			   (control->always_mask || now - cpu->last_express_ns < EXPRESS_RECENT_NS)) {
 			enter(core, control, now);
 		}

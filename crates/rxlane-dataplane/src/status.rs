@@ -349,7 +349,7 @@ fn bound(state: &State, cores: &BTreeMap<u8, Vec<Core>>) -> BoundStatus {
         _ if express.is_empty() => "there is no express class".into(),
         None => "no bound: an express class has no `police`, so RT traffic alone could fill the core".into(),
         Some(_) if rho >= 1.0 => "no bound: the `police` rates together exceed what a core forwards".into(),
-        Some(_) => "after overload has been noticed (two full polls); waiting and service in the core, without wire and DMA".into(),
+        Some(_) => "after overload has been noticed (five full polls); waiting and service in the core, without wire and DMA".into(),
     };
     BoundStatus {
         bound: LatencyBound::new(b, x, rho),
