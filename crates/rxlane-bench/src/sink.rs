@@ -1,8 +1,7 @@
 //! The measuring sink.
 
-use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use hdrhistogram::Histogram;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -142,26 +141,8 @@ impl Sink {
     }
 }
 
-/// Attaches, natively where the driver can, in the interface's network namespace. Closing the descriptor detaches.
-#[allow(unsafe_code)]
+/// In the interface's network namespace; the kernel chooses native mode where the driver has it.
 fn attach(program: BorrowedFd<'_>, ifindex: u32) -> Result<OwnedFd, SystemError> {
-    let opts = libbpf_sys::bpf_link_create_opts {
-        sz: size_of::<libbpf_sys::bpf_link_create_opts>() as _,
-        ..Default::default()
-    };
-    // SAFETY: the program descriptor and the options outlive the call.
-    let fd = unsafe {
-        libbpf_sys::bpf_link_create(
-            program.as_raw_fd(),
-            ifindex as i32,
-            libbpf_sys::BPF_XDP,
-            &raw const opts,
-        )
-    };
-    if fd < 0 {
-        return Err(io::Error::from_raw_os_error(-fd))
-            .tried(|| format!("attach the sink to interface {ifindex}"));
-    }
-    // SAFETY: the call returned a new descriptor that nobody else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    rxlane_dataplane::create_link(program, ifindex, 0)
+        .tried(|| format!("attach the sink to interface {ifindex}"))
 }

@@ -23,6 +23,7 @@ mod watch;
 pub mod testing;
 
 pub use error::DataplaneError;
+pub use pinned::create_link;
 
 /// Sends libbpf's messages to the log: they are many lines, and matter only to whoever debugs.
 pub fn log_libbpf() {

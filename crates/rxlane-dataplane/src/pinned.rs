@@ -51,8 +51,17 @@ pub(crate) fn attach_xdp(
     }
 }
 
+/// Attaches an XDP program with the given mode flags; 0 leaves the mode to the kernel. Closing the
+/// descriptor detaches, unless the link is pinned.
+///
+/// # Errors
+/// The kernel's answer.
 #[allow(unsafe_code)]
-fn create_link(program: BorrowedFd<'_>, ifindex: u32, flags: u32) -> Result<OwnedFd, io::Error> {
+pub fn create_link(
+    program: BorrowedFd<'_>,
+    ifindex: u32,
+    flags: u32,
+) -> Result<OwnedFd, io::Error> {
     let opts = libbpf_sys::bpf_link_create_opts {
         sz: size_of::<libbpf_sys::bpf_link_create_opts>() as _,
         flags,

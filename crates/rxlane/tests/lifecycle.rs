@@ -340,10 +340,9 @@ fn a_lab_touches_only_what_it_made() {
 fn a_router_on_real_ports_is_measured_without_a_lab() {
     // The lab's generator and sink ends moved into one namespace stand in for a machine with two ports.
     let t = TestLab::up("ports", |_| ());
-    let (generator, sink) = (t.lab.netns(Place::Gen), t.lab.netns(Place::Sink));
+    let generator = t.lab.netns(Place::Gen);
     t.must(Place::Sink, &format!("ip link set snk0 netns {generator}"));
     t.must(Place::Gen, "ip addr add 10.20.0.2/24 dev snk0; ip link set snk0 up; sysctl -q -w net.ipv4.conf.all.arp_ignore=1");
-    let _ = sink;
     let run = |args: &str| {
         let words: Vec<&str> = args.split_whitespace().collect();
         rxlane(

@@ -134,7 +134,7 @@ impl std::fmt::Display for ThroughputReport {
         if !self.valid {
             writeln!(
                 f,
-                "INVALID where marked by min = max: the generator, not the router, was the limit"
+                "INVALID: at some rate the generator, not the router, was the limit"
             )?;
         }
         writeln!(
