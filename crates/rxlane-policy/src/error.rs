@@ -56,6 +56,21 @@ pub enum PolicyError {
     /// A name or number that is no DSCP.
     #[error("`{0}` is no DSCP: use 0 to 63 or a name such as EF, AF41, CS6, VA, LE")]
     Dscp(String),
+    /// Ring or device budgets that cannot work.
+    #[error("{0}")]
+    Budget(String),
+    /// Parameters of a throttling algorithm.
+    #[error("interrupt throttling: {0}")]
+    Throttling(&'static str),
+    /// Parameters of the core choice.
+    #[error("core choice: {0}")]
+    Placement(&'static str),
+    /// Parameters of a buffer size.
+    #[error("buffer size: {0}")]
+    Buffer(&'static str),
+    /// A latency target that no ring budget keeps.
+    #[error("plan: {0}")]
+    Plan(String),
     /// A police rate or burst that cannot be.
     #[error("police: {0}")]
     Police(&'static str),
