@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::{Flock, FlockArg};
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, fcntl};
 use serde::{Deserialize, Serialize};
 
 use crate::DataplaneError;
@@ -83,39 +84,50 @@ impl Instance {
     ///
     /// # Errors
     /// [`DataplaneError::AlreadyRunning`] while another daemon holds it.
-    pub fn lock(&self) -> Result<Flock<File>, DataplaneError> {
+    pub fn lock(&self) -> Result<Lock, DataplaneError> {
         std::fs::create_dir_all(&self.run).at(&self.run)?;
-        let path = self.run.join("lock");
-        let file = OpenOptions::new()
+        let path = self.lock_path();
+        let mut file = OpenOptions::new()
             .create(true)
             .truncate(false)
-            .read(true)
             .write(true)
             .open(&path)
             .at(&path)?;
-        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(mut lock) => {
-                lock.set_len(0).at(&path)?;
-                write!(lock, "{}", std::process::id()).at(&path)?;
-                Ok(lock)
+        match fcntl(&file, FcntlArg::F_OFD_SETLK(&whole_file())) {
+            Ok(_) => {}
+            Err(Errno::EAGAIN | Errno::EACCES) => {
+                return Err(DataplaneError::AlreadyRunning(self.daemon().unwrap_or(0)));
             }
-            Err((mut file, nix::errno::Errno::EWOULDBLOCK)) => {
-                let mut text = String::new();
-                file.read_to_string(&mut text).at(&path)?;
-                Err(DataplaneError::AlreadyRunning(
-                    text.trim().parse().unwrap_or(0),
-                ))
-            }
-            Err((_, errno)) => Err(std::io::Error::from(errno)).at(&path),
+            Err(errno) => return Err(std::io::Error::from(errno)).at(&path),
         }
+        file.set_len(0).at(&path)?;
+        write!(file, "{}", std::process::id()).at(&path)?;
+        Ok(Lock { _file: file })
     }
 
-    /// Process id of the running daemon.
+    /// Process id of the running daemon. Asking takes no lock, so it never stands in a starting daemon's way.
     pub fn daemon(&self) -> Option<u32> {
-        match self.lock() {
-            Err(DataplaneError::AlreadyRunning(pid)) => Some(pid),
-            _ => None,
+        let mut file = File::open(self.lock_path()).ok()?;
+        // Between taking the lock and writing its number a daemon needs microseconds.
+        for _ in 0..100 {
+            let mut lock = whole_file();
+            fcntl(&file, FcntlArg::F_OFD_GETLK(&mut lock)).ok()?;
+            if lock.l_type == nix::libc::F_UNLCK as nix::libc::c_short {
+                return None;
+            }
+            let mut text = String::new();
+            file.rewind().ok()?;
+            file.read_to_string(&mut text).ok()?;
+            if let Ok(pid) = text.trim().parse() {
+                return Some(pid);
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
         }
+        None
+    }
+
+    fn lock_path(&self) -> PathBuf {
+        self.run.join("lock")
     }
 
     fn state_path(&self) -> PathBuf {
@@ -202,9 +214,63 @@ impl Instance {
     }
 }
 
+/// Held by the daemon; closing the file gives it back.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+/// An exclusive lock, or the question who holds one. Locks of open file descriptions can be asked about
+/// without being taken; those of flock(2) cannot.
+fn whole_file() -> nix::libc::flock {
+    nix::libc::flock {
+        l_type: nix::libc::F_WRLCK as nix::libc::c_short,
+        l_whence: nix::libc::SEEK_SET as nix::libc::c_short,
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    }
+}
+
 fn remove_tree(path: &Path) -> Result<(), DataplaneError> {
     match std::fs::remove_dir_all(path) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e).at(path),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn asking_for_the_daemon_never_hinders_one_that_starts() {
+        let directory = std::env::temp_dir().join(format!("rxlane-lock-{}", std::process::id()));
+        let instance = Instance {
+            pins: directory.clone(),
+            run: directory.clone(),
+        };
+        assert_eq!(instance.daemon(), None);
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    let daemon = instance.daemon();
+                    assert!(daemon.is_none_or(|pid| pid == std::process::id()));
+                }
+            });
+            for _ in 0..1000 {
+                let lock = instance.lock().expect("nobody else holds it");
+                assert_eq!(instance.daemon(), Some(std::process::id()));
+                assert!(matches!(
+                    instance.lock(),
+                    Err(DataplaneError::AlreadyRunning(pid)) if pid == std::process::id()
+                ));
+                drop(lock);
+            }
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        assert_eq!(instance.daemon(), None);
+        std::fs::remove_dir_all(directory).unwrap();
     }
 }

@@ -1,12 +1,10 @@
 //! A router's life: start, reload, ports that come and go, detach.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use libbpf_rs::{Link, MapHandle};
-use nix::fcntl::Flock;
 use rxlane_policy::class::{Class, Lane, Overload, Trust};
 use rxlane_system::links::{self, Link as Device};
 use tracing::{info, warn};
@@ -28,7 +26,7 @@ pub struct Router {
     shared: Shared,
     lane: LaneProgram,
     state: State,
-    _lock: Flock<File>,
+    _lock: crate::instance::Lock,
 }
 
 impl Router {
@@ -416,7 +414,7 @@ fn write_ports(
             ifindex: device.ifindex,
             mac: device.mac,
             slot: port.slot,
-            up: 1,
+            pad: 0,
         };
         if !table.insert(entry) {
             return Err(DataplaneError::PortTable(name.clone()));
