@@ -1,6 +1,6 @@
 //! The kernel around rxlane, as thin and typed as it can be.
 //!
-//! Purpose: read and change what is not a BPF object: network devices, namespaces, kernel threads,
+//! Purpose: read and change what is not a BPF object: network devices, routes, namespaces, kernel threads,
 //! sysctls, the firewall's presence, capabilities. Guarantee: nothing here decides; every error says
 //! what was tried.
 
@@ -9,10 +9,13 @@ pub mod capabilities;
 pub mod features;
 pub mod firewall;
 pub mod links;
+pub mod neighbours;
 pub mod netns;
+pub mod routes;
 pub mod sysctl;
 pub mod threads;
 
 mod error;
+mod netlink;
 
 pub use error::{SystemError, Tried};

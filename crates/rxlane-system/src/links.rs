@@ -3,15 +3,13 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use netlink_packet_core::{
-    NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
-};
+use netlink_packet_core::NetlinkPayload;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
     InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, LinkXdp,
 };
-use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
+use crate::netlink::{self, News};
 use crate::{SystemError, Tried};
 
 /// Multicast group of link changes (RTNLGRP_LINK).
@@ -89,62 +87,19 @@ fn kind_name(kind: &InfoKind) -> String {
     }
 }
 
-fn messages(datagram: &[u8]) -> Vec<NetlinkPayload<RouteNetlinkMessage>> {
-    let mut found = Vec::new();
-    let mut at = 0;
-    while let Some(rest) = datagram.get(at..).filter(|r| !r.is_empty()) {
-        let Ok(message) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest) else {
-            break;
-        };
-        let len = message.header.length as usize;
-        if len == 0 {
-            break;
-        }
-        found.push(message.payload);
-        at += len.next_multiple_of(4);
-    }
-    found
-}
-
 /// All devices of the current network namespace.
 ///
 /// # Errors
 /// When netlink fails.
 pub fn all() -> Result<Vec<Link>, SystemError> {
-    let mut socket = Socket::new(NETLINK_ROUTE).tried(|| "open a netlink socket".into())?;
-    socket
-        .bind_auto()
-        .tried(|| "bind a netlink socket".into())?;
-    let mut header = NetlinkHeader::default();
-    header.flags = NLM_F_REQUEST | NLM_F_DUMP;
-    let mut request = NetlinkMessage::new(
-        header,
-        NetlinkPayload::from(RouteNetlinkMessage::GetLink(LinkMessage::default())),
-    );
-    request.finalize();
-    let mut bytes = vec![0; request.buffer_len()];
-    request.serialize(&mut bytes);
-    socket
-        .send_to(&bytes, &SocketAddr::new(0, 0), 0)
-        .tried(|| "list network devices".into())?;
     let mut links = Vec::new();
-    loop {
-        let (datagram, _) = socket
-            .recv_from_full()
-            .tried(|| "list network devices".into())?;
-        for payload in messages(&datagram) {
-            match payload {
-                NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(m)) => {
-                    links.extend(from_message(&m));
-                }
-                NetlinkPayload::Done(_) => return Ok(links),
-                NetlinkPayload::Error(e) if e.code.is_some() => {
-                    return Err(e.to_io()).tried(|| "list network devices".into());
-                }
-                _ => {}
-            }
+    let request = RouteNetlinkMessage::GetLink(LinkMessage::default());
+    netlink::dump(request, "list network devices", |message| {
+        if let RouteNetlinkMessage::NewLink(m) = message {
+            links.extend(from_message(&m));
         }
-    }
+    })?;
+    Ok(links)
 }
 
 /// The device of that name.
@@ -161,7 +116,7 @@ pub fn by_name(name: &str) -> Result<Link, SystemError> {
 
 /// A subscription to link changes.
 pub struct Monitor {
-    socket: Socket,
+    news: News,
 }
 
 impl Monitor {
@@ -170,17 +125,9 @@ impl Monitor {
     /// # Errors
     /// When netlink fails.
     pub fn new() -> Result<Self, SystemError> {
-        let mut socket = Socket::new(NETLINK_ROUTE).tried(|| "open a netlink socket".into())?;
-        socket
-            .bind_auto()
-            .tried(|| "bind a netlink socket".into())?;
-        socket
-            .add_membership(LINK_GROUP)
-            .tried(|| "subscribe to link changes".into())?;
-        socket
-            .set_non_blocking(true)
-            .tried(|| "make a netlink socket non-blocking".into())?;
-        Ok(Self { socket })
+        Ok(Self {
+            news: News::of(&[LINK_GROUP])?,
+        })
     }
 
     /// What has happened since the last call. `None`: news were lost, list the devices anew.
@@ -189,30 +136,21 @@ impl Monitor {
     /// When netlink fails otherwise.
     pub fn drain(&mut self) -> Result<Option<Vec<Event>>, SystemError> {
         let mut events = Vec::new();
-        loop {
-            let datagram = match self.socket.recv_from_full() {
-                Ok((datagram, _)) => datagram,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Some(events)),
-                Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => return Ok(None),
-                Err(e) => return Err(e).tried(|| "read link changes".into()),
-            };
-            for payload in messages(&datagram) {
-                match payload {
-                    NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(m)) => {
-                        events.extend(from_message(&m).map(Event::Changed));
-                    }
-                    NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelLink(m)) => {
-                        events.push(Event::Gone(m.header.index));
-                    }
-                    _ => {}
-                }
+        let complete = self.news.drain(|message| match message.payload {
+            NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(m)) => {
+                events.extend(from_message(&m).map(Event::Changed));
             }
-        }
+            NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelLink(m)) => {
+                events.push(Event::Gone(m.header.index));
+            }
+            _ => {}
+        })?;
+        Ok(complete.then_some(events))
     }
 }
 
 impl AsFd for Monitor {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.news.as_fd()
     }
 }
