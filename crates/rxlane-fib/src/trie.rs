@@ -1,0 +1,213 @@
+//! Building and changing a Poptrie.
+
+use crate::alloc::{EMPTY, LEAF, Runs};
+use crate::routes::{Prefix, Routes};
+use crate::{Hop, Key, NO_ROUTE};
+
+/// Bits that the direct table is indexed by. 18 keep it at 1 MiB and put BGP's many /24 one node below it.
+pub(crate) const DIRECT_BITS: u32 = 18;
+const STRIDE: u32 = 6;
+
+/// A 64-way node: where the children are is known by counting bits below a slot's own.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Node {
+    /// Slots that have a child.
+    pub(crate) children: u64,
+    /// Slots at which another leaf begins.
+    pub(crate) leaves: u64,
+    pub(crate) first_child: u32,
+    pub(crate) first_leaf: u32,
+}
+
+/// A compressed trie of next hops.
+#[derive(Debug, Clone)]
+pub struct Trie<K> {
+    /// By the first bits: a node's index, or a hop with the highest bit set.
+    pub(crate) direct: Vec<u32>,
+    /// The hop of the prefixes that are no longer than the direct table's bits.
+    inherited: Vec<Hop>,
+    pub(crate) nodes: Runs<Node>,
+    pub(crate) leaves: Runs<Hop>,
+    key: std::marker::PhantomData<K>,
+}
+
+impl<K: Key> Default for Trie<K> {
+    fn default() -> Self {
+        let mut trie = Self {
+            direct: vec![EMPTY; 1 << DIRECT_BITS],
+            inherited: vec![NO_ROUTE; 1 << DIRECT_BITS],
+            nodes: Runs::new(),
+            leaves: Runs::new(),
+            key: std::marker::PhantomData,
+        };
+        // Node 0, without children and with the same leaf everywhere, for batches.
+        let first_leaf = trie.leaves.put(&[NO_ROUTE]);
+        trie.nodes.put(&[Node {
+            leaves: 1,
+            first_leaf,
+            ..Node::default()
+        }]);
+        trie
+    }
+}
+
+impl<K: Key> Trie<K> {
+    /// The trie of these routes.
+    pub fn new(routes: &Routes<K>) -> Self {
+        let mut trie = Self::default();
+        // Short prefixes fill ranges; then each entry with longer ones is built.
+        trie.inherited = inherited(routes, 0..=trie.direct.len() - 1, NO_ROUTE);
+        for (entry, hop) in trie.direct.iter_mut().zip(&trie.inherited) {
+            *entry = LEAF | u32::from(*hop);
+        }
+        let mut last = None;
+        for (prefix, _) in routes.iter().filter(|(p, _)| p.len() > DIRECT_BITS) {
+            let index = prefix.address().first(DIRECT_BITS);
+            if last != Some(index) {
+                trie.build(routes, index);
+                last = Some(index);
+            }
+        }
+        trie
+    }
+
+    /// Bytes in use.
+    pub fn bytes(&self) -> usize {
+        self.direct.len() * 4
+            + self.nodes.usage().0 * size_of::<Node>()
+            + self.leaves.usage().0 * size_of::<Hop>()
+    }
+
+    /// Entries of the direct table that a prefix covers.
+    fn range(prefix: &Prefix<K>) -> std::ops::RangeInclusive<usize> {
+        let first = prefix.address().first(DIRECT_BITS);
+        let last = prefix.address().filled(prefix.len()).first(DIRECT_BITS);
+        first..=last
+    }
+
+    /// Follows a change of one prefix that `routes` already has. Other changes that `routes` has may follow
+    /// in any order.
+    pub fn update(&mut self, routes: &Routes<K>, prefix: &Prefix<K>) {
+        let range = Self::range(prefix);
+        if prefix.len() > DIRECT_BITS {
+            self.build(routes, *range.start());
+            return;
+        }
+        let above = routes.covering(prefix.address(), prefix.len());
+        let hops = inherited(routes, range.clone(), above);
+        for (index, hop) in range.zip(hops) {
+            if self.inherited[index] == hop {
+                continue;
+            }
+            self.inherited[index] = hop;
+            if self.direct[index] & LEAF != 0 {
+                self.direct[index] = LEAF | u32::from(hop);
+            } else {
+                self.build(routes, index);
+            }
+        }
+    }
+
+    /// Builds an entry of the direct table anew.
+    fn build(&mut self, routes: &Routes<K>, index: usize) {
+        let old = self.direct[index];
+        if old & LEAF == 0 {
+            self.free_below(old);
+            self.nodes.give_back(old, 1);
+        }
+        let within = routes.within(K::from_first(index, DIRECT_BITS), DIRECT_BITS);
+        let inherited = self.inherited[index];
+        self.direct[index] = if within.is_empty() {
+            LEAF | u32::from(inherited)
+        } else {
+            let node = self.node(&within, DIRECT_BITS, inherited);
+            self.nodes.put(&[node])
+        };
+    }
+
+    /// The node for these prefixes, all longer than `offset` and with the same bits up to there.
+    fn node(&mut self, prefixes: &[(Prefix<K>, Hop)], offset: u32, inherited: Hop) -> Node {
+        let mut hops = [inherited; 64];
+        let end = offset + STRIDE;
+        let mut short: Vec<&(Prefix<K>, Hop)> =
+            prefixes.iter().filter(|(p, _)| p.len() <= end).collect();
+        short.sort_by_key(|(p, _)| p.len());
+        for (prefix, hop) in short {
+            let first = prefix.address().stride(offset);
+            let slots = 1usize << (end - prefix.len());
+            hops[first..first + slots].fill(*hop);
+        }
+        // Longer ones lie side by side, slot by slot.
+        let long: Vec<(Prefix<K>, Hop)> = prefixes
+            .iter()
+            .filter(|(p, _)| p.len() > end)
+            .copied()
+            .collect();
+        let mut node = Node::default();
+        let mut children = Vec::new();
+        for group in
+            long.chunk_by(|a, b| a.0.address().stride(offset) == b.0.address().stride(offset))
+        {
+            let slot = group[0].0.address().stride(offset);
+            node.children |= 1 << slot;
+            children.push(self.node(group, end, hops[slot]));
+        }
+        let mut leaves: Vec<Hop> = Vec::new();
+        for (slot, hop) in hops.iter().enumerate() {
+            if node.children & (1 << slot) == 0 && leaves.last() != Some(hop) {
+                node.leaves |= 1 << slot;
+                leaves.push(*hop);
+            }
+        }
+        if !children.is_empty() {
+            node.first_child = self.nodes.put(&children);
+        }
+        if !leaves.is_empty() {
+            node.first_leaf = self.leaves.put(&leaves);
+        }
+        node
+    }
+
+    /// Gives back everything below a node, but not the node.
+    fn free_below(&mut self, node: u32) {
+        let Node {
+            children,
+            leaves,
+            first_child,
+            first_leaf,
+        } = self.nodes.items[node as usize];
+        let count = children.count_ones();
+        for child in 0..count {
+            self.free_below(first_child + child);
+        }
+        self.nodes.give_back(first_child, count as usize);
+        self.leaves
+            .give_back(first_leaf, leaves.count_ones() as usize);
+    }
+}
+
+/// The hops that prefixes of at most the direct table's bits give to a range of its entries, on top of
+/// `above`.
+fn inherited<K: Key>(
+    routes: &Routes<K>,
+    range: std::ops::RangeInclusive<usize>,
+    above: Hop,
+) -> Vec<Hop> {
+    let (first, last) = (*range.start(), *range.end());
+    let mut hops = vec![above; last - first + 1];
+    let low = K::from_first(first, DIRECT_BITS);
+    let high = K::from_first(last, DIRECT_BITS).filled(DIRECT_BITS);
+    let mut short: Vec<(Prefix<K>, Hop)> = routes
+        .between(low, high)
+        .filter(|(p, _)| p.len() <= DIRECT_BITS)
+        .collect();
+    short.sort_by_key(|(p, _)| p.len());
+    // Those that contain the range and begin where it does come first, the longest of them last: `above`
+    // again.
+    for (prefix, hop) in short {
+        let from = prefix.address().first(DIRECT_BITS);
+        let to = prefix.address().filled(prefix.len()).first(DIRECT_BITS);
+        hops[from - first..=to.min(last) - first].fill(hop);
+    }
+    hops
+}

@@ -1,0 +1,157 @@
+//! Tries against the plainest of lookups, while they change.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use proptest::prelude::*;
+use rxlane_fib::{Change, Hop, Key, NO_ROUTE, Prefix, Publisher, Routes, Trie};
+
+/// Addresses at which anything can change: both ends of a prefix, and their neighbours.
+macro_rules! edges {
+    ($prefix:expr) => {{
+        let (first, last) = ($prefix.address(), $prefix.address().filled($prefix.len()));
+        [first, last, first.wrapping_sub(1), last.wrapping_add(1)]
+    }};
+}
+
+macro_rules! agreement {
+    ($name:ident, $key:ty, $address:expr) => {
+        proptest! {
+            #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+            #[test]
+            fn $name(
+                batches in prop::collection::vec(
+                    prop::collection::vec(($address, 0u32..=<$key>::BITS, 0u16..5), 1..30),
+                    1..8,
+                ),
+                anywhere in prop::collection::vec(any::<$key>(), 20),
+            ) {
+                let mut publisher = Publisher::<$key>::default();
+                let mut reader = publisher.reader();
+                for batch in batches {
+                    let changes: Vec<Change<$key>> = batch
+                        .iter()
+                        .map(|(address, len, hop)| Change {
+                            prefix: Prefix::new(*address, *len).unwrap(),
+                            hop: *hop,
+                        })
+                        .collect();
+                    publisher.publish(&changes);
+                    let routes = publisher.routes();
+                    let mut asked: Vec<$key> = anywhere.clone();
+                    asked.extend(changes.iter().flat_map(|c| edges!(c.prefix)));
+                    asked.extend(routes.iter().flat_map(|(p, _)| edges!(p)));
+                    let mut hops = vec![0; asked.len()];
+                    reader.table().lookup_batch(&asked, &mut hops);
+                    for (address, hop) in asked.iter().zip(hops) {
+                        let expected = routes.lookup(*address);
+                        prop_assert_eq!(hop, expected, "{:x}", address);
+                        prop_assert_eq!(reader.table().lookup(*address), expected);
+                    }
+                }
+                // Nothing is lost: a changed trie uses what one built at once does.
+                prop_assert_eq!(reader.table().bytes(), Trie::new(publisher.routes()).bytes());
+            }
+        }
+    };
+}
+
+// Few different bits, so that prefixes nest and overlap at every depth.
+agreement!(
+    ipv4_lookups_agree_after_every_batch,
+    u32,
+    (0u32..16, 0u32..4, 0u32..8).prop_map(|(a, b, c)| a << 27 | b << 12 | c << 1)
+);
+agreement!(
+    ipv6_lookups_agree_after_every_batch,
+    u128,
+    (0u128..8, 0u128..4, 0u128..8).prop_map(|(a, b, c)| 0x2001u128 << 112 | a << 100 | b << 62 | c)
+);
+
+fn change(address: u32, len: u32, hop: Hop) -> Change<u32> {
+    Change {
+        prefix: Prefix::new(address, len).unwrap(),
+        hop,
+    }
+}
+
+#[test]
+fn a_reader_sees_all_of_a_batch_or_nothing() {
+    let mut publisher = Publisher::<u32>::default();
+    // Many other routes, so that batches are applied and not built anew.
+    let others: Vec<Change<u32>> = (0..4000)
+        .map(|i| change(0x8000_0000 + (i << 12), 20, 9))
+        .collect();
+    publisher.publish(&others);
+    // Every batch moves these prefixes together.
+    let prefixes = [
+        (0x0a00_0000u32, 8),
+        (0x0b01_0000, 16),
+        (0x0c01_0100, 24),
+        (0x0d01_0101, 32),
+    ];
+    let batch = |hop| prefixes.map(|(address, len)| change(address, len, hop));
+    publisher.publish(&batch(1));
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            let mut reader = publisher.reader();
+            let stop = &stop;
+            scope.spawn(move || {
+                let addresses = prefixes.map(|(address, _)| address);
+                let mut last = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    let mut hops = [0; 4];
+                    reader.table().lookup_batch(&addresses, &mut hops);
+                    assert!(
+                        hops.iter().all(|h| *h == hops[0]),
+                        "half of a batch: {hops:?}"
+                    );
+                    assert!(hops[0] >= last, "back in time");
+                    last = hops[0];
+                }
+            });
+        }
+        for hop in 2..2000 {
+            assert_eq!(publisher.publish(&batch(hop)), 4);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(publisher.publish(&batch(1999)), 0, "nothing changes");
+    assert_eq!(publisher.publish(&batch(NO_ROUTE)), 4);
+    assert_eq!(publisher.reader().table().lookup(0x0a01_0101), NO_ROUTE);
+}
+
+#[test]
+fn a_default_route_comes_and_goes_under_all_others() {
+    let mut publisher = Publisher::<u32>::default();
+    let many: Vec<Change<u32>> = (0..100_000u32)
+        .map(|i| change(i << 11, 24, 1 + (i % 100) as Hop))
+        .collect();
+    publisher.publish(&many);
+    for hop in [7, NO_ROUTE, 8] {
+        publisher.publish(&[change(0, 0, hop)]);
+        let mut reader = publisher.reader();
+        assert_eq!(reader.table().lookup(0xffff_ffff), hop);
+        assert_eq!(reader.table().lookup(5 << 11), 6);
+        assert_eq!(
+            reader.table().lookup((5 << 11) + (1 << 10)),
+            hop,
+            "a gap between routes"
+        );
+    }
+}
+
+#[test]
+fn an_empty_table_and_lengths_that_cannot_be() {
+    let trie = Trie::<u128>::new(&Routes::default());
+    assert_eq!(trie.lookup(1), NO_ROUTE);
+    assert!(Prefix::new(0u32, 33).is_err());
+    assert!(
+        Prefix::new(0u128, 129)
+            .unwrap_err()
+            .to_string()
+            .contains("129")
+    );
+    assert!(Prefix::new(u32::MAX, 8).unwrap().contains(0xff01_0203));
+}
