@@ -46,7 +46,7 @@ struct port {
 	__u32 ifindex;
 	__u8 mac[6];
 	__u8 slot;
-	__u8 up;
+	__u8 pad;
 };
 struct port_table {
 	struct port at[PORT_TABLE];
@@ -82,7 +82,7 @@ struct core {
 	__u64 service_ns_x256; /* estimated service time of a stack packet */
 	__u32 demand_x16[MAX_CLASSES]; /* smoothed packets per poll, while overloaded */
 	__u64 last_end_ns; /* of the poll before */
-	__u64 idle_credit_x256; /* packets on top of the budget, because shedding left the core idle */
+	__s64 balance_x256; /* packets on top of the budget, because shedding left the core idle, or below */
 	__u64 window_start_ns;
 	__u64 window_work_ns; /* work that arrived in the window, had all of it been served */
 	__u64 ring_busy_ns; /* when a ring was last seen holding packets */

@@ -24,7 +24,8 @@
 #define MAX_BACKOFF 7 /* doublings of the window after quick returns */
 #define RING_QUIET_NS 1000000ULL /* a ring must be empty this long before its class is passed again */
 #define IDLE_GAP_NS 2000ULL /* between polls: the core has slept */
-#define LONG_POLL 2 /* targets: a longer poll costs half of the idle credit */
+#define LONG_POLL 2 /* targets: a longer poll costs half of a positive balance */
+#define MAX_DEBT_X256 (64 << 8) /* the device budget */
 #define MIN_SERVICE_NS 100ULL
 #define MAX_SERVICE_NS 50000ULL
 
@@ -126,18 +127,18 @@ static __always_inline int rings_hold_packets(void)
 /* Highest class first; each class gets what those above it leave, and at least one packet. */
 static __always_inline void set_limits(struct core *core, const struct control *control)
 {
-	__u64 taken = 0;
+	__s64 taken = 0;
 	__u32 i;
 
 	for (i = 0; i < MAX_CLASSES; i++) {
-		__u64 budget;
+		__s64 budget;
 
 		if (!(control->stack_mask & (1 << i)))
 			continue;
 		/* Rounded to nearest: rounding down would settle below the target when a poll has few packets. */
 		budget = (((__u64)control->target_ns[i] << 8) + core->service_ns_x256 / 2) / core->service_ns_x256;
-		budget += core->idle_credit_x256 >> 8;
-		core->limit[i] = budget > taken + 1 ? budget - taken : 1;
+		budget += (core->balance_x256 >> 8) - taken;
+		core->limit[i] = budget > 1 ? budget : 1;
 		taken += core->demand_x16[i] >> 4;
 	}
 }
@@ -201,15 +202,19 @@ static __always_inline void learn(struct core *core, const struct control *contr
 	core->window_work_ns += seen * (core->service_ns_x256 >> 8);
 	/*
 	 * Work conservation: a core that slept after a poll that dropped could have served more. Bursts do
-	 * this, and so does a service time measured too high.
+	 * this, and so does a service time measured too high. The opposite is a poll that took the whole
+	 * device budget: packets arrive faster than polls of that length take them from the ring, and RT
+	 * packets are lost there, unclassified. Shorter polls drain it faster.
 	 */
-	if (core->poll_start_ns > core->last_end_ns + IDLE_GAP_NS && core->shed_last)
-		core->idle_credit_x256 += 256;
+	if (core->saturated)
+		core->balance_x256 -= core->balance_x256 > -MAX_DEBT_X256 ? 256 : 0;
+	else if (core->poll_start_ns > core->last_end_ns + IDLE_GAP_NS && core->shed_last)
+		core->balance_x256 = core->balance_x256 < 0 ? core->balance_x256 / 2 : core->balance_x256 + 256;
 	else
-		core->idle_credit_x256 -= core->idle_credit_x256 >> 6;
-	/* RT packets share the ring with what has just been taken: it must not fill. */
-	if (core->saturated || now - core->poll_start_ns > LONG_POLL * longest_target(control))
-		core->idle_credit_x256 >>= 1;
+		core->balance_x256 -= core->balance_x256 >> (core->balance_x256 > 0 ? 6 : 4);
+	if (core->balance_x256 > 0 &&
+	    (core->saturated || now - core->poll_start_ns > LONG_POLL * longest_target(control)))
+		core->balance_x256 >>= 1;
 	core->shed_last = passed < seen;
 	core->last_end_ns = now;
 }

@@ -44,8 +44,8 @@ pub struct Port {
     pub mac: [u8; 6],
     /// Position among the configured ports.
     pub slot: u8,
-    /// Attached.
-    pub up: u8,
+    /// Unused.
+    pub pad: u8,
 }
 
 /// `struct port_table`.
@@ -125,7 +125,7 @@ pub struct Core {
     pub service_ns_x256: u64,
     pub demand_x16: [u32; MAX_CLASSES],
     pub last_end_ns: u64,
-    pub idle_credit_x256: u64,
+    pub balance_x256: i64,
     pub window_start_ns: u64,
     pub window_work_ns: u64,
     pub ring_busy_ns: u64,

@@ -1,0 +1,247 @@
+//! The kernel's routes in a form that workers look up without asking it.
+//!
+//! Routes of the main table are forwarded by; whatever else decides about a packet (the local table, types
+//! of service, tunnels, unreachable and blackhole routes) is left to the kernel. News are applied in
+//! batches, each published as a whole.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, Cache};
+use ipnet::IpNet;
+use rxlane_fib::{Change, Hop, Key, NO_ROUTE, Prefix, Publisher, Reader};
+use rxlane_system::routes::{Event, Kind, Route};
+
+use super::candidates::{Candidate, Candidates};
+use super::groups::{FIRST, Group, Groups, KERNEL};
+
+/// One address family.
+#[derive(Debug)]
+struct Family<K: Key> {
+    candidates: Candidates<K>,
+    publisher: Publisher<K>,
+    /// Prefixes whose candidates have changed.
+    touched: Vec<Prefix<K>>,
+}
+
+impl<K: Key> Default for Family<K> {
+    fn default() -> Self {
+        Self {
+            candidates: Candidates::default(),
+            publisher: Publisher::default(),
+            touched: Vec::new(),
+        }
+    }
+}
+
+impl<K: Key> Family<K> {
+    fn touch(&mut self, prefix: Prefix<K>, local: bool) {
+        if local {
+            // What it hides, or does not any more.
+            self.touched.extend(self.candidates.within(&prefix));
+        }
+        self.touched.push(prefix);
+    }
+
+    fn add(&mut self, prefix: Prefix<K>, new: Candidate, replaces: bool, last: bool) {
+        self.candidates.add(prefix, new, replaces, last);
+        self.touch(prefix, self.candidates.is_local(&prefix));
+    }
+
+    fn remove(&mut self, prefix: Prefix<K>, old: Candidate, groups: &mut Groups) {
+        let local = self.candidates.is_local(&prefix);
+        self.candidates
+            .remove(prefix, old, |hop, gone| groups.minus(hop, gone));
+        self.touch(prefix, local);
+    }
+
+    fn publish(&mut self) -> usize {
+        self.touched.sort_unstable();
+        self.touched.dedup();
+        let changes: Vec<Change<K>> = self
+            .touched
+            .drain(..)
+            .map(|prefix| Change {
+                prefix,
+                hop: self.candidates.best(&prefix),
+            })
+            .collect();
+        self.publisher.publish(&changes)
+    }
+
+    /// Begins anew; what is not added again will be gone with the next batch.
+    fn forget(&mut self) {
+        self.touched.extend(self.candidates.prefixes());
+        self.candidates = Candidates::default();
+    }
+}
+
+/// All routes of a network namespace.
+#[derive(Debug, Default)]
+pub struct Mirror {
+    v4: Family<u32>,
+    v6: Family<u128>,
+    groups: Groups,
+}
+
+fn prefix4(net: &ipnet::Ipv4Net) -> Option<Prefix<u32>> {
+    Prefix::new(u32::from(net.addr()), u32::from(net.prefix_len())).ok()
+}
+
+fn prefix6(net: &ipnet::Ipv6Net) -> Option<Prefix<u128>> {
+    Prefix::new(u128::from(net.addr()), u32::from(net.prefix_len())).ok()
+}
+
+impl Mirror {
+    fn candidate(&mut self, route: &Route) -> Candidate {
+        let v6 = matches!(route.prefix, IpNet::V6(_));
+        let mut hops = route.hops.clone();
+        if v6 {
+            // The kernel begins with any of them.
+            hops.sort_unstable();
+        }
+        Candidate {
+            table: route.table,
+            metric: route.metric,
+            tos: route.tos,
+            kind: route.kind,
+            merges: v6 && !hops.is_empty() && hops.iter().all(|h| h.gateway.is_some()),
+            hop: match route.kind {
+                Kind::Kernel(_) => KERNEL,
+                Kind::Unicast => self.groups.number(&hops),
+            },
+        }
+    }
+
+    fn add(&mut self, route: &Route, replaces: bool, last: bool) {
+        let new = self.candidate(route);
+        match &route.prefix {
+            IpNet::V4(net) => {
+                if let Some(prefix) = prefix4(net) {
+                    self.v4.add(prefix, new, replaces, last);
+                }
+            }
+            // IPv6 puts a route after those of its metric, whatever was asked for.
+            IpNet::V6(net) => {
+                if let Some(prefix) = prefix6(net) {
+                    self.v6.add(prefix, new, replaces, true);
+                }
+            }
+        }
+    }
+
+    fn remove(&mut self, route: &Route) {
+        let old = self.candidate(route);
+        match &route.prefix {
+            IpNet::V4(net) => {
+                if let Some(prefix) = prefix4(net) {
+                    self.v4.remove(prefix, old, &mut self.groups);
+                }
+            }
+            IpNet::V6(net) => {
+                if let Some(prefix) = prefix6(net) {
+                    self.v6.remove(prefix, old, &mut self.groups);
+                }
+            }
+        }
+    }
+
+    fn publish(&mut self) -> usize {
+        self.groups.publish();
+        self.v4.publish() + self.v6.publish()
+    }
+
+    /// Replaces everything by what `routes` hands over (`rxlane_system::routes::all`), and publishes the
+    /// difference as one batch. Returns how many prefixes changed.
+    ///
+    /// # Errors
+    /// What `routes` returns; nothing is published then, and the next load begins anew.
+    pub fn load<E>(
+        &mut self,
+        routes: impl FnOnce(&mut dyn FnMut(Route)) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        self.v4.forget();
+        self.v6.forget();
+        routes(&mut |route| self.add(&route, false, true))?;
+        Ok(self.publish())
+    }
+
+    /// Applies news as one batch. Returns how many prefixes changed.
+    pub fn apply(&mut self, events: &[Event]) -> usize {
+        for event in events {
+            match event {
+                Event::Added {
+                    route,
+                    replaces,
+                    last,
+                } => self.add(route, *replaces, *last),
+                Event::Removed(route) => self.remove(route),
+            }
+        }
+        self.publish()
+    }
+
+    /// A device is down or gone. The kernel drops IPv4 routes through it without a word; when it comes back,
+    /// [`Mirror::load`] again.
+    pub fn link_down(&mut self, ifindex: u32) -> usize {
+        let groups = &mut self.groups;
+        let mut without = std::collections::HashMap::new();
+        let mut lose = |hop: Hop| {
+            if !groups.uses(hop, ifindex) {
+                return hop;
+            }
+            *without
+                .entry(hop)
+                .or_insert_with(|| groups.without(hop, |h| h.ifindex == ifindex))
+        };
+        let v4 = self.v4.candidates.change_hops(&mut lose);
+        let v6 = self.v6.candidates.change_hops(&mut lose);
+        self.v4.touched.extend(v4);
+        self.v6.touched.extend(v6);
+        self.publish()
+    }
+
+    /// For another worker.
+    pub fn reader(&self) -> RouteReader {
+        RouteReader {
+            v4: self.v4.publisher.reader(),
+            v6: self.v6.publisher.reader(),
+            groups: Cache::new(self.groups.shared()),
+        }
+    }
+}
+
+/// What to do with a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision<'a> {
+    /// Give it to the kernel, which delivers it, answers it, or drops it.
+    Kernel,
+    /// Send it on.
+    Forward(&'a Group),
+}
+
+/// A worker's view of the routes.
+#[derive(Debug, Clone)]
+pub struct RouteReader {
+    v4: Reader<u32>,
+    v6: Reader<u128>,
+    groups: Cache<Arc<ArcSwap<Vec<Group>>>, Arc<Vec<Group>>>,
+}
+
+impl RouteReader {
+    /// What to do with packets for an address.
+    pub fn decide(&mut self, destination: IpAddr) -> Decision<'_> {
+        // The table first: its groups are known by then.
+        let hop = match destination {
+            IpAddr::V4(v4) => self.v4.table().lookup(u32::from(v4)),
+            IpAddr::V6(v6) => self.v6.table().lookup(u128::from(v6)),
+        };
+        match hop {
+            NO_ROUTE | KERNEL => Decision::Kernel,
+            hop => match self.groups.load().get(usize::from(hop - FIRST)) {
+                Some(group) => Decision::Forward(group),
+                None => Decision::Kernel,
+            },
+        }
+    }
+}
