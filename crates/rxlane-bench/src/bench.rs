@@ -82,11 +82,11 @@ const CAPACITY_WIDTH: f64 = 0.03;
 const LOWEST_PPS: f64 = 20_000.0;
 const HIGHEST_PPS: f64 = 4_000_000.0;
 
-struct Session {
-    lab: Option<Lab>,
-    bed: Bed,
-    settings: Settings,
-    bar: ProgressBar,
+pub(crate) struct Session {
+    pub(crate) lab: Option<Lab>,
+    pub(crate) bed: Bed,
+    pub(crate) settings: Settings,
+    pub(crate) bar: ProgressBar,
 }
 
 impl Session {
@@ -111,7 +111,7 @@ impl Session {
 }
 
 /// Builds the lab, measures, and removes it whatever happens.
-fn in_lab<T>(
+pub(crate) fn in_lab<T>(
     options: &Options,
     steps: u64,
     measure: impl FnOnce(&mut Session) -> Result<T, BenchError>,

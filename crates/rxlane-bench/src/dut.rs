@@ -114,6 +114,8 @@ impl Dut {
             return Ok(Installed {
                 child: None,
                 files: Vec::new(),
+                netns: String::new(),
+                config: String::new(),
             });
         };
         let ports: Vec<String> = lab
@@ -148,8 +150,10 @@ impl Dut {
         let mut installed = Installed {
             child: Some(child),
             files: vec![path.clone(), log_path.clone()],
+            netns,
+            config: text,
         };
-        installed.wait_until_attached(&netns, &log_path)?;
+        installed.wait_until_attached(&log_path)?;
         Ok(installed)
     }
 }
@@ -157,11 +161,76 @@ impl Dut {
 /// A device under test at work.
 pub struct Installed {
     child: Option<Child>,
+    /// Configuration, log.
     files: Vec<PathBuf>,
+    netns: String,
+    config: String,
 }
 
+/// A class that no test packet is in, for a reload that changes something.
+const ONE_MORE: &str = "[[class]]\nname = \"more\"\nlane = \"express\"\ntrust = \"all\"\nmatch = [{ dscp = \"AF41\" }]\n\n";
+
 impl Installed {
-    fn wait_until_attached(&mut self, netns: &str, log: &Path) -> Result<(), BenchError> {
+    fn in_netns<T: Send>(
+        &self,
+        f: impl FnOnce(rxlane_dataplane::instance::Instance) -> T + Send,
+    ) -> Result<Option<T>, BenchError> {
+        Ok(rxlane_system::netns::within(&self.netns, false, || {
+            Ok(rxlane_dataplane::instance::Instance::current().ok().map(f))
+        })?)
+    }
+
+    fn signal(&self, signal: nix::sys::signal::Signal) {
+        if let Some(child) = &self.child {
+            let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), signal);
+        }
+    }
+
+    /// Makes the daemon read its configuration with one more class, or without it again. Starts no
+    /// process, which would disturb the machine more than the reload does.
+    ///
+    /// # Errors
+    /// When the daemon refuses it or does not answer.
+    pub fn reload(&self, one_more: bool) -> Result<(), BenchError> {
+        let Some(path) = self.files.first() else {
+            return Ok(());
+        };
+        let text = if one_more {
+            self.config
+                .replacen("[[class]]", &format!("{ONE_MORE}[[class]]"), 1)
+        } else {
+            self.config.clone()
+        };
+        std::fs::write(path, text).map_err(|source| BenchError::File {
+            path: path.display().to_string(),
+            source,
+        })?;
+        let before = self.in_netns(|i| i.reload_count())?;
+        self.signal(nix::sys::signal::Signal::SIGHUP);
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < deadline {
+            if self.in_netns(|i| i.reload_count())? > before {
+                return match self.in_netns(|i| i.reload_error())?.flatten() {
+                    None => Ok(()),
+                    Some(error) => Err(BenchError::Dut(error)),
+                };
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Err(BenchError::Dut(
+            "it did not answer a reload within 5 s".into(),
+        ))
+    }
+
+    /// Kills the daemon; its programs stay.
+    pub fn kill(&mut self) {
+        self.signal(nix::sys::signal::Signal::SIGKILL);
+        if let Some(child) = &mut self.child {
+            let _ = child.wait();
+        }
+    }
+
+    fn wait_until_attached(&mut self, log: &Path) -> Result<(), BenchError> {
         let Some(child) = &mut self.child else {
             return Ok(());
         };
@@ -174,7 +243,7 @@ impl Installed {
                 ));
             }
             let pid = child.id();
-            let ready = rxlane_system::netns::within(netns, false, || {
+            let ready = rxlane_system::netns::within(&self.netns, false, || {
                 Ok(rxlane_dataplane::instance::Instance::current()
                     .ok()
                     .and_then(|i| i.load_state())
@@ -195,6 +264,11 @@ impl Drop for Installed {
             let pid = nix::unistd::Pid::from_raw(child.id() as i32);
             let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
             let _ = child.wait();
+            // What a killed daemon left; there is nothing to detach after one that ended by itself.
+            let _ = rxlane_system::netns::within(&self.netns, false, || {
+                let _ = rxlane_dataplane::router::detach_orphan();
+                Ok(())
+            });
         }
         for path in &self.files {
             let _ = std::fs::remove_file(path);

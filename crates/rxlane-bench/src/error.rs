@@ -7,6 +7,9 @@ pub enum BenchError {
     /// The kernel refused something.
     #[error(transparent)]
     System(#[from] SystemError),
+    /// A figure cannot be drawn.
+    #[error(transparent)]
+    Plot(#[from] rxlane_report::PlotError),
     /// A BPF call failed.
     #[error("cannot {what}: {source}")]
     Bpf {

@@ -49,7 +49,6 @@ pub(crate) struct Control {
 pub(crate) struct State {
     pub(crate) next_x256: u64,
     pub(crate) position: u64,
-    pub(crate) late: u64,
     pub(crate) first_ns: u64,
     pub(crate) last_ns: u64,
     pub(crate) sent: [u64; MAX_TRAFFIC_CLASSES],

@@ -11,6 +11,7 @@ pub mod report;
 pub mod stop;
 pub mod trial;
 
+pub mod disturb;
 pub mod dut;
 mod error;
 mod generator;

@@ -23,6 +23,11 @@ pub fn listen() {
     }
 }
 
+/// True once the user wants to stop.
+pub fn flag() -> &'static AtomicBool {
+    &STOP
+}
+
 /// Fails once the user wants to stop.
 ///
 /// # Errors

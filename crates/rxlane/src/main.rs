@@ -19,7 +19,9 @@ use clap::{Parser, Subcommand};
   sudo rxlane run -c /etc/rxlane.toml       start the router
   sudo rxlane status                        what it is doing
   sudo rxlane lab up --firewall 60          a router to play with, in network namespaces
-  sudo rxlane bench latency --offered 2x    kernel against express, at twice the kernel's capacity"
+  sudo rxlane bench latency --offered 2x    kernel against express, at twice the kernel's capacity
+  rxlane sim run examples/sim.toml          what a router would do, in virtual time
+  rxlane plan --service-time 571ns --rt-rate 450k --total-rate 1.5M --target 3.5us"
 )]
 struct Cli {
     /// Work in this network namespace (as named by `ip netns`)
@@ -48,6 +50,11 @@ enum Command {
     /// Measure: kernel forwarding against rxlane, in one run
     #[command(subcommand)]
     Bench(commands::bench::Command),
+    /// Simulate: the same policies in virtual time
+    #[command(subcommand)]
+    Sim(commands::sim::Command),
+    /// Ring budgets for a latency target, with the derivation
+    Plan(commands::plan::Args),
 }
 
 fn main() -> ExitCode {
@@ -83,6 +90,8 @@ fn run(cli: Cli) -> Result<(), String> {
         Command::Check(args) => commands::check::run(&args),
         Command::Lab(command) => commands::lab::run(&command),
         Command::Bench(command) => commands::bench::run(command),
+        Command::Sim(command) => commands::sim::run(command),
+        Command::Plan(args) => commands::plan::run(&args),
     }
 }
 

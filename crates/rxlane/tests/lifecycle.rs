@@ -337,6 +337,36 @@ fn a_lab_touches_only_what_it_made() {
 }
 
 #[test]
+fn what_a_killed_benchmark_left_goes_with_the_next_lab() {
+    let throttling = || std::fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us").unwrap();
+    // Clears what earlier runs left, so that the value below is the machine's own.
+    let up_and_down = || {
+        for verb in ["up", "down"] {
+            assert!(rxlane(&["lab", verb, "--name", "t-next"]).status.success());
+        }
+    };
+    up_and_down();
+    let before = throttling();
+    let mut bench = std::process::Command::new(env!("CARGO_BIN_EXE_rxlane"))
+        .args(["bench", "latency", "--dut", "express", "--offered", "10k"])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let sink = format!("/run/netns/rxbench{}-sink", bench.id());
+    let record = format!("/run/rxlane-lab/rxbench{}.json", bench.id());
+    wait_for("its lab is there", || std::path::Path::new(&sink).exists());
+    bench.kill().unwrap();
+    bench.wait().unwrap();
+    assert!(std::path::Path::new(&sink).exists());
+    assert!(std::path::Path::new(&record).exists());
+    up_and_down();
+    assert!(!std::path::Path::new(&sink).exists(), "its namespaces");
+    assert_eq!(throttling(), before, "the machine's real-time throttling");
+    assert!(!std::path::Path::new(&record).exists(), "its record");
+}
+
+#[test]
 fn a_router_on_real_ports_is_measured_without_a_lab() {
     // The lab's generator and sink ends moved into one namespace stand in for a machine with two ports.
     let t = TestLab::up("ports", |_| ());

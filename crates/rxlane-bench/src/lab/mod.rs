@@ -41,6 +41,9 @@ pub struct LabConfig {
     pub router_core: usize,
     /// Core that generator and sink run on.
     pub traffic_core: usize,
+    /// The process that the lab is for: once it is gone, so may the lab. None: it stays until `lab down`.
+    #[serde(default)]
+    pub owner: Option<u32>,
 }
 
 impl Default for LabConfig {
@@ -52,6 +55,7 @@ impl Default for LabConfig {
             routes: None,
             router_core: 0,
             traffic_core: 1,
+            owner: None,
         }
     }
 }
@@ -104,6 +108,10 @@ impl Lab {
                 "--name `{}`: use up to 32 letters, digits, - and _",
                 config.name
             )));
+        }
+        for config in record::abandoned() {
+            tracing::info!("removing lab {}, whose benchmark was killed", config.name);
+            let _ = Self { config }.down();
         }
         record::claim(&config)?;
         let lab = Self { config };

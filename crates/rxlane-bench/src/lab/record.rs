@@ -12,6 +12,9 @@ const THROTTLE: &str = "kernel.sched_rt_runtime_us";
 /// Where the value it had is kept while labs are up.
 const THROTTLE_FILE: &str = "/run/rxlane-lab/sched_rt_runtime_us";
 
+/// A lab has its first namespace long before.
+const BUILT_WITHIN: std::time::Duration = std::time::Duration::from_secs(60);
+
 const DIRECTORY: &str = "/run/rxlane-lab";
 
 fn path(name: &str) -> PathBuf {
@@ -85,6 +88,32 @@ pub(super) fn release(name: &str) -> Result<(), BenchError> {
     // The directory goes with the last lab.
     let _ = std::fs::remove_dir(DIRECTORY);
     Ok(())
+}
+
+/// Labs that nobody will take down: their process was killed, or somebody deleted their namespaces.
+pub(super) fn abandoned() -> Vec<LabConfig> {
+    list()
+        .iter()
+        .filter_map(|name| read(name).ok())
+        .filter(|config| {
+            let orphan = config
+                .owner
+                .is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists());
+            orphan || has_vanished(&config.name)
+        })
+        .collect()
+}
+
+/// Whether none of its namespaces is there; one that is only being built is young.
+fn has_vanished(name: &str) -> bool {
+    let age = std::fs::metadata(path(name))
+        .and_then(|m| m.modified())
+        .ok()
+        .and_then(|t| t.elapsed().ok());
+    let there = |place: Place| {
+        rxlane_system::netns::path_of(&format!("{name}-{}", place.suffix())).exists()
+    };
+    age.is_some_and(|age| age > BUILT_WITHIN) && !Place::ALL.into_iter().any(there)
 }
 
 /// Names of the labs that are up.

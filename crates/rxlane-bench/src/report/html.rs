@@ -1,25 +1,10 @@
 //! Self-contained HTML pages.
 
-use super::plot::{Axes, Line, lines};
+use rxlane_report::plot::{Axes, Line, lines};
+use rxlane_report::{escape, page, preformatted};
+
 use super::{LatencyReport, SweepReport};
 use crate::BenchError;
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-}
-
-fn page(title: &str, lead: &str, body: &str, text: &str) -> String {
-    format!(
-        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>\
-         <title>{title}</title><style>body{{font:16px/1.5 system-ui,sans-serif;max-width:860px;margin:2em auto;padding:0 1em;color:#222}}\
-         h1{{font-size:1.5em}}svg{{max-width:100%;height:auto}}pre{{background:#f6f6f6;padding:1em;overflow-x:auto;font-size:12px;line-height:1.35}}\
-         .invalid{{background:#fdd;padding:.6em 1em}}</style>\
-         <h1>{title}</h1>{lead}{body}<h2>Figures</h2><pre>{}</pre></html>",
-        escape(text)
-    )
-}
 
 impl LatencyReport {
     /// The report as one HTML file.
@@ -65,9 +50,10 @@ impl LatencyReport {
                     x: "latency, us (logarithmic)",
                     y: "packets delivered within it, %",
                     log_x: true,
-                    log_y: false,
+                    ..Axes::default()
                 },
                 &cdf,
+                &[],
             )?;
         }
         let (first, last) = (&self.duts[0], &self.duts[self.duts.len() - 1]);
@@ -94,8 +80,7 @@ impl LatencyReport {
         Ok(page(
             "rxlane: latency through a router",
             &lead,
-            &body,
-            &self.to_string(),
+            &(body + &preformatted(&self.to_string())),
         ))
     }
 }
@@ -169,18 +154,18 @@ impl SweepReport {
                     title,
                     x: "offered load, Mpps",
                     y,
-                    log_x: false,
                     log_y,
+                    ..Axes::default()
                 },
                 &drawn,
+                &[],
             )?;
         }
         let lead = "<p>Every router at every load, in turn, under the same settings. Points at which the generator fell behind are left out.</p>";
         Ok(page(
             "rxlane: sweep over load and RT ratio",
             lead,
-            &body,
-            &self.to_string(),
+            &(body + &preformatted(&self.to_string())),
         ))
     }
 }

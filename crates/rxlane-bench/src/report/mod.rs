@@ -1,7 +1,6 @@
 //! Results as data, tables and pages. docs/BENCH-JSON.md documents the JSON.
 
 mod html;
-mod plot;
 mod table;
 
 use std::collections::BTreeMap;
@@ -133,6 +132,44 @@ impl ThroughputReport {
             ratios,
         }
     }
+}
+
+/// Packets lost while something happens to the daemon.
+#[derive(Debug, Clone, Serialize)]
+pub struct DisturbanceReport {
+    /// False when the generator fell behind.
+    pub valid: bool,
+    /// Rate asked for.
+    pub offered_pps: f64,
+    /// Length of a trial.
+    pub seconds: f64,
+    /// Trials of each disturbance.
+    pub repeat: u32,
+    /// Reloads in a trial.
+    pub reloads: u32,
+    /// The traffic.
+    pub traffic: Traffic,
+    /// Settings of the lab.
+    pub settings: BTreeMap<String, String>,
+    /// The disturbances; the first is none.
+    pub disturbances: Vec<Disturbed>,
+}
+
+/// One kind of disturbance.
+#[derive(Debug, Clone, Serialize)]
+pub struct Disturbed {
+    /// `nothing`, `reload` or `kill -9`.
+    pub name: String,
+    /// Packets sent in a trial; median.
+    pub sent: f64,
+    /// Time that a hypervisor took from the machine's cores in all trials, ms.
+    pub stolen_ms: u64,
+    /// RT packets lost in each trial, in the order of time.
+    pub rt_lost: Vec<f64>,
+    /// The same for BE.
+    pub be_lost: Vec<f64>,
+    /// Packets reordered in all trials.
+    pub reordered: f64,
 }
 
 /// One point of a sweep.

@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::{DutResult, LatencyReport, SweepReport, ThroughputReport};
+use super::{DisturbanceReport, DutResult, LatencyReport, SweepReport, ThroughputReport};
 
 fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
@@ -164,6 +164,51 @@ impl std::fmt::Display for ThroughputReport {
         write!(
             f,
             "\nsettings, the same for all:\n{}",
+            settings(&self.settings)
+        )
+    }
+}
+
+impl std::fmt::Display for DisturbanceReport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if !self.valid {
+            writeln!(f, "INVALID: the generator fell behind; offer less (--pps)")?;
+        }
+        writeln!(
+            f,
+            "packets lost at {:.0} kpps in {} s, each of {} trials; {} reloads or one kill in a trial",
+            self.offered_pps / 1e3,
+            self.seconds,
+            self.repeat,
+            self.reloads
+        )?;
+        let mut losses = table(&[
+            "happening",
+            "",
+            "sent",
+            "stolen ms",
+            "reordered",
+            "RT lost",
+            "BE lost",
+        ]);
+        let each = |lost: &[f64]| {
+            let texts: Vec<String> = lost.iter().map(|l| format!("{l:.0}")).collect();
+            texts.join(" ")
+        };
+        for d in &self.disturbances {
+            losses.add_row([
+                d.name.clone(),
+                String::new(),
+                format!("{:.0}", d.sent),
+                d.stolen_ms.to_string(),
+                format!("{:.0}", d.reordered),
+                each(&d.rt_lost),
+                each(&d.be_lost),
+            ]);
+        }
+        write!(
+            f,
+            "\n{losses}\n\nsettings, the same for all:\n{}",
             settings(&self.settings)
         )
     }

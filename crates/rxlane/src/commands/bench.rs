@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use rxlane_bench::bench::{self, Dut, Offered, Options, Pattern, RealPorts, Search, Traffic};
+use rxlane_bench::disturb::{Plan, disturb};
 use rxlane_bench::lab::LabConfig;
 
 use crate::one_line;
@@ -23,6 +24,10 @@ pub(crate) enum Command {
     #[command(after_help = "Example:
   sudo rxlane bench sweep --loads 100k,200k,300k,400k,600k --ratios 0.1,0.3 --firewall 60 --html sweep.html")]
     Sweep(Sweep),
+    /// Packets lost while the daemon reloads or is killed
+    #[command(after_help = "Example:
+  sudo rxlane bench disturb --pps 200k --seconds 3 --reloads 6")]
+    Disturb(Disturb),
 }
 
 #[derive(Args)]
@@ -148,6 +153,18 @@ pub(crate) struct Sweep {
     ratios: Vec<f64>,
 }
 
+#[derive(Args)]
+pub(crate) struct Disturb {
+    #[command(flatten)]
+    common: Common,
+    /// Packets a second
+    #[arg(long, default_value = "200k")]
+    pps: Offered,
+    /// Reloads in a trial
+    #[arg(long, default_value_t = 6)]
+    reloads: u32,
+}
+
 impl Common {
     fn options(&self) -> Result<Options, String> {
         if let Some((capability, _)) = rxlane_system::capabilities::missing() {
@@ -184,6 +201,7 @@ impl Common {
                 routes: self.routes.clone(),
                 router_core: self.router_core,
                 traffic_core: self.traffic_core,
+                owner: Some(std::process::id()),
             },
             traffic: Traffic {
                 rt_ratio: self.rt_ratio,
@@ -243,6 +261,17 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
                 trials: args.trials,
             };
             let report = bench::throughput(&args.common.options()?, how).map_err(one_line)?;
+            args.common.output(&report, report.valid, || Ok(None))
+        }
+        Command::Disturb(args) => {
+            let Offered::Pps(pps) = args.pps else {
+                return Err("--pps takes packets a second, not a multiple".into());
+            };
+            let plan = Plan {
+                pps,
+                reloads: args.reloads,
+            };
+            let report = disturb(&args.common.options()?, plan).map_err(one_line)?;
             args.common.output(&report, report.valid, || Ok(None))
         }
         Command::Sweep(args) => {

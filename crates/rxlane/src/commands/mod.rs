@@ -4,6 +4,8 @@ pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod detach;
 pub(crate) mod lab;
+pub(crate) mod plan;
 pub(crate) mod reload;
 pub(crate) mod run;
+pub(crate) mod sim;
 pub(crate) mod status;

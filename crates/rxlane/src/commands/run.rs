@@ -29,6 +29,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), String> {
+    // A reload may be asked for from another folder.
+    let file = std::fs::canonicalize(&args.config).unwrap_or_else(|_| args.config.clone());
     let config = load(args)?;
     if let Some((capability, purpose)) = capabilities::missing() {
         return Err(format!(
@@ -45,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
         .map_err(one_line)?;
     let mut monitor = links::Monitor::new().map_err(one_line)?;
-    let mut router = Router::start(config, &args.config).map_err(one_line)?;
+    let mut router = Router::start(config, &file).map_err(one_line)?;
     if let Err(message) = capabilities::drop_the_rest() {
         warn!("cannot drop capabilities: {message}");
     }

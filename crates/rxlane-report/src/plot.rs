@@ -2,23 +2,57 @@
 
 use plotters::prelude::*;
 
-use crate::BenchError;
+use crate::PlotError;
 
 /// A line of a plot.
-pub(super) struct Line {
-    pub(super) label: String,
-    pub(super) points: Vec<(f64, f64)>,
-    pub(super) colour: usize,
-    pub(super) dashed: bool,
+#[derive(Debug, Clone, Default)]
+pub struct Line {
+    /// Its name in the legend.
+    pub label: String,
+    /// Its points, in their order.
+    pub points: Vec<(f64, f64)>,
+    /// Which of the colours.
+    pub colour: usize,
+    /// Dashed or solid.
+    pub dashed: bool,
+}
+
+/// A point that somebody else states.
+#[derive(Debug, Clone)]
+pub struct Mark {
+    /// Where.
+    pub at: (f64, f64),
+    /// Whose or what.
+    pub label: String,
+}
+
+/// Where the legend has room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Legend {
+    /// At the bottom right.
+    #[default]
+    LowerRight,
+    /// At the top left.
+    UpperLeft,
+    /// At the top right.
+    UpperRight,
 }
 
 /// What the axes say.
-pub(super) struct Axes<'a> {
-    pub(super) title: &'a str,
-    pub(super) x: &'a str,
-    pub(super) y: &'a str,
-    pub(super) log_x: bool,
-    pub(super) log_y: bool,
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Axes<'a> {
+    /// Above the plot.
+    pub title: &'a str,
+    /// Quantity and unit.
+    pub x: &'a str,
+    /// Quantity and unit.
+    pub y: &'a str,
+    /// Logarithmic.
+    pub log_x: bool,
+    /// Logarithmic.
+    pub log_y: bool,
+    /// Where the legend stands.
+    pub legend: Legend,
 }
 
 const SIZE: (u32, u32) = (820, 440);
@@ -32,11 +66,16 @@ const COLOURS: [RGBColor; 6] = [
     RGBColor(86, 180, 233),
 ];
 
-/// Draws lines into an SVG.
-pub(super) fn lines(axes: &Axes<'_>, lines: &[Line]) -> Result<String, BenchError> {
+/// Draws lines and marks into an SVG.
+///
+/// # Errors
+/// [`PlotError`], for values that no axis can hold.
+pub fn lines(axes: &Axes<'_>, lines: &[Line], marks: &[Mark]) -> Result<String, PlotError> {
     let mut svg = String::new();
-    draw(axes, lines, &mut svg)
-        .map_err(|e| BenchError::Parameter(format!("cannot draw `{}`: {e}", axes.title)))?;
+    draw(axes, lines, marks, &mut svg).map_err(|e| PlotError {
+        title: axes.title.to_owned(),
+        cause: e.to_string(),
+    })?;
     Ok(svg)
 }
 
@@ -54,11 +93,15 @@ fn range(values: impl Iterator<Item = f64>, log: bool) -> std::ops::Range<f64> {
 fn draw(
     axes: &Axes<'_>,
     lines: &[Line],
+    marks: &[Mark],
     svg: &mut String,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
-    let all = || lines.iter().flat_map(|l| l.points.iter());
+    let all = || {
+        let marked = marks.iter().map(|m| &m.at);
+        lines.iter().flat_map(|l| l.points.iter()).chain(marked)
+    };
     let (x, y) = (
         range(all().map(|p| p.0), axes.log_x),
         range(all().map(|p| p.1), axes.log_y),
@@ -78,9 +121,11 @@ fn draw(
                 .y_desc(axes.y)
                 .light_line_style(RGBColor(238, 238, 238))
                 .draw()?;
-            for line in lines {
+            for (i, line) in lines.iter().enumerate() {
                 let colour = COLOURS[line.colour % COLOURS.len()];
-                let style = colour.stroke_width(2);
+                // Equal curves: the earlier one shows at both sides of the later.
+                let width = 2 + (lines.len() - 1 - i).min(3) as u32;
+                let style = colour.stroke_width(if line.dashed { 2 } else { width });
                 let points: Vec<(f64, f64)> = line
                     .points
                     .iter()
@@ -96,9 +141,20 @@ fn draw(
                     .label(line.label.clone())
                     .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
             }
+            for mark in marks {
+                let ring = || Circle::new(mark.at, 5, BLACK.stroke_width(2));
+                let label = EmptyElement::at(mark.at)
+                    + Text::new(mark.label.clone(), (8, -14), ("sans-serif", 13));
+                chart.draw_series([ring()])?;
+                chart.draw_series([label])?;
+            }
             chart
                 .configure_series_labels()
-                .position(SeriesLabelPosition::LowerRight)
+                .position(match axes.legend {
+                    Legend::LowerRight => SeriesLabelPosition::LowerRight,
+                    Legend::UpperLeft => SeriesLabelPosition::UpperLeft,
+                    Legend::UpperRight => SeriesLabelPosition::UpperRight,
+                })
                 .background_style(WHITE.mix(0.85))
                 .border_style(RGBColor(200, 200, 200))
                 .draw()?;

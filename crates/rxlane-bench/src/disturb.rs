@@ -1,0 +1,185 @@
+//! What a reload or the death of the daemon costs in packets, against nothing happening at all.
+//!
+//! A machine that shares its cores with others loses packets by itself now and then, so every kind of
+//! disturbance alternates with undisturbed trials of the same length.
+
+use std::time::Duration;
+
+use crate::bench::{Options, Session, in_lab};
+use crate::dut::{Dut, Installed};
+use crate::report::{DisturbanceReport, Disturbed, median};
+use crate::trial::Trial;
+use crate::{BenchError, stop};
+
+/// The daemon verifies its programs on the generator's core, which pauses meanwhile.
+const KEPT_UP: f64 = 0.95;
+
+/// What happens to the daemon while packets are under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Disturbance {
+    /// Nothing: what the machine loses by itself.
+    None,
+    /// Reloads, each with another configuration than the one before.
+    Reload,
+    /// SIGKILL. The programs stay attached.
+    Kill,
+}
+
+impl Disturbance {
+    const ALL: [Self; 3] = [Self::None, Self::Reload, Self::Kill];
+
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "nothing",
+            Self::Reload => "reload",
+            Self::Kill => "kill -9",
+        }
+    }
+}
+
+/// Reloads of one trial, spread over its length.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    /// Rate offered, packets a second.
+    pub pps: f64,
+    /// Reloads in a trial.
+    pub reloads: u32,
+}
+
+/// Loss under every disturbance, in turn, `repeat` times.
+///
+/// # Errors
+/// What [`BenchError`] names, and a reload that the daemon refuses.
+pub fn disturb(options: &Options, plan: Plan) -> Result<DisturbanceReport, BenchError> {
+    let dut = options
+        .duts
+        .iter()
+        .find(|d| matches!(d, Dut::Rxlane(..)))
+        .ok_or_else(|| {
+            BenchError::Parameter(
+                "--dut names no rxlane, and nothing else reloads: use express".into(),
+            )
+        })?;
+    if plan.reloads == 0 || f64::from(plan.reloads) * 0.1 > options.seconds {
+        return Err(BenchError::Parameter(format!(
+            "--reloads {}: use at least 1, and at most 10 a second of --seconds",
+            plan.reloads
+        )));
+    }
+    let steps = Disturbance::ALL.len() as u64 * u64::from(options.repeat);
+    in_lab(options, steps, |session| {
+        let mut trials: Vec<Vec<Trial>> = vec![Vec::new(); Disturbance::ALL.len()];
+        let mut stolen = [0u64; Disturbance::ALL.len()];
+        for round in 0..options.repeat {
+            for ((of, stolen), what) in trials.iter_mut().zip(&mut stolen).zip(Disturbance::ALL) {
+                session
+                    .bar
+                    .set_message(format!("{}, round {}", what.name(), round + 1));
+                let before = stolen_ms();
+                of.push(disturbed(session, dut, options.seconds, plan, what)?);
+                *stolen += stolen_ms().saturating_sub(before);
+                session.bar.inc(1);
+            }
+        }
+        Ok(DisturbanceReport {
+            valid: trials
+                .iter()
+                .flatten()
+                .all(|t| t.sent_pps >= KEPT_UP * plan.pps),
+            offered_pps: plan.pps,
+            seconds: options.seconds,
+            repeat: options.repeat,
+            reloads: plan.reloads,
+            traffic: options.traffic.clone(),
+            settings: session.settings.settings.clone(),
+            disturbances: Disturbance::ALL
+                .iter()
+                .zip(&trials)
+                .zip(stolen)
+                .map(|((what, trials), stolen_ms)| Disturbed {
+                    stolen_ms,
+                    ..summarise(*what, trials)
+                })
+                .collect(),
+        })
+    })
+}
+
+fn disturbed(
+    session: &mut Session,
+    dut: &Dut,
+    seconds: f64,
+    plan: Plan,
+    what: Disturbance,
+) -> Result<Trial, BenchError> {
+    let Some(lab) = session.lab.clone() else {
+        return Err(BenchError::Parameter(
+            "a disturbance needs a lab: leave out --in and --out".into(),
+        ));
+    };
+    let mut installed = dut.install(&lab)?;
+    session.settings = lab.tune()?;
+    let mut outcome = Ok(());
+    let trial = session
+        .bed
+        .run_with(plan.pps, seconds, &session.settings.napi_threads, || {
+            outcome = act(&mut installed, what, plan.reloads, seconds);
+        })?;
+    outcome?;
+    Ok(trial)
+}
+
+fn act(
+    installed: &mut Installed,
+    what: Disturbance,
+    reloads: u32,
+    seconds: f64,
+) -> Result<(), BenchError> {
+    let gap = Duration::from_secs_f64(seconds / f64::from(reloads + 1));
+    match what {
+        Disturbance::None => Ok(()),
+        Disturbance::Kill => {
+            stop::sleep(Duration::from_secs_f64(seconds / 2.0))?;
+            installed.kill();
+            Ok(())
+        }
+        Disturbance::Reload => {
+            for i in 0..reloads {
+                stop::sleep(gap)?;
+                installed.reload(i % 2 == 0)?;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Time that a hypervisor took from all cores of this machine since it started, to 10 ms.
+fn stolen_ms() -> u64 {
+    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let ticks = text
+        .lines()
+        .next()
+        .and_then(|cpu| cpu.split_whitespace().nth(8)?.parse::<u64>().ok());
+    ticks.unwrap_or(0) * 10
+}
+
+fn summarise(what: Disturbance, trials: &[Trial]) -> Disturbed {
+    let lost = |class: usize| trials.iter().map(move |t| t.classes[class].lost);
+    Disturbed {
+        name: what.name().into(),
+        sent: median(
+            trials
+                .iter()
+                .map(|t| t.classes.iter().map(|c| c.sent).sum()),
+        ),
+        stolen_ms: 0,
+        rt_lost: lost(0).collect(),
+        be_lost: lost(1).collect(),
+        reordered: trials
+            .iter()
+            .flat_map(|t| &t.classes)
+            .map(|c| c.reordered)
+            .sum(),
+    }
+}

@@ -1,0 +1,45 @@
+//! Plots and self-contained HTML pages.
+//!
+//! Purpose: results that people would rather look at than read. Guarantee: a page needs nothing but itself,
+//! axes carry units, colours differ for colour-blind readers too. Use: [`plot::lines`] draws, [`page`] wraps.
+
+#![forbid(unsafe_code)]
+
+pub mod plot;
+
+/// A plot that cannot be drawn.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot draw `{title}`: {cause}")]
+pub struct PlotError {
+    /// Of the plot.
+    pub title: String,
+    /// Why.
+    pub cause: String,
+}
+
+/// Text for HTML.
+pub fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}
+
+/// A page of HTML `body` after a `lead`.
+pub fn page(title: &str, lead: &str, body: &str) -> String {
+    format!(
+        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>\
+         <title>{title}</title><style>body{{font:16px/1.5 system-ui,sans-serif;max-width:860px;margin:2em auto;padding:0 1em;color:#222}}\
+         h1{{font-size:1.5em}}h2{{font-size:1.2em;margin-top:2em}}svg{{max-width:100%;height:auto}}\
+         pre{{background:#f6f6f6;padding:1em;overflow-x:auto;font-size:12px;line-height:1.35}}\
+         table{{border-collapse:collapse;font-size:13px;line-height:1.35;display:block;overflow-x:auto}}\
+         td,th{{padding:.3em .6em;border-bottom:1px solid #ddd;text-align:left;vertical-align:top}}\
+         .invalid,.missed{{background:#fdd}}.invalid{{padding:.6em 1em}}.reproduced{{background:#e4f4e4}}\
+         td:first-child{{white-space:nowrap}}.note{{color:#555}}</style>\
+         <h1>{title}</h1>{lead}{body}</html>"
+    )
+}
+
+/// Text as it stands.
+pub fn preformatted(text: &str) -> String {
+    format!("<h2>Figures</h2><pre>{}</pre>", escape(text))
+}

@@ -1,0 +1,43 @@
+//! Packet captures as traffic: their gaps.
+
+use std::path::Path;
+
+use pcap_file::pcap::PcapReader;
+
+use crate::SimError;
+use crate::traffic::gaps_of;
+
+/// Gaps of a capture in units of their mean.
+///
+/// # Errors
+/// [`SimError::File`], and [`SimError::Capture`] for one that is cut short, or has no two packets apart.
+pub(crate) fn gaps(path: &Path) -> Result<Vec<f64>, SimError> {
+    let name = path.display().to_string();
+    let broken = |message: String| SimError::Capture {
+        path: name.clone(),
+        message,
+    };
+    let file = std::fs::File::open(path).map_err(|source| SimError::File {
+        path: name.clone(),
+        source,
+    })?;
+    let mut reader = PcapReader::new(std::io::BufReader::new(file))
+        .map_err(|e| broken(format!("{e}: give a capture in pcap format")))?;
+    let mut times = Vec::new();
+    while let Some(packet) = reader.next_packet() {
+        let packet = packet.map_err(|e| {
+            broken(format!(
+                "packet {}: {e}: the file is cut short; record it again",
+                times.len() + 1
+            ))
+        })?;
+        times.push(packet.timestamp.as_nanos() as f64);
+    }
+    let gaps = gaps_of(&times);
+    if gaps.is_empty() {
+        return Err(broken(
+            "no two packets at different times: record more".into(),
+        ));
+    }
+    Ok(gaps)
+}

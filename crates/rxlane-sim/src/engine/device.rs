@@ -1,0 +1,111 @@
+//! A NIC's vector on one core: its Rx rings, its interrupt, its Tx completions.
+
+use std::collections::VecDeque;
+
+use rxlane_policy::congestion::FeedbackDriver;
+use rxlane_policy::poll::QVector;
+use rxlane_policy::throttle::{Sample, Throttle, Throttler};
+
+use crate::ring::RxRing;
+use crate::time::{NEVER, Ps};
+
+/// One vector.
+#[derive(Debug)]
+pub(super) struct Device {
+    /// Number of the NIC.
+    pub(super) nic: usize,
+    /// Number of its port among those with a vector on this core.
+    pub(super) port: usize,
+    pub(super) qvector: QVector,
+    /// Lowest class first.
+    pub(super) rings: Vec<RxRing>,
+    /// Times of Tx completions that have not been cleaned.
+    pub(super) completions: VecDeque<Ps>,
+    /// The newest that has been cleaned.
+    pub(super) cleaned_last: Ps,
+    /// When the egress wire is free.
+    pub(super) wire_free: Ps,
+    pub(super) masked: bool,
+    pub(super) masked_at: Ps,
+    /// When it interrupts next; `NEVER` while masked.
+    pub(super) irq_at: Ps,
+    /// `irq_at` is only the end of what is known about arrivals.
+    pub(super) tentative: bool,
+    pub(super) throttle_until: Ps,
+    pub(super) last_irq: Ps,
+    throttler: Throttler,
+    sample: Sample,
+    sample_since: Ps,
+    pub(super) driver: FeedbackDriver,
+}
+
+impl Device {
+    pub(super) fn new(
+        (nic, port): (usize, usize),
+        qvector: QVector,
+        ring_capacity: usize,
+        throttler: Throttler,
+        driver: FeedbackDriver,
+    ) -> Self {
+        Self {
+            nic,
+            port,
+            rings: (0..qvector.rings())
+                .map(|_| RxRing::new(ring_capacity))
+                .collect(),
+            qvector,
+            completions: VecDeque::new(),
+            cleaned_last: 0,
+            wire_free: 0,
+            masked: false,
+            masked_at: 0,
+            irq_at: NEVER,
+            tentative: false,
+            throttle_until: 0,
+            last_irq: 0,
+            throttler,
+            sample: Sample::default(),
+            sample_since: 0,
+            driver,
+        }
+    }
+
+    /// Earliest known cause of an interrupt after `now`: an arrival or a Tx completion.
+    pub(super) fn next_cause(&self, now: Ps) -> Option<Ps> {
+        let arrival = self.rings.iter().filter_map(RxRing::next_arrival).min();
+        // Completions up to now were raised while the vector was masked.
+        let completion = self.completions.iter().copied().find(|t| *t > now);
+        match (arrival, completion) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Whether a cause was raised since the vector was masked, up to `now`.
+    pub(super) fn latched(&self, now: Ps) -> bool {
+        let since = self.masked_at;
+        self.rings.iter().any(|r| r.newest() > since)
+            || self.cleaned_last > since
+            || self.completions.iter().any(|t| *t > since && *t <= now)
+    }
+
+    #[inline]
+    pub(super) fn admit(&mut self, now: Ps) {
+        for ring in &mut self.rings {
+            ring.admit(now);
+        }
+    }
+
+    #[inline]
+    pub(super) fn count(&mut self, packets: u64, bytes: u64) {
+        self.sample.packets += packets;
+        self.sample.bytes += bytes;
+    }
+
+    /// The least time between interrupts, decided anew from what came since the last decision.
+    pub(super) fn throttle(&mut self, now: Ps) -> Ps {
+        self.sample.elapsed_ns = (now - self.sample_since) / 1000;
+        self.sample_since = now;
+        self.throttler.update(std::mem::take(&mut self.sample)) * 1000
+    }
+}

@@ -1,0 +1,209 @@
+//! Interrupts, disturbances and idleness: everything that happens to a core rather than by its own work.
+
+use rand_distr::{Distribution, Exp1};
+
+use super::Engine;
+use crate::scenario::{Origin, Scheme};
+use crate::tally::Work;
+use crate::time::{NEVER, Ps};
+
+impl Engine {
+    /// Makes all arrivals at a port up to `t` known.
+    #[inline]
+    pub(super) fn know(&mut self, port: usize, t: Ps) {
+        while self.ports[port].known_until <= t {
+            self.ports[port].generate(&mut self.devices);
+        }
+    }
+
+    /// Decides when an unmasked vector interrupts next.
+    pub(super) fn schedule(&mut self, device: usize) {
+        let port = self.devices[device].port;
+        self.know(port, self.now);
+        let known = self.ports[port].known_until;
+        let cause = match self.scheme {
+            Scheme::Napi => self.devices[device].next_cause(self.now),
+            Scheme::Softnet => self.softnet_cause(device),
+        };
+        let d = &mut self.devices[device];
+        // An arrival that is not known of yet may come first.
+        (d.irq_at, d.tentative) = match cause {
+            Some(cause) if cause <= known => ((cause + self.delivery).max(d.throttle_until), false),
+            _ => (known, known != NEVER),
+        };
+    }
+
+    pub(super) fn find_next_event(&mut self) {
+        let mut next = NEVER;
+        for device in &self.devices {
+            next = next.min(device.irq_at);
+        }
+        if !(self.mask_others && self.in_softirq) {
+            for other in &self.others {
+                next = next.min(other.next);
+            }
+        }
+        self.next_event = next;
+    }
+
+    /// The core works for `cost`, and for what interrupts it meanwhile.
+    #[inline]
+    pub(super) fn work(&mut self, cost: Ps, kind: Work) {
+        self.tally.busy[kind as usize] += cost;
+        let end = self.now + cost;
+        if self.next_event > end {
+            self.now = end;
+        } else {
+            self.work_interrupted(end);
+        }
+    }
+
+    #[cold]
+    fn work_interrupted(&mut self, mut end: Ps) {
+        // Interrupts alone can take all of the core, for ever: that is livelock.
+        while self.next_event <= end && self.now < self.until {
+            self.checkpoint();
+            // A handler that runs is not interrupted.
+            self.now = self.now.max(self.next_event);
+            let begun = self.now;
+            self.take_event();
+            end += self.now - begun;
+        }
+        self.cut = self.next_event <= end;
+        if !self.cut {
+            self.now = end;
+        }
+    }
+
+    /// Takes the earliest event, at `now` or before; leaves `now` at the end of its handler. Returns
+    /// whether anything happened.
+    pub(super) fn take_event(&mut self) -> bool {
+        let at = self.next_event;
+        let device = self.devices.iter().position(|d| d.irq_at == at);
+        let happened = match device {
+            Some(device) if self.devices[device].tentative => {
+                // Time has come to know more.
+                let port = self.devices[device].port;
+                self.know(port, at);
+                self.schedule(device);
+                false
+            }
+            Some(device) => {
+                self.interrupt(device);
+                true
+            }
+            None => {
+                self.disturbed();
+                true
+            }
+        };
+        self.find_next_event();
+        happened
+    }
+
+    fn interrupt(&mut self, device: usize) {
+        self.tally.irqs[device] += 1;
+        let d = &mut self.devices[device];
+        debug_assert!(!d.masked, "vector {device} interrupts while masked");
+        debug_assert!(
+            d.irq_at <= self.now,
+            "vector {device} interrupts before its time"
+        );
+        d.last_irq = d.irq_at;
+        d.masked_at = d.irq_at;
+        self.tally.busy[Work::Isr as usize] += self.costs.isr;
+        self.now += self.costs.isr;
+        match self.scheme {
+            Scheme::Napi => {
+                d.masked = true;
+                d.irq_at = NEVER;
+                self.poll_list.add(device as u32);
+            }
+            Scheme::Softnet => self.softnet_interrupt(device),
+        }
+    }
+
+    fn disturbed(&mut self) {
+        let at = self.next_event;
+        let Some(other) = self.others.iter_mut().find(|o| o.next == at) else {
+            return;
+        };
+        if other.redraw > 0 && at >= other.redrawn + other.redraw {
+            other.redrawn = at - at % other.redraw;
+            other.level = Exp1.sample(&mut self.rng);
+        }
+        let gap: f64 = Exp1.sample(&mut self.rng);
+        let time: f64 = Exp1.sample(&mut self.rng);
+        other.next = at + ((gap * other.mean_gap / other.level.max(1e-3)) as Ps).max(1);
+        let time = (time * other.mean_time) as Ps;
+        self.tally.busy[Work::Other as usize] += time;
+        self.now += time;
+    }
+
+    /// All is served: the vector may interrupt again.
+    pub(super) fn unmask(&mut self, device: usize) {
+        let now = self.now;
+        let latched = self.latch && self.devices[device].latched(now);
+        let d = &mut self.devices[device];
+        d.masked = false;
+        let interval = d.throttle(now);
+        d.throttle_until = match self.origin {
+            Origin::Irq => d.last_irq + interval,
+            Origin::PollEnd if interval > 0 => now + interval,
+            Origin::PollEnd => 0,
+        };
+        if latched {
+            d.irq_at = (now + self.delivery).max(d.throttle_until);
+            d.tentative = false;
+        } else {
+            self.schedule(device);
+        }
+        self.find_next_event();
+    }
+
+    /// Nothing to do until the next event.
+    pub(super) fn idle(&mut self) {
+        let until = self.until.min(self.measure_from);
+        if self.in_softirq {
+            self.in_softirq = false;
+            if self.mask_others {
+                self.find_next_event();
+            }
+        }
+        let at = self.next_event.max(self.now);
+        if self.next_event >= until {
+            self.pass_idly(until);
+            return;
+        }
+        let idle_from = self.now;
+        // Of several at once, the one that take_event will take.
+        let first = self.devices.iter().find(|d| d.irq_at == self.next_event);
+        let tentative = first.is_some_and(|d| d.tentative);
+        if tentative {
+            self.take_event();
+            return;
+        }
+        self.pass_idly(at);
+        if self.process.is_none() {
+            let slept = at - idle_from;
+            let exit = self
+                .idle_states
+                .iter()
+                .rev()
+                .find(|(after, _)| slept >= *after);
+            self.now += exit.map_or(0, |(_, exit)| *exit);
+            if slept > 0 {
+                self.tally.busy[Work::Isr as usize] += self.costs.wake;
+                self.now += self.costs.wake;
+            }
+        }
+        self.take_event();
+    }
+
+    fn pass_idly(&mut self, until: Ps) {
+        if self.process.is_some() {
+            self.tally.busy[Work::Process as usize] += until - self.now;
+        }
+        self.now = until;
+    }
+}

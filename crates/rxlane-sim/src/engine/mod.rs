@@ -1,0 +1,451 @@
+//! One core in virtual time.
+//!
+//! Cores share nothing (multiple-nics V.C), so each has an engine of its own. There is no event queue: time
+//! moves with the core's work, and all that can interrupt it is the earliest of a handful of vectors and
+//! disturbances. Arrivals at a masked vector are no events at all; the ring takes them in when it is looked
+//! at.
+
+mod device;
+mod events;
+mod port;
+mod softirq;
+mod softnet;
+mod tandem;
+
+use std::collections::VecDeque;
+
+use rand::{Rng, SeedableRng};
+use rand_distr::{Distribution, Exp1};
+use rand_pcg::Pcg64Mcg;
+use rxlane_policy::congestion::{Backlog, FeedbackDriver};
+use rxlane_policy::poll::PollList;
+
+use crate::SimError;
+use crate::ring::Packet;
+use crate::scenario::{Egress, IdleState, Process, Scenario, Scheme, Spread};
+use crate::tally::{Tally, Work};
+use crate::time::{NEVER, Ps, from_ns, from_s};
+use crate::traffic::{Source, Stream, wire_time};
+use device::Device;
+use port::{Port, Share};
+use tandem::Tandem;
+
+/// Costs in ps.
+#[derive(Debug)]
+struct Costs {
+    isr: Ps,
+    wake: Ps,
+    softirq: Ps,
+    poll: Ps,
+    ring: Ps,
+    enqueue: Ps,
+    tx_clean: Ps,
+    /// By class.
+    packet: Vec<Ps>,
+    /// All stages together, by class.
+    stage: Vec<Ps>,
+    /// Both, by class.
+    service: Vec<Ps>,
+}
+
+/// Something else that wants the core now and then.
+#[derive(Debug)]
+struct Other {
+    next: Ps,
+    mean_gap: f64,
+    mean_time: f64,
+    redraw: Ps,
+    redrawn: Ps,
+    level: f64,
+}
+
+/// A core at work.
+pub struct Engine {
+    now: Ps,
+    devices: Vec<Device>,
+    ports: Vec<Port>,
+    poll_list: PollList,
+    in_softirq: bool,
+    softirq_since: Ps,
+    /// Earliest interrupt or disturbance.
+    next_event: Ps,
+    others: Vec<Other>,
+    costs: Costs,
+    frame: u64,
+    tx_work_limit: u32,
+    delivery: Ps,
+    latch: bool,
+    origin: crate::scenario::Origin,
+    tx_delay: Option<Ps>,
+    tx_descriptors: usize,
+    wire: Ps,
+    /// Device of the egress NIC, by device.
+    egress: Vec<usize>,
+    latency_offset: Ps,
+    idle_states: Vec<(Ps, Ps)>,
+    process: Option<(Ps, Ps)>,
+    mask_others: bool,
+    tandem: Option<Tandem>,
+    backlog: Backlog,
+    backlog_packets: VecDeque<(Packet, usize)>,
+    scheme: Scheme,
+    interrupt_work: u32,
+    mitigation: Ps,
+    lies: bool,
+    last_sequence: Vec<Vec<u32>>,
+    departures: Option<Vec<Departure>>,
+    sample: Ps,
+    next_sample: Ps,
+    sampled_busy: Ps,
+    rng: Pcg64Mcg,
+    tally: Tally,
+    /// A packet has left its ring and is not served yet.
+    in_service: bool,
+    /// The end came before that.
+    cut: bool,
+    measure_from: Ps,
+    begun: Ps,
+    until: Ps,
+    /// Arrived and dropped at the NICs, and held anywhere, when the tally began.
+    before: Census,
+}
+
+/// A packet that has been served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Departure {
+    pub(crate) at: Ps,
+    pub(crate) nic: usize,
+    pub(crate) flow: u16,
+    pub(crate) sequence: u32,
+}
+
+/// Packets by place.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Have arrived at the NICs.
+    pub arrived: u64,
+    /// Found the ring full.
+    pub ring_dropped: u64,
+    /// Wait in rings, backlog or the host's socket, or are in service.
+    pub queued: u64,
+}
+
+/// What a core has counted over the measured time.
+#[derive(Debug, Clone)]
+pub struct CoreResult {
+    /// Counts.
+    pub tally: Tally,
+    /// Measured time.
+    pub elapsed: Ps,
+    /// At its begin.
+    pub before: Census,
+    /// At its end.
+    pub after: Census,
+    /// NIC of each vector.
+    pub vector_nics: Vec<usize>,
+}
+
+fn stream(scenario: &Scenario, nic: usize) -> Stream {
+    let t = &scenario.traffic;
+    let share = t
+        .nic_shares
+        .get(nic)
+        .copied()
+        .unwrap_or(1.0 / scenario.nic.count as f64);
+    Stream {
+        pps: t.pps * share,
+        pattern: t.pattern.clone(),
+        shares: t.class_shares(),
+        mix: t.mix,
+        flows: t.flows,
+        frame: t.frame,
+        link_bps: scenario.nic.link_bps,
+    }
+}
+
+impl Engine {
+    /// The core `core` of a checked scenario.
+    ///
+    /// # Errors
+    /// [`SimError::Policy`] for budgets or throttling that cannot work.
+    pub fn new(scenario: &Scenario, core: usize, seed: u64) -> Result<Self, SimError> {
+        let classes = scenario.traffic.class_shares().len();
+        let cpu = &scenario.cpu;
+        let reception = &scenario.reception;
+        let mut devices = Vec::new();
+        let mut ports = Vec::new();
+        let mut first_of_nic = vec![None; scenario.nic.count];
+        for (nic, first) in first_of_nic.iter_mut().enumerate() {
+            let cores: Vec<usize> = match cpu.affinity.get(nic) {
+                Some(cores) => cores.clone(),
+                None => (0..cpu.cores).collect(),
+            };
+            let Some(share) = cores.iter().position(|c| *c == core) else {
+                continue;
+            };
+            let layout =
+                reception
+                    .strategy()
+                    .layout(classes, reception.device_budget, reception.order)?;
+            *first = Some(devices.len());
+            let stream = stream(scenario, nic);
+            // All cores of a NIC draw the same packets.
+            let source = (stream.pps > 0.0)
+                .then(|| Source::new(&stream, seed.wrapping_mul(1_000_003) + nic as u64));
+            ports.push(Port::new(
+                source,
+                layout.places,
+                devices.len(),
+                Share {
+                    core: share as u16,
+                    cores: cores.len() as u16,
+                    turn: (cpu.spread == Spread::RoundRobin).then_some(reception.interrupt_work),
+                },
+                from_ns(scenario.nic.dma_ns),
+            ));
+            let port = ports.len() - 1;
+            for qvector in layout.devices {
+                devices.push(Device::new(
+                    (nic, port),
+                    qvector,
+                    scenario.nic.descriptors + scenario.nic.packet_buffer,
+                    scenario.interrupt.throttling.start()?,
+                    FeedbackDriver::new(reception.feedback),
+                ));
+            }
+        }
+        // A NIC without a vector on this core sends through its own vector of the same core's first device.
+        let egress = devices
+            .iter()
+            .enumerate()
+            .map(|(i, d)| {
+                (1..=scenario.nic.count)
+                    .find_map(|hop| first_of_nic[(d.nic + hop) % scenario.nic.count])
+                    .unwrap_or(i)
+            })
+            .collect();
+        let class_costs = |f: &dyn Fn(usize) -> f64| (0..classes).map(|c| from_ns(f(c))).collect();
+        let frame = f64::from(scenario.traffic.frame);
+        let packet: Vec<Ps> = class_costs(&|_| cpu.packet_ns + cpu.byte_ns * frame);
+        let stage: Vec<Ps> = class_costs(&|class| {
+            let of =
+                |s: &&crate::scenario::Stage| s.classes.is_empty() || s.classes.contains(&class);
+            let stages = scenario.stage.iter().filter(of);
+            stages.map(|s| s.packet_ns + s.byte_ns * frame).sum()
+        });
+        let mut engine = Self {
+            now: 0,
+            ports,
+            poll_list: PollList::default(),
+            in_softirq: false,
+            softirq_since: 0,
+            next_event: 0,
+            others: Vec::new(),
+            costs: Costs {
+                isr: from_ns(cpu.isr_ns),
+                wake: from_ns(cpu.wake_ns),
+                softirq: from_ns(cpu.softirq_ns),
+                poll: from_ns(cpu.poll_ns),
+                ring: from_ns(cpu.ring_ns),
+                enqueue: from_ns(cpu.enqueue_ns),
+                tx_clean: from_ns(cpu.tx_clean_ns),
+                service: packet.iter().zip(&stage).map(|(p, s)| p + s).collect(),
+                packet,
+                stage,
+            },
+            frame: u64::from(scenario.traffic.frame),
+            tx_work_limit: cpu.tx_work_limit,
+            delivery: from_ns(scenario.interrupt.delivery_ns),
+            latch: scenario.interrupt.latch_masked,
+            origin: scenario.interrupt.origin,
+            tx_delay: (scenario.interrupt.tx_completion && scenario.nic.egress == Egress::Circular)
+                .then(|| from_ns(scenario.interrupt.tx_delay_ns)),
+            tx_descriptors: scenario.nic.tx_descriptors,
+            wire: wire_time(scenario.traffic.frame, scenario.nic.link_bps),
+            egress,
+            latency_offset: latency_offset(scenario),
+            idle_states: cpu.idle.iter().map(idle_state).collect(),
+            process: cpu.process.map(process),
+            mask_others: cpu.mask_others,
+            tandem: scenario.host.map(|h| {
+                let service = h.application_ns + h.application_byte_ns * frame;
+                Tandem::new(h.socket, from_ns(service))
+            }),
+            backlog: Backlog::new(reception.backlog),
+            backlog_packets: VecDeque::new(),
+            scheme: reception.scheme,
+            interrupt_work: reception.interrupt_work,
+            mitigation: from_ns(reception.mitigation_us * 1e3),
+            lies: reception.feedback.lies(),
+            last_sequence: vec![
+                vec![0; classes * usize::from(scenario.traffic.flows.max(1))];
+                scenario.nic.count
+            ],
+            departures: None,
+            sample: from_s(cpu.sample_s),
+            next_sample: NEVER,
+            sampled_busy: 0,
+            rng: Pcg64Mcg::seed_from_u64(seed ^ (core as u64 + 1) << 48),
+            tally: Tally::new(classes, scenario.nic.count, devices.len()),
+            in_service: false,
+            cut: false,
+            measure_from: NEVER,
+            begun: 0,
+            until: NEVER,
+            before: Census::default(),
+            devices,
+        };
+        for d in &cpu.disturbance {
+            engine.disturb(d);
+        }
+        for device in 0..engine.devices.len() {
+            engine.schedule(device);
+        }
+        engine.find_next_event();
+        Ok(engine)
+    }
+
+    fn disturb(&mut self, d: &crate::scenario::Disturbance) {
+        if d.per_second <= 0.0 {
+            return;
+        }
+        let mean_gap = 1e12 / d.per_second;
+        let first: f64 = self.rng.random::<f64>() * mean_gap;
+        self.others.push(Other {
+            next: first as Ps,
+            mean_gap,
+            mean_time: d.ns * 1e3,
+            redraw: from_s(d.redraw_s),
+            redrawn: 0,
+            level: if d.redraw_s > 0.0 {
+                Exp1.sample(&mut self.rng)
+            } else {
+                1.0
+            },
+        });
+    }
+
+    /// Simulates `warmup` and then `measured`; counts the latter.
+    pub fn run(mut self, warmup: Ps, measured: Ps) -> CoreResult {
+        self.begin(warmup, measured);
+        self.advance(NEVER);
+        self.finish()
+    }
+
+    /// The first part of [`Engine::run`].
+    pub(crate) fn begin(&mut self, warmup: Ps, measured: Ps) {
+        self.measure_from = warmup;
+        self.until = warmup + measured;
+    }
+
+    /// The second: simulates up to `to`, or a little further, or to the end.
+    pub(crate) fn advance(&mut self, to: Ps) {
+        while self.now < to.min(self.until) {
+            self.checkpoint();
+            match self.scheme {
+                Scheme::Napi => match self.poll_list.first() {
+                    Some(device) => self.poll(device as usize),
+                    None => self.idle(),
+                },
+                Scheme::Softnet if self.backlog_packets.is_empty() => self.idle(),
+                Scheme::Softnet => self.softnet_softirq(),
+            }
+        }
+    }
+
+    /// The last.
+    pub(crate) fn finish(mut self) -> CoreResult {
+        self.checkpoint();
+        let after = self.census();
+        CoreResult {
+            elapsed: self.now - self.begun,
+            before: self.before,
+            after,
+            vector_nics: self.devices.iter().map(|d| d.nic).collect(),
+            tally: self.tally,
+        }
+    }
+
+    /// From now on departures are kept for [`Engine::take_departures`].
+    pub(crate) fn keep_departures(&mut self) {
+        self.departures = Some(Vec::new());
+    }
+
+    /// What has left since the last call.
+    pub(crate) fn take_departures(&mut self) -> Vec<Departure> {
+        self.departures.replace(Vec::new()).unwrap_or_default()
+    }
+
+    /// Begins to measure, and samples the load, when it is time to.
+    #[inline]
+    fn checkpoint(&mut self) {
+        if self.now >= self.measure_from {
+            self.begin_to_measure();
+        }
+        if self.now >= self.next_sample {
+            self.sample_load();
+        }
+    }
+
+    #[cold]
+    fn begin_to_measure(&mut self) {
+        let (classes, nics) = (self.tally.classes.len(), self.tally.served.len());
+        // The census lets go what the application has finished, which is not measured yet.
+        self.before = self.census();
+        self.tally = Tally::new(classes, nics, self.devices.len());
+        self.begun = self.now;
+        self.measure_from = NEVER;
+        if self.sample > 0 {
+            self.next_sample = self.begun + self.sample;
+        }
+    }
+
+    fn census(&mut self) -> Census {
+        let mut census = Census::default();
+        for device in 0..self.devices.len() {
+            self.know(self.devices[device].port, self.now);
+            let now = self.now;
+            let device = &mut self.devices[device];
+            device.admit(now);
+            for ring in &device.rings {
+                census.arrived += ring.arrived();
+                census.ring_dropped += ring.dropped();
+                census.queued += ring.len() as u64;
+            }
+        }
+        census.queued += self.backlog_packets.len() as u64 + u64::from(self.in_service);
+        if let Some(tandem) = &mut self.tandem {
+            let now = self.now;
+            self.tally.delivered += tandem.depart_until(now);
+            census.queued += tandem.len();
+        }
+        census
+    }
+
+    #[cold]
+    fn sample_load(&mut self) {
+        let process = self.tally.busy[Work::Process as usize];
+        let busy = self.tally.busy.iter().sum::<Ps>() - process;
+        let mut load = (busy - self.sampled_busy) as f64 / self.sample as f64;
+        self.sampled_busy = busy;
+        while self.next_sample <= self.now {
+            self.tally.loads.add(load);
+            // What is left of a sample that the core slept through.
+            load = 0.0;
+            self.next_sample += self.sample;
+        }
+    }
+}
+
+/// What a packet's latency has before it is in memory and outside of this model.
+fn latency_offset(scenario: &Scenario) -> Ps {
+    from_ns(scenario.nic.dma_ns + scenario.nic.fixed_latency_us * 1e3)
+}
+
+fn idle_state(s: &IdleState) -> (Ps, Ps) {
+    (from_ns(s.after_us * 1e3), from_ns(s.exit_us * 1e3))
+}
+
+fn process(p: Process) -> (Ps, Ps) {
+    (from_ns(p.after_us * 1e3), from_ns(p.slice_us * 1e3))
+}

@@ -1,0 +1,105 @@
+//! A NIC's traffic on one core: generated in chunks into the rings where it will arrive.
+
+use rxlane_policy::poll::Place;
+
+use super::device::Device;
+use crate::ring::Packet;
+use crate::time::{NEVER, Ps};
+use crate::traffic::Source;
+
+/// Packets generated at once.
+const CHUNK: usize = 256;
+
+/// Where a NIC's packets come from, and where those for this core go.
+#[derive(Debug)]
+pub(super) struct Port {
+    source: Option<Source>,
+    /// Packets generated, those of other cores too.
+    generated: u64,
+    /// All arrivals up to here are in their rings.
+    pub(super) known_until: Ps,
+    /// By class.
+    places: Vec<Place>,
+    /// Of all classes, when it is one.
+    only_place: Option<Place>,
+    /// Number of the first device.
+    first_device: usize,
+    share: Share,
+    dma: Ps,
+}
+
+/// Which of a NIC's packets are for this core.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Share {
+    /// This core's number among those of the NIC, and their count.
+    pub(super) core: u16,
+    pub(super) cores: u16,
+    /// Cores take turns of so many packets, instead of by flow.
+    pub(super) turn: Option<u32>,
+}
+
+impl Share {
+    #[inline]
+    fn has(&self, packet: &Packet, number: u64) -> bool {
+        match self.turn {
+            None => packet.flow % self.cores == self.core,
+            Some(turn) => {
+                (number / u64::from(turn)) % u64::from(self.cores) == u64::from(self.core)
+            }
+        }
+    }
+}
+
+impl Port {
+    pub(super) fn new(
+        source: Option<Source>,
+        places: Vec<Place>,
+        first_device: usize,
+        share: Share,
+        dma: Ps,
+    ) -> Self {
+        Self {
+            known_until: if source.is_some() { 0 } else { NEVER },
+            source,
+            generated: 0,
+            only_place: places
+                .first()
+                .copied()
+                .filter(|p| places.iter().all(|q| q == p)),
+            places,
+            first_device,
+            share,
+            dma,
+        }
+    }
+
+    /// Learns of more arrivals. Those of other cores are not ours.
+    pub(super) fn generate(&mut self, devices: &mut [Device]) {
+        let Some(source) = &mut self.source else {
+            return;
+        };
+        let share = self.share;
+        let mut last = 0;
+        match self.only_place {
+            Some(place) if share.cores == 1 => {
+                let ring = &mut devices[self.first_device + place.device].rings[place.ring];
+                source.generate(CHUNK, |mut packet| {
+                    packet.at += self.dma;
+                    last = packet.at;
+                    ring.expect(packet);
+                });
+            }
+            _ => source.generate(CHUNK, |mut packet| {
+                packet.at += self.dma;
+                last = packet.at;
+                self.generated += 1;
+                if share.cores > 1 && !share.has(&packet, self.generated - 1) {
+                    return;
+                }
+                let place = self.places[usize::from(packet.class)];
+                devices[self.first_device + place.device].rings[place.ring].expect(packet);
+            }),
+        }
+        self.known_until = last;
+    }
+}

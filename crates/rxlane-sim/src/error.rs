@@ -1,0 +1,93 @@
+//! What can go wrong with a simulation.
+
+use rxlane_policy::PolicyError;
+
+/// An error of the simulator; the text names the thing, the cause and the cure.
+#[derive(Debug, thiserror::Error)]
+pub enum SimError {
+    /// A file cannot be read or written.
+    #[error("{path}: {source}: check the path and its permissions")]
+    File {
+        /// Which.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A scenario file that is not one.
+    #[error("{}: {message}", place(path, *line))]
+    Syntax {
+        /// File.
+        path: String,
+        /// Line, from 1; 0 when unknown.
+        line: usize,
+        /// What is wrong.
+        message: String,
+    },
+    /// A value that cannot be.
+    #[error("{key} = {value}: {cure}")]
+    Value {
+        /// Dotted key.
+        key: String,
+        /// What was given.
+        value: String,
+        /// What to give.
+        cure: &'static str,
+    },
+    /// A key that does not exist, given with `--set` or swept over.
+    #[error("{key}: no such key: the keys are those of a scenario file, as in traffic.pps")]
+    Key {
+        /// Which.
+        key: String,
+    },
+    /// Budgets or throttling that cannot work.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// A capture without packets to take gaps from.
+    #[error("{path}: {message}")]
+    Capture {
+        /// File.
+        path: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// A sweep of more points than anyone wants by accident.
+    #[error("the sweep has {points} points: give --yes if you mean it, or sweep over less")]
+    TooManyPoints {
+        /// How many.
+        points: usize,
+    },
+    /// An experiment or row that does not exist.
+    #[error("{name}: no such experiment: use all, a paper ({papers}) or a row such as LL-01")]
+    NoExperiment {
+        /// What was asked for.
+        name: String,
+        /// Known papers.
+        papers: String,
+    },
+    /// A figure that cannot be drawn.
+    #[error(transparent)]
+    Plot(#[from] rxlane_report::PlotError),
+    /// Results cannot be encoded.
+    #[error("cannot write results: {0}")]
+    Output(String),
+    /// Stopped by the user, with nothing to keep.
+    #[error("interrupted: nothing is kept; run it again")]
+    Stopped,
+    /// Stopped by the user.
+    #[error("interrupted: {done} of {points} points are in {path}; go on with --resume")]
+    Interrupted {
+        /// Finished points.
+        done: usize,
+        /// All.
+        points: usize,
+        /// Where they are.
+        path: String,
+    },
+}
+
+fn place(path: &str, line: usize) -> String {
+    match line {
+        0 => path.to_owned(),
+        line => format!("{path}:{line}"),
+    }
+}

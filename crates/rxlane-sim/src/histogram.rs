@@ -1,0 +1,116 @@
+//! Latencies in log-linear buckets: constant memory, no division.
+
+use hdrhistogram::Histogram;
+
+use crate::time::Ps;
+
+const SUB_BITS: u32 = 5;
+const BUCKETS: usize = 64 << SUB_BITS;
+
+/// Counts of latencies to 1/32, their sum and the largest.
+#[derive(Debug, Clone)]
+pub struct Latencies {
+    counts: Box<[u64; BUCKETS]>,
+    count: u64,
+    sum_ps: u128,
+    max_ps: Ps,
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Self {
+            counts: Box::new([0; BUCKETS]),
+            count: 0,
+            sum_ps: 0,
+            max_ps: 0,
+        }
+    }
+}
+
+#[inline]
+fn bucket_of(ps: Ps) -> usize {
+    let shift = (63 - (ps | 1).leading_zeros()).saturating_sub(SUB_BITS);
+    ((shift as usize) << SUB_BITS) + (ps >> shift) as usize
+}
+
+/// The middle of a bucket.
+fn middle(bucket: usize) -> Ps {
+    let sub = 1usize << SUB_BITS;
+    if bucket < 2 * sub {
+        return bucket as Ps;
+    }
+    let shift = (bucket >> SUB_BITS) - 1;
+    let low = ((sub + (bucket & (sub - 1))) as Ps) << shift;
+    low + (1 << shift) / 2
+}
+
+impl Latencies {
+    /// Adds one latency.
+    #[inline]
+    pub fn record(&mut self, ps: Ps) {
+        self.counts[bucket_of(ps)] += 1;
+        self.count += 1;
+        self.sum_ps += u128::from(ps);
+        self.max_ps = self.max_ps.max(ps);
+    }
+
+    /// Adds those of another run.
+    pub fn merge(&mut self, other: &Self) {
+        for (a, b) in self.counts.iter_mut().zip(other.counts.iter()) {
+            *a += b;
+        }
+        self.count += other.count;
+        self.sum_ps += other.sum_ps;
+        self.max_ps = self.max_ps.max(other.max_ps);
+    }
+
+    /// Latencies recorded.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Mean, us; 0 without any.
+    pub fn mean_us(&self) -> f64 {
+        if self.count == 0 {
+            return 0.0;
+        }
+        self.sum_ps as f64 / self.count as f64 / 1e6
+    }
+
+    /// Largest, us.
+    pub fn max_us(&self) -> f64 {
+        self.max_ps as f64 / 1e6
+    }
+
+    /// The buckets as a histogram of ns.
+    pub fn histogram(&self) -> Histogram<u64> {
+        // 1 ns to a day at 3 digits is always a valid range.
+        let mut h =
+            Histogram::new_with_bounds(1, 86_400_000_000_000, 3).unwrap_or_else(|_| unreachable!());
+        for (bucket, count) in self.counts.iter().enumerate().filter(|(_, c)| **c > 0) {
+            h.saturating_record_n((middle(bucket) / 1000).max(1), *count);
+        }
+        h
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_within_two_percent_and_the_mean_is_exact() {
+        for ps in (0..50_000).chain((13..62).map(|e| (1u64 << e) + 12345)) {
+            let middle = middle(bucket_of(ps));
+            assert!(
+                middle.abs_diff(ps) as f64 <= ps as f64 * 0.017,
+                "{ps} became {middle}"
+            );
+        }
+        let mut l = Latencies::default();
+        [1_500_000, 2_500_000]
+            .into_iter()
+            .for_each(|ps| l.record(ps));
+        assert_eq!((l.mean_us(), l.max_us(), l.count()), (2.0, 2.5, 2));
+    }
+}

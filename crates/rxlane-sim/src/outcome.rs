@@ -1,0 +1,197 @@
+//! The results of a replication, as named numbers.
+
+use hdrhistogram::Histogram;
+
+use crate::SimError;
+use crate::engine::{CoreResult, Engine};
+use crate::histogram::Latencies;
+use crate::lockstep;
+use crate::scenario::{Scenario, Spread};
+use crate::tally::{LoadSamples, Work};
+use crate::time::{from_s, to_s};
+
+/// One replication.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// Names and values, in a fixed order for a scenario.
+    pub metrics: Vec<(String, f64)>,
+    /// Latency of each class, lowest first, ns.
+    pub latencies: Vec<Latencies>,
+    /// Load of the cores by sample.
+    pub loads: LoadSamples,
+}
+
+impl Outcome {
+    /// A value by its name.
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.metrics
+            .iter()
+            .find(|(n, _)| n == name)
+            .map(|(_, v)| *v)
+    }
+}
+
+/// The name of a class in results: `be` and `rt` of two, else its number.
+pub fn class_name(class: usize, classes: usize) -> String {
+    match (classes, class) {
+        (2, 0) => "be".into(),
+        (2, 1) => "rt".into(),
+        _ => format!("c{class}"),
+    }
+}
+
+/// Simulates one replication of a checked scenario on all its cores.
+///
+/// # Errors
+/// As [`Engine::new`].
+pub fn simulate(scenario: &Scenario, replication: u32) -> Result<Outcome, SimError> {
+    let seed = scenario.seed.wrapping_add(u64::from(replication) << 20);
+    let engines = (0..scenario.cpu.cores)
+        .map(|core| Engine::new(scenario, core, seed))
+        .collect::<Result<Vec<_>, SimError>>()?;
+    let (warmup, measured) = (from_s(scenario.warmup_s), from_s(scenario.seconds));
+    if scenario.cpu.spread == Spread::RoundRobin && scenario.cpu.cores > 1 {
+        let (cores, late) = lockstep::run(engines, warmup, measured);
+        return Ok(summarise(scenario, &cores, late));
+    }
+    let cores: Vec<CoreResult> = engines
+        .into_iter()
+        .map(|e| e.run(warmup, measured))
+        .collect();
+    let late = cores.iter().map(|c| c.tally.reordered).sum();
+    Ok(summarise(scenario, &cores, late))
+}
+
+fn summarise(scenario: &Scenario, cores: &[CoreResult], reordered: u64) -> Outcome {
+    let mut metrics = Vec::new();
+    let mut put = |name: String, value: f64| metrics.push((name, value));
+    let seconds = to_s(cores.iter().map(|c| c.elapsed).max().unwrap_or(1));
+    let sum = |f: &dyn Fn(&CoreResult) -> u64| cores.iter().map(f).sum::<u64>() as f64;
+
+    let arrived = sum(&|c| c.after.arrived - c.before.arrived);
+    let served = sum(&|c| c.tally.served.iter().sum());
+    let ring = sum(&|c| c.after.ring_dropped - c.before.ring_dropped);
+    let backlog = sum(&|c| c.tally.backlog_dropped);
+    let socket = sum(&|c| c.tally.socket_dropped);
+    let tx = sum(&|c| c.tally.tx_dropped);
+    let of_arrived = |n: f64| if arrived > 0.0 { n / arrived } else { 0.0 };
+    put("arrived".into(), arrived);
+    put("served".into(), served);
+    put(
+        "delivered".into(),
+        if scenario.host.is_some() {
+            sum(&|c| c.tally.delivered)
+        } else {
+            served
+        },
+    );
+    put("dropped_ring".into(), ring);
+    put("dropped_backlog".into(), backlog);
+    put("dropped_tx".into(), tx);
+    put("dropped_socket".into(), socket);
+    put("queued_before".into(), sum(&|c| c.before.queued));
+    put("queued_after".into(), sum(&|c| c.after.queued));
+    put("throughput_pps".into(), (served - tx - socket) / seconds);
+    put("loss".into(), of_arrived(ring + backlog + tx + socket));
+    put("loss_ring".into(), of_arrived(ring));
+    put("loss_backlog".into(), of_arrived(backlog));
+    put("loss_tx".into(), of_arrived(tx));
+    put("loss_socket".into(), of_arrived(socket));
+
+    let core_seconds: f64 = cores.iter().map(|c| to_s(c.elapsed)).sum();
+    let mut cpu = 0.0;
+    for (work, name) in Work::ALL {
+        let busy: f64 = cores
+            .iter()
+            .map(|c| to_s(c.tally.busy[work as usize]))
+            .sum();
+        cpu += busy / core_seconds;
+        put(format!("cpu_{name}"), busy / core_seconds);
+    }
+    put("cpu".into(), cpu);
+
+    put(
+        "irq_per_s".into(),
+        sum(&|c| c.tally.irqs.iter().sum()) / seconds,
+    );
+    for (core, c) in cores.iter().enumerate() {
+        for (vector, irqs) in c.tally.irqs.iter().enumerate() {
+            put(
+                format!("irq_per_s.core{core}.vector{vector}"),
+                *irqs as f64 / seconds,
+            );
+        }
+    }
+    let polls = sum(&|c| c.tally.polls);
+    put("polls_per_s".into(), polls / seconds);
+    put(
+        "packets_per_poll".into(),
+        if polls > 0.0 { served / polls } else { 0.0 },
+    );
+    put("reordered".into(), reordered as f64);
+
+    let shares: Vec<f64> = (0..scenario.nic.count)
+        .map(|nic| sum(&|c| c.tally.served[nic]))
+        .collect();
+    for (nic, packets) in shares.iter().enumerate().filter(|_| shares.len() > 1) {
+        put(format!("throughput_pps.nic{nic}"), packets / seconds);
+    }
+    put("fairness".into(), jain(&shares));
+
+    let classes = scenario.traffic.class_shares().len();
+    let mut all = Latencies::default();
+    let mut latencies = Vec::new();
+    for class in 0..classes {
+        let mut latency = Latencies::default();
+        let mut waiting = Latencies::default();
+        for core in cores {
+            latency.merge(&core.tally.classes[class].latency);
+            waiting.merge(&core.tally.classes[class].waiting);
+        }
+        let name = class_name(class, classes);
+        put(format!("packets.{name}"), waiting.count() as f64);
+        put(format!("waiting_us.{name}.mean"), waiting.mean_us());
+        quantiles(&latency, &name, &mut put);
+        all.merge(&latency);
+        latencies.push(latency);
+    }
+    put("latency_us.mean".into(), all.mean_us());
+    put("latency_us.max".into(), all.max_us());
+    // interrupt-throttling V.E: cycles a packet times mean latency.
+    let cycles =
+        cpu * cores.len() as f64 * scenario.cpu.clock_ghz * 1e9 * seconds / served.max(1.0);
+    put("load_latency_cycles_us".into(), cycles * all.mean_us());
+
+    let mut loads = LoadSamples::default();
+    cores.iter().for_each(|c| loads.merge(&c.tally.loads));
+    Outcome {
+        metrics,
+        latencies,
+        loads,
+    }
+}
+
+fn quantiles(latency: &Latencies, class: &str, put: &mut impl FnMut(String, f64)) {
+    let h: Histogram<u64> = latency.histogram();
+    put(format!("latency_us.{class}.mean"), latency.mean_us());
+    for (q, name) in [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p999")] {
+        let ns = if latency.count() > 0 {
+            h.value_at_quantile(q)
+        } else {
+            0
+        };
+        put(format!("latency_us.{class}.{name}"), ns as f64 / 1e3);
+    }
+    put(format!("latency_us.{class}.max"), latency.max_us());
+}
+
+/// Jain's fairness index of shares: 1 when all are equal, 1/n when one has everything.
+pub fn jain(shares: &[f64]) -> f64 {
+    let sum: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|s| s * s).sum();
+    if squares > 0.0 {
+        sum * sum / (shares.len() as f64 * squares)
+    } else {
+        1.0
+    }
+}

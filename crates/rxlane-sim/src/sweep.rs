@@ -1,0 +1,123 @@
+//! Many scenarios from one: named cases times all combinations of swept values.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use toml::{Table, Value};
+
+use crate::SimError;
+use crate::scenario::{Case, Loaded, Scenario, Values};
+use crate::scenario::{put, scenario_of};
+
+/// Most points without being asked again.
+pub const MANY_POINTS: usize = 1_000_000;
+
+/// The points of a scenario file; each is made when it is asked for.
+#[derive(Debug, Clone)]
+pub struct Sweep {
+    table: Table,
+    folder: PathBuf,
+    cases: Vec<Case>,
+    axes: Vec<(String, Vec<Value>)>,
+}
+
+/// One scenario of a sweep.
+#[derive(Debug, Clone, Serialize)]
+pub struct Point {
+    /// Position in the sweep.
+    pub index: usize,
+    /// Name of its case; empty without cases.
+    pub case: String,
+    /// Swept keys and their values here.
+    pub keys: Vec<(String, Value)>,
+    /// Everything.
+    pub scenario: Scenario,
+}
+
+impl Sweep {
+    /// The sweep of a file; one point for a file without `[sweep]` and `[[case]]`.
+    ///
+    /// # Errors
+    /// [`SimError::Value`] for a range that is none.
+    pub fn new(loaded: &Loaded) -> Result<Self, SimError> {
+        let axes = loaded
+            .scenario
+            .sweep
+            .iter()
+            .map(|(key, values)| Ok((key.clone(), expand(key, values)?)))
+            .collect::<Result<_, SimError>>()?;
+        Ok(Self {
+            table: loaded.table.clone(),
+            folder: loaded.folder.clone(),
+            cases: loaded.scenario.case.clone(),
+            axes,
+        })
+    }
+
+    /// Points.
+    pub fn len(&self) -> usize {
+        self.axes
+            .iter()
+            .map(|(_, values)| values.len())
+            .fold(self.cases.len().max(1), usize::saturating_mul)
+    }
+
+    /// Whether an axis has no values.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The point `index`, below [`Sweep::len`]; the last axis varies fastest.
+    ///
+    /// # Errors
+    /// As reading a scenario, for combinations that cannot be.
+    pub fn point(&self, index: usize) -> Result<Point, SimError> {
+        let mut table = self.table.clone();
+        let mut rest = index;
+        let mut keys = Vec::new();
+        for (key, values) in self.axes.iter().rev() {
+            keys.push((key.clone(), values[rest % values.len()].clone()));
+            rest /= values.len();
+        }
+        keys.reverse();
+        let case = self.cases.get(rest);
+        for (key, value) in case.iter().flat_map(|c| &c.set) {
+            put(&mut table, key, value.clone())?;
+        }
+        for (key, value) in &keys {
+            put(&mut table, key, value.clone())?;
+        }
+        Ok(Point {
+            index,
+            case: case.map(|c| c.name.clone()).unwrap_or_default(),
+            keys,
+            scenario: scenario_of(&table, &self.folder)?,
+        })
+    }
+}
+
+fn expand(key: &str, values: &Values) -> Result<Vec<Value>, SimError> {
+    match values {
+        Values::List(list) => Ok(list.clone()),
+        Values::Range { from, to, step } => {
+            let steps = (to - from) / step;
+            if !(steps.is_finite() && *step > 0.0 && steps >= 0.0) {
+                return Err(SimError::Value {
+                    key: format!("sweep.{key}"),
+                    value: format!("{from} to {to} by {step}"),
+                    cure: "give from <= to and a step above 0",
+                });
+            }
+            // A hair more, or 0.05 to 2.0 by 0.05 ends at 1.95.
+            let last = ((steps + 1e-9).floor() as usize).min(MANY_POINTS);
+            Ok((0..=last)
+                .map(|i| Value::Float(rounded(from + i as f64 * step)))
+                .collect())
+        }
+    }
+}
+
+/// 0.15 rather than 0.15000000000000002.
+fn rounded(v: f64) -> f64 {
+    format!("{v:.12e}").parse().unwrap_or(v)
+}

@@ -1,0 +1,141 @@
+//! What a run has counted.
+
+use crate::histogram::Latencies;
+use crate::ring::Packet;
+use crate::time::Ps;
+
+/// Kinds of work of a core.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// Interrupt handlers of the modelled NICs, and waking up for them.
+    Isr,
+    /// Softirq entry, polls and changes of ring.
+    Poll,
+    /// Receiving and processing packets.
+    Packet,
+    /// Stages of the scenario.
+    Stage,
+    /// Cleaning Tx descriptors.
+    Tx,
+    /// Disturbances.
+    Other,
+    /// The competing process.
+    Process,
+}
+
+impl Work {
+    /// All kinds, with the names of their results.
+    pub const ALL: [(Self, &'static str); 7] = [
+        (Self::Isr, "isr"),
+        (Self::Poll, "poll"),
+        (Self::Packet, "packet"),
+        (Self::Stage, "stage"),
+        (Self::Tx, "tx"),
+        (Self::Other, "other"),
+        (Self::Process, "process"),
+    ];
+}
+
+/// A traffic class.
+#[derive(Debug, Clone, Default)]
+pub struct ClassTally {
+    /// From arrival until its service began.
+    pub waiting: Latencies,
+    /// From arrival until it left.
+    pub latency: Latencies,
+}
+
+/// Core load by sample, in hundredths of a per cent: memory does not grow with time.
+#[derive(Debug, Clone)]
+pub struct LoadSamples {
+    counts: Vec<u64>,
+}
+
+impl Default for LoadSamples {
+    fn default() -> Self {
+        Self {
+            counts: vec![0; 10_001],
+        }
+    }
+}
+
+impl LoadSamples {
+    /// Adds a load, 0 to 1.
+    pub fn add(&mut self, load: f64) {
+        let bin = (load.clamp(0.0, 1.0) * 10_000.0).round() as usize;
+        self.counts[bin] += 1;
+    }
+
+    /// Adds those of another run.
+    pub fn merge(&mut self, other: &Self) {
+        for (a, b) in self.counts.iter_mut().zip(&other.counts) {
+            *a += b;
+        }
+    }
+
+    /// Loads with how often they were seen, rising.
+    pub fn counts(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
+        self.counts
+            .iter()
+            .enumerate()
+            .filter(|(_, n)| **n > 0)
+            .map(|(bin, n)| (bin as f64 / 10_000.0, *n))
+    }
+}
+
+/// Counts of one core over the measured time.
+#[derive(Debug, Clone)]
+pub struct Tally {
+    /// Time by kind of work.
+    pub busy: [Ps; Work::ALL.len()],
+    /// By class, lowest first.
+    pub classes: Vec<ClassTally>,
+    /// Packets served, by NIC.
+    pub served: Vec<u64>,
+    /// Interrupts by vector.
+    pub irqs: Vec<u64>,
+    /// Polls of a device.
+    pub polls: u64,
+    /// Packets served behind a later one of their flow.
+    pub reordered: u64,
+    /// Dropped at a full backlog.
+    pub backlog_dropped: u64,
+    /// Dropped at a full Tx ring, after their service.
+    pub tx_dropped: u64,
+    /// Dropped at a full socket buffer.
+    pub socket_dropped: u64,
+    /// Taken by the application.
+    pub delivered: u64,
+    /// Load of the core by sample, the competing process left out.
+    pub loads: LoadSamples,
+}
+
+impl Tally {
+    /// Nothing counted.
+    pub fn new(classes: usize, nics: usize, vectors: usize) -> Self {
+        Self {
+            busy: [0; Work::ALL.len()],
+            classes: vec![ClassTally::default(); classes],
+            served: vec![0; nics],
+            irqs: vec![0; vectors],
+            polls: 0,
+            reordered: 0,
+            backlog_dropped: 0,
+            tx_dropped: 0,
+            socket_dropped: 0,
+            delivered: 0,
+            loads: LoadSamples::default(),
+        }
+    }
+
+    /// Counts a packet that comes after a later one of its flow.
+    #[inline]
+    pub(crate) fn count_order(&mut self, packet: Packet, last_sequence: &mut [u32]) {
+        let last = &mut last_sequence[usize::from(packet.flow)];
+        if packet.sequence < *last {
+            self.reordered += 1;
+        } else {
+            *last = packet.sequence;
+        }
+    }
+}

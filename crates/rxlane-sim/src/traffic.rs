@@ -1,0 +1,334 @@
+//! Where packets come from: one stream a port, with a pattern and a mix of classes and flows.
+
+use rand::{Rng, SeedableRng};
+use rand_distr::{Distribution, Exp1};
+use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
+
+use crate::ring::Packet;
+use crate::time::{Ps, from_s};
+
+/// Preamble, start delimiter and inter-frame gap on the wire, bytes.
+const WIRE_OVERHEAD: f64 = 20.0;
+
+/// How packets follow each other.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "pattern", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Pattern {
+    /// Constant rate from a random phase. Real generators are not exact: each packet is early or late
+    /// by up to `jitter` of the gap, which keeps ports from locking in phase (multiple-nics IV.D).
+    Cbr {
+        /// Share of the gap, 0 to 1.
+        #[serde(default)]
+        jitter: f64,
+    },
+    /// Exponential gaps.
+    Poisson,
+    /// Bursts of back-to-back packets with exponential pauses between.
+    OnOff {
+        /// Packets in a burst; geometric with this mean.
+        mean_burst: f64,
+    },
+    /// Recorded gaps, scaled to the rate, from the beginning again at the end.
+    Gaps {
+        /// Gaps in units of their mean.
+        #[serde(skip)]
+        gaps: Vec<f64>,
+        /// The capture they come from.
+        file: String,
+    },
+}
+
+/// How classes follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mix {
+    /// Each packet's is drawn.
+    Random,
+    /// As evenly as their shares allow: the smooth arrivals of low-latency-router III.D.
+    Even,
+}
+
+/// The traffic of one port.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stream {
+    /// Packets a second.
+    pub pps: f64,
+    /// Pattern.
+    pub pattern: Pattern,
+    /// Share of each class, lowest class first; sums to 1.
+    pub shares: Vec<f64>,
+    /// Whether the class of each packet is drawn.
+    pub mix: Mix,
+    /// Flows of each class.
+    pub flows: u16,
+    /// Frame with FCS, bytes.
+    pub frame: u32,
+    /// Rate of the link that they come over, bits a second.
+    pub link_bps: f64,
+}
+
+/// A stream at work. Equal seeds give equal packets.
+#[derive(Debug)]
+pub struct Source {
+    rng: Pcg64Mcg,
+    pattern: Pattern,
+    mean_gap: f64,
+    wire: Ps,
+    /// Upper ends of the classes' shares of a random number.
+    thresholds: Vec<u32>,
+    only_class: Option<usize>,
+    /// Of even mixes: what each class is owed, in packets.
+    owed: Option<(Vec<f64>, Vec<f64>)>,
+    flows: u16,
+    next_flow: Vec<u16>,
+    sequences: Vec<u32>,
+    /// Of the pattern, before the wire makes it later.
+    ideal: f64,
+    last: Ps,
+    burst_left: u64,
+    position: usize,
+}
+
+impl Source {
+    /// Starts a stream.
+    pub fn new(stream: &Stream, seed: u64) -> Self {
+        let mut rng = Pcg64Mcg::seed_from_u64(seed);
+        let mean_gap = 1e12 / stream.pps;
+        let mut sum = 0.0;
+        let mut thresholds: Vec<u32> = stream
+            .shares
+            .iter()
+            .map(|share| {
+                sum += share;
+                (sum * f64::from(u32::MAX)) as u32
+            })
+            .collect();
+        if let Some(last) = thresholds.last_mut() {
+            *last = u32::MAX;
+        }
+        let classes = stream.shares.len();
+        Self {
+            ideal: rng.random::<f64>() * mean_gap,
+            position: match &stream.pattern {
+                Pattern::Gaps { gaps, .. } if !gaps.is_empty() => rng.random_range(0..gaps.len()),
+                _ => 0,
+            },
+            rng,
+            pattern: stream.pattern.clone(),
+            mean_gap,
+            wire: wire_time(stream.frame, stream.link_bps),
+            thresholds,
+            owed: (stream.mix == Mix::Even)
+                .then(|| (stream.shares.clone(), vec![0.0; stream.shares.len()])),
+            only_class: stream.shares.iter().position(|s| *s >= 1.0),
+            flows: stream.flows.max(1),
+            next_flow: vec![0; classes],
+            sequences: vec![0; classes * usize::from(stream.flows.max(1))],
+            last: 0,
+            burst_left: 0,
+        }
+    }
+
+    /// The next `n` packets; the time of each is when its last bit arrives.
+    #[inline]
+    pub fn generate(&mut self, n: usize, mut sink: impl FnMut(Packet)) {
+        if self.pattern == Pattern::Poisson {
+            for _ in 0..n {
+                let e: f64 = Exp1.sample(&mut self.rng);
+                sink(self.packet(e * self.mean_gap, 0.0));
+            }
+            return;
+        }
+        for _ in 0..n {
+            let (gap, jitter) = self.gap();
+            sink(self.packet(gap, jitter));
+        }
+    }
+
+    /// The gap to the next packet, and how far that one is off its time, ps.
+    fn gap(&mut self) -> (f64, f64) {
+        match &self.pattern {
+            Pattern::Poisson => {
+                let e: f64 = Exp1.sample(&mut self.rng);
+                (e * self.mean_gap, 0.0)
+            }
+            Pattern::Cbr { jitter } => {
+                let off = if *jitter > 0.0 {
+                    (self.rng.random::<f64>() - 0.5) * jitter * self.mean_gap
+                } else {
+                    0.0
+                };
+                (self.mean_gap, off)
+            }
+            Pattern::OnOff { mean_burst } => {
+                if self.burst_left > 0 {
+                    self.burst_left -= 1;
+                    return (self.wire as f64, 0.0);
+                }
+                let u: f64 = 1.0 - self.rng.random::<f64>();
+                let p = 1.0 / mean_burst;
+                // Geometric from 1 on, of which the first packet comes after the pause.
+                self.burst_left = if p >= 1.0 {
+                    0
+                } else {
+                    (u.ln() / (1.0 - p).ln()) as u64
+                };
+                let pause = mean_burst * self.mean_gap - (mean_burst - 1.0) * self.wire as f64;
+                let e: f64 = Exp1.sample(&mut self.rng);
+                (e * pause.max(0.0), 0.0)
+            }
+            Pattern::Gaps { gaps, .. } => {
+                let gap = gaps.get(self.position).copied().unwrap_or(1.0);
+                self.position = (self.position + 1) % gaps.len().max(1);
+                (gap * self.mean_gap, 0.0)
+            }
+        }
+    }
+
+    #[inline]
+    fn packet(&mut self, gap: f64, jitter: f64) -> Packet {
+        self.ideal += gap;
+        // Two packets cannot be on the wire at once. Times fit an i64, whose conversion is faster.
+        let at = ((self.ideal + jitter) as i64 as Ps).max(self.last + self.wire);
+        self.last = at;
+        let class = self.class();
+        let flow = self.next_flow[class];
+        self.next_flow[class] = if flow + 1 == self.flows { 0 } else { flow + 1 };
+        let flow = class as u16 * self.flows + flow;
+        let sequence = &mut self.sequences[usize::from(flow)];
+        *sequence = sequence.wrapping_add(1);
+        Packet {
+            at,
+            sequence: *sequence,
+            flow,
+            class: class as u8,
+        }
+    }
+
+    #[inline]
+    fn class(&mut self) -> usize {
+        if let Some(class) = self.only_class {
+            return class;
+        }
+        if let Some((shares, owed)) = &mut self.owed {
+            return most_owed(shares, owed);
+        }
+        let random: u32 = self.rng.random();
+        self.thresholds
+            .iter()
+            .position(|t| random <= *t)
+            .unwrap_or(self.thresholds.len() - 1)
+    }
+}
+
+/// The class that is owed most, highest first.
+fn most_owed(shares: &[f64], owed: &mut [f64]) -> usize {
+    for (o, share) in owed.iter_mut().zip(shares) {
+        *o += share;
+    }
+    let most = (0..owed.len())
+        .max_by(|a, b| owed[*a].total_cmp(&owed[*b]))
+        .unwrap_or(0);
+    owed[most] -= 1.0;
+    most
+}
+
+/// Time of a frame on the wire, with preamble and gap.
+pub fn wire_time(frame: u32, bps: f64) -> Ps {
+    from_s((f64::from(frame) + WIRE_OVERHEAD) * 8.0 / bps)
+}
+
+/// Gaps of time stamps (ns) in units of their mean.
+pub fn gaps_of(times_ns: &[f64]) -> Vec<f64> {
+    let gaps: Vec<f64> = times_ns
+        .windows(2)
+        .map(|w| (w[1] - w[0]).max(0.0))
+        .collect();
+    let mean = gaps.iter().sum::<f64>() / gaps.len().max(1) as f64;
+    if mean > 0.0 {
+        gaps.iter().map(|g| g / mean).collect()
+    } else {
+        Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(pattern: Pattern) -> Stream {
+        Stream {
+            pps: 1e6,
+            pattern,
+            shares: vec![0.7, 0.3],
+            mix: Mix::Random,
+            flows: 4,
+            frame: 64,
+            link_bps: 10e9,
+        }
+    }
+
+    fn take(source: &mut Source, n: usize) -> Vec<Packet> {
+        let mut packets = Vec::new();
+        source.generate(n, |p| packets.push(p));
+        packets
+    }
+
+    #[test]
+    fn every_pattern_keeps_its_rate_its_shares_and_the_wire_s_distance() {
+        for pattern in [
+            Pattern::Cbr { jitter: 0.0 },
+            Pattern::Cbr { jitter: 0.5 },
+            Pattern::Poisson,
+            Pattern::OnOff { mean_burst: 8.0 },
+            Pattern::Gaps {
+                gaps: gaps_of(&[0.0, 1.0, 5.0, 6.0]),
+                file: String::new(),
+            },
+        ] {
+            let mut source = Source::new(&stream(pattern.clone()), 1);
+            let n = 200_000;
+            let packets = take(&mut source, n);
+            let rate = n as f64 / (packets[n - 1].at as f64 / 1e12);
+            assert!((rate / 1e6 - 1.0).abs() < 0.02, "{pattern:?}: {rate}");
+            let high = packets.iter().filter(|p| p.class == 1).count() as f64 / n as f64;
+            assert!((high - 0.3).abs() < 0.01, "{pattern:?}: {high}");
+            let wire = wire_time(64, 10e9);
+            assert!(
+                packets.windows(2).all(|w| w[1].at >= w[0].at + wire),
+                "{pattern:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_even_mix_spaces_the_packets_of_a_class_evenly() {
+        let even = Stream {
+            mix: Mix::Even,
+            ..stream(Pattern::Poisson)
+        };
+        let packets = take(&mut Source::new(&even, 1), 1000);
+        let high: Vec<usize> = (0..1000).filter(|i| packets[*i].class == 1).collect();
+        assert_eq!(high.len(), 300);
+        assert!(high.windows(2).all(|w| (3..=4).contains(&(w[1] - w[0]))));
+    }
+
+    #[test]
+    fn cbr_does_not_drift() {
+        let mut source = Source::new(&stream(Pattern::Cbr { jitter: 0.0 }), 1);
+        let packets = take(&mut source, 1_000_001);
+        let (first, last) = (packets[0].at, packets[1_000_000].at);
+        assert!((last - first).abs_diff(1_000_000 * 1_000_000) < 1000);
+    }
+
+    #[test]
+    fn flows_are_numbered_without_gaps() {
+        let mut source = Source::new(&stream(Pattern::Poisson), 3);
+        let mut last = [0u32; 8];
+        for p in take(&mut source, 10_000) {
+            assert_eq!(p.sequence, last[usize::from(p.flow)] + 1);
+            last[usize::from(p.flow)] = p.sequence;
+        }
+    }
+}

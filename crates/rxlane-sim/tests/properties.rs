@@ -1,0 +1,124 @@
+//! What holds for every scenario.
+
+use proptest::prelude::*;
+use rxlane_policy::congestion::Feedback;
+use rxlane_policy::poll::Order;
+use rxlane_policy::throttle::{LinearLaw, Throttling};
+use rxlane_sim::outcome::{Outcome, simulate};
+use rxlane_sim::scenario::{
+    Disturbance, Egress, Host, IdleState, Origin, Process, Scenario, Scheme, Spread, Stage,
+    StrategyName,
+};
+use rxlane_sim::traffic::Pattern;
+
+prop_compose! {
+    fn scenario()(
+        seed in any::<u64>(),
+        (pps, rt_ratio, pattern) in (1e3..3e6, 0.0..1.0, 0u8..3),
+        (nics, cores) in (1usize..4, 1usize..3),
+        (descriptors, buffer) in (8usize..600, 0usize..600),
+        strategy in 0u8..4,
+        (latch, tx, poll_end, mask_others) in any::<(bool, bool, bool, bool)>(),
+        throttling in 0u8..5,
+        (isr, wake, packet, ring) in (0.0..5000.0, 0.0..3000.0, 50.0..3000.0, 0.0..200.0),
+        (delivery, dma) in (0.0..2000.0, 0.0..1000.0),
+        extras in 0u8..16,
+        softnet in prop::option::weighted(0.3, 0u8..4),
+    ) -> Scenario {
+        let mut s = Scenario { seed, seconds: 0.004, warmup_s: 0.001, ..Scenario::default() };
+        s.traffic.pps = pps;
+        s.traffic.rt_ratio = rt_ratio;
+        s.traffic.pattern = match pattern {
+            0 => Pattern::Poisson,
+            1 => Pattern::Cbr { jitter: rt_ratio },
+            _ => Pattern::OnOff { mean_burst: 1.0 + 30.0 * rt_ratio },
+        };
+        s.nic.count = nics;
+        s.nic.descriptors = descriptors;
+        s.nic.packet_buffer = buffer;
+        s.nic.tx_descriptors = 4 + descriptors;
+        s.nic.dma_ns = dma;
+        s.nic.egress = if tx { Egress::Circular } else { Egress::None };
+        s.interrupt.tx_completion = tx;
+        s.interrupt.latch_masked = latch;
+        s.interrupt.delivery_ns = delivery;
+        s.interrupt.origin = if poll_end { Origin::PollEnd } else { Origin::Irq };
+        s.interrupt.throttling = match throttling {
+            0 => Throttling::Off,
+            1 => Throttling::Static { interval_ns: 20_000 },
+            2 => Throttling::ThreeState { elapsed: Default::default(), rates: Default::default() },
+            3 => Throttling::Linear(LinearLaw::default()),
+            _ => Throttling::NetDim,
+        };
+        s.cpu.cores = cores;
+        s.cpu.isr_ns = isr;
+        s.cpu.wake_ns = wake;
+        s.cpu.packet_ns = packet;
+        s.cpu.ring_ns = ring;
+        s.cpu.tx_clean_ns = if tx { 100.0 } else { 0.0 };
+        s.cpu.mask_others = mask_others;
+        s.cpu.sample_s = 0.0005;
+        s.reception.order = if latch { Order::HighestFirst } else { Order::LowestFirst };
+        s.reception.strategy = [StrategyName::Sq, StrategyName::Rr, StrategyName::LlRr, StrategyName::LlWfq][usize::from(strategy)];
+        if extras & 1 > 0 {
+            s.cpu.disturbance.push(Disturbance { name: "timer".into(), per_second: 2000.0, ns: 5000.0, redraw_s: 0.0005 });
+        }
+        if extras & 2 > 0 {
+            s.cpu.process = Some(Process { after_us: 500.0, slice_us: 300.0 });
+        }
+        if extras & 4 > 0 {
+            s.cpu.idle.push(IdleState { after_us: 5.0, exit_us: 2.0 });
+            s.stage.push(Stage { name: "ipsec".into(), packet_ns: 300.0, byte_ns: 1.0, classes: vec![1] });
+        }
+        if extras & 8 > 0 {
+            s.host = Some(Host { socket: 32, application_ns: 900.0, application_byte_ns: 0.5 });
+        }
+        if let Some(feedback) = softnet {
+            s.reception.scheme = Scheme::Softnet;
+            s.reception.strategy = StrategyName::Sq;
+            s.reception.feedback = [Feedback::None, Feedback::Hfc, Feedback::Ff, Feedback::FfRandomLie][usize::from(feedback)];
+            s.reception.interrupt_work = 1 + u32::from(extras);
+            s.reception.backlog = 40;
+            if latch {
+                s.cpu.spread = Spread::RoundRobin;
+            }
+        }
+        s
+    }
+}
+
+fn get(o: &Outcome, name: &str) -> f64 {
+    o.get(name).unwrap_or_else(|| panic!("no metric {name}"))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    // Budgets and masked vectors are asserted inside of the engine, in test builds.
+    #[test]
+    fn packets_are_conserved_ordered_and_times_add_up(s in scenario()) {
+        s.check().unwrap();
+        let o = simulate(&s, 0).unwrap();
+        let came = get(&o, "queued_before") + get(&o, "arrived");
+        let gone = get(&o, "delivered")
+            + get(&o, "dropped_ring")
+            + get(&o, "dropped_backlog")
+            + get(&o, "dropped_socket");
+        let left = if s.host.is_some() { gone } else { gone - get(&o, "dropped_socket") };
+        prop_assert_eq!(came, left + get(&o, "queued_after"));
+        if s.cpu.spread == Spread::Flows || s.cpu.cores == 1 {
+            prop_assert_eq!(get(&o, "reordered"), 0.0, "FIFO inside of a flow");
+        }
+        prop_assert!(get(&o, "cpu") <= 1.0 + 0.2, "a core works once at a time: {}", get(&o, "cpu"));
+        prop_assert!(o.metrics.iter().all(|(_, v)| v.is_finite() && *v >= 0.0));
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_bytes_and_another_seed_others(s in scenario()) {
+        let text = |r| format!("{:?}", simulate(&s, r).unwrap().metrics);
+        prop_assert_eq!(text(0), text(0));
+        if s.traffic.pattern == Pattern::Poisson && s.traffic.pps > 1e5 {
+            prop_assert_ne!(text(0), text(1));
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Scenario files: what they may say, and what is said about those that may not.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+use rxlane_sim::SimError;
+use rxlane_sim::run::{Row, run_point};
+use rxlane_sim::scenario::{load, parse};
+use rxlane_sim::sweep::Sweep;
+
+fn message(text: &str) -> String {
+    parse(text, Path::new("s.toml"), &[])
+        .map(|_| ())
+        .unwrap_err()
+        .to_string()
+}
+
+#[test]
+fn an_error_names_file_line_and_cure() {
+    for (text, expected) in [
+        (
+            "seconds = 1\nsecond = 1\n",
+            "s.toml:2: unknown field `second`",
+        ),
+        (
+            "[traffic]\n\npps = -1.0\n",
+            "s.toml:3: traffic.pps = -1: give a rate",
+        ),
+        (
+            "[traffic]\npps = 1e9\n",
+            "s.toml:2: traffic.pps = 1000000000: more than the links carry",
+        ),
+        (
+            "[reception]\nstrategy = \"ll-wfq\"\nprb = [0, 4]\n",
+            "a budget of 0 would never serve",
+        ),
+        (
+            "[reception]\nstrategy = \"ll-wfq\"\nprb = [4]\n",
+            "prb has 1 ring budgets for 2 classes",
+        ),
+        (
+            "[traffic]\nshares = [0.5, 0.6]\n",
+            "s.toml:2: traffic.shares",
+        ),
+        ("[cpu]\npacket_ns = \"fast\"\n", "s.toml:2:"),
+        (
+            "[interrupt]\nthrottling = { algorithm = \"linear\", r_min = 0 }\n",
+            "0 < r_min",
+        ),
+        (
+            "[nic]\ncount = 0\n",
+            "s.toml:2: nic.count = 0: give 1 to 64 NICs",
+        ),
+        (
+            "[sweep]\n\"traffic.pps\" = { from = 2.0, to = 1.0, step = 1.0 }\n",
+            "from <= to",
+        ),
+        ("extends = \"nowhere.toml\"\n", "nowhere.toml"),
+        ("seconds = nan\n", "s.toml:1: seconds"),
+    ] {
+        let found = match parse(text, Path::new("s.toml"), &[]) {
+            Ok(loaded) => Sweep::new(&loaded).map(|_| ()).unwrap_err().to_string(),
+            Err(e) => e.to_string(),
+        };
+        assert!(found.contains(expected), "{text:?}: {found}");
+        assert!(!found.contains('\n'), "{found}");
+    }
+}
+
+#[test]
+fn a_key_that_does_not_exist_cannot_be_set_or_swept() {
+    let set = |text: &str| {
+        parse("", Path::new("s.toml"), &[text.into()])
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(
+        set("traffic.ppz=1").contains("ppz"),
+        "{}",
+        set("traffic.ppz=1")
+    );
+    assert!(set("nonsense").contains("no such key"));
+    assert!(set("seed.x=1").contains("seed"));
+    let swept = parse("[sweep]\n\"cpu.speed\" = [1]\n", Path::new("s.toml"), &[]).unwrap();
+    assert!(Sweep::new(&swept).unwrap().point(0).is_err());
+}
+
+#[test]
+fn a_truncated_capture_is_refused_with_the_packet_it_ends_in() {
+    let folder = std::env::temp_dir().join(format!("rxlane-sim-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut bytes = Vec::new();
+    // Header of a little-endian capture of Ethernet frames, then two packets of 4 bytes.
+    for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 1] {
+        bytes.extend(word.to_le_bytes());
+    }
+    for usec in [0u32, 10] {
+        for word in [1, usec, 4, 4, 0] {
+            bytes.extend(word.to_le_bytes());
+        }
+    }
+    let text = "[traffic]\npps = 1e5\npattern = { pattern = \"gaps\", file = \"a.pcap\" }\n";
+    let path = folder.join("s.toml");
+    std::fs::write(&path, text).unwrap();
+    let read = |bytes: &[u8]| {
+        std::fs::write(folder.join("a.pcap"), bytes).unwrap();
+        load(&path, &[])
+    };
+    assert!(read(&bytes).is_ok());
+    let cut = read(&bytes[..bytes.len() - 3]).unwrap_err();
+    assert!(matches!(cut, SimError::Capture { .. }), "{cut}");
+    assert!(cut.to_string().contains("a.pcap: packet 2"), "{cut}");
+    let one = read(&bytes[..24]).unwrap_err().to_string();
+    assert!(one.contains("record more"), "{one}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn files_that_extend_each_other_are_refused() {
+    let folder = std::env::temp_dir().join(format!("rxlane-sim-circle-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("a.toml");
+    std::fs::write(&path, "extends = \"a.toml\"\n").unwrap();
+    assert!(
+        load(&path, &[])
+            .unwrap_err()
+            .to_string()
+            .contains("without end")
+    );
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+const SWEPT: &str = r#"
+seconds = 0.001
+[[case]]
+name = "sq"
+set = { "reception.strategy" = "sq" }
+[[case]]
+name = "rr"
+set = { "reception.strategy" = "rr" }
+[sweep]
+"traffic.pps" = { from = 0.1e6, to = 0.3e6, step = 0.1e6 }
+"traffic.rt_ratio" = [0.0, 0.5]
+"#;
+
+#[test]
+fn a_sweep_is_every_case_with_every_combination_and_its_points_and_rows_serialise() {
+    let sweep = Sweep::new(&parse(SWEPT, Path::new("s.toml"), &[]).unwrap()).unwrap();
+    assert_eq!(sweep.len(), 12);
+    let points: Vec<_> = (0..12).map(|i| sweep.point(i).unwrap()).collect();
+    let mut seen: Vec<String> = points
+        .iter()
+        .map(|p| format!("{} {:?}", p.case, p.keys))
+        .collect();
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 12);
+    assert_eq!(
+        points[1].scenario.traffic.rt_ratio, 0.5,
+        "the last key varies fastest"
+    );
+    let json = serde_json::to_string(&points[3]).unwrap();
+    assert!(json.contains("\"rt_ratio\":0.5"), "{json}");
+    let row = run_point(&points[3]).unwrap();
+    let again: Row = serde_json::from_str(&serde_json::to_string(&row).unwrap()).unwrap();
+    assert_eq!(again, row);
+}
+
+#[test]
+fn the_examples_are_sound() {
+    for file in ["sim.toml", "sweep.toml"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../examples")
+            .join(file);
+        let sweep = Sweep::new(&load(&path, &[]).unwrap()).unwrap();
+        for i in 0..sweep.len() {
+            sweep.point(i).unwrap();
+        }
+    }
+}
+
+const SEEDS: [&str; 3] = [
+    include_str!("../../../examples/sim.toml"),
+    include_str!("../../../experiments/multiple-nics/machine.toml"),
+    include_str!("../../../experiments/single-input-queue/machine.toml"),
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_text_makes_the_parser_panic(
+        seed in 0usize..SEEDS.len(),
+        edits in prop::collection::vec((any::<prop::sample::Index>(), 0u8..5, any::<u8>()), 0..12),
+        sets in prop::collection::vec("[a-z_.]{0,20}=?[-0-9a-z.\\[\\]{}\"]{0,8}", 0..3),
+    ) {
+        let mut text = SEEDS[seed].replace("extends", "# extends").into_bytes();
+        for (at, how, byte) in edits {
+            let at = at.index(text.len().max(1)).min(text.len().saturating_sub(1));
+            match how {
+                0 if !text.is_empty() => { text.remove(at); }
+                1 => text.insert(at, byte),
+                2 if !text.is_empty() => text[at] = byte,
+                3 => { let digit = b'0' + byte % 10; text.insert(at, digit); }
+                _ => text.truncate(at),
+            }
+        }
+        let text = String::from_utf8_lossy(&text);
+        if let Ok(loaded) = parse(&text, Path::new("fuzz.toml"), &sets)
+            && let Ok(sweep) = Sweep::new(&loaded)
+            && !sweep.is_empty()
+        {
+            let _ = sweep.point(0);
+            let _ = sweep.point(sweep.len() - 1);
+        }
+        let _ = message;
+    }
+}

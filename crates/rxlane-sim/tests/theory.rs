@@ -1,0 +1,165 @@
+//! The model against queueing theory, within its confidence intervals.
+
+use rxlane_sim::run::{Estimate, replicate};
+use rxlane_sim::scenario::{Scenario, Scheme, Spread, StrategyName};
+use rxlane_sim::traffic::{Mix, Pattern};
+
+/// Service time, us.
+const X: f64 = 1.0;
+
+/// A core that does nothing but serve, behind a link without a speed limit.
+fn bare(pps: f64) -> Scenario {
+    let mut s = Scenario {
+        seconds: 1.0,
+        warmup_s: 0.1,
+        replications: 10,
+        ..Scenario::default()
+    };
+    s.traffic.pps = pps;
+    s.nic.link_bps = 1e13;
+    s.nic.descriptors = 1 << 20;
+    s.cpu.packet_ns = X * 1e3;
+    s.cpu.isr_ns = 0.0;
+    s
+}
+
+fn of(s: &Scenario, metric: &str) -> Estimate {
+    s.check().unwrap();
+    let (metrics, _) = replicate(s).unwrap();
+    metrics.into_iter().find(|e| e.name == metric).unwrap()
+}
+
+fn agrees(s: &Scenario, metric: &str, theory: f64) {
+    let e = of(s, metric);
+    let ci = e.ci95.unwrap();
+    assert!(
+        (e.mean - theory).abs() <= ci && ci <= 0.03 * theory,
+        "{metric}: {} +- {ci}, theory {theory}",
+        e.mean
+    );
+}
+
+#[test]
+fn m_d_1_waiting_is_that_of_pollaczek_and_khinchine() {
+    for rho in [0.3, 0.7, 0.9] {
+        let s = bare(rho * 1e6 / X);
+        agrees(&s, "waiting_us.be.mean", rho * X / (2.0 * (1.0 - rho)));
+        agrees(&s, "cpu", rho);
+    }
+}
+
+#[test]
+fn d_d_1_never_waits_below_capacity_and_fills_its_ring_above() {
+    let mut s = bare(0.99e6);
+    s.traffic.pattern = Pattern::Cbr { jitter: 0.0 };
+    assert_eq!(of(&s, "waiting_us.be.mean").mean, 0.0);
+    s.traffic.pps = 2e6;
+    s.nic.descriptors = 512;
+    let latency = of(&s, "latency_us.be.mean").mean;
+    assert!((latency - 513.0 * X).abs() <= 1.0, "{latency}");
+    assert!((of(&s, "loss").mean - 0.5).abs() < 1e-3);
+}
+
+#[test]
+fn interrupt_cost_is_a_setup_time_of_m_g_1() {
+    // Every busy period begins with a handler of c: the classical result for M/G/1 with setup times.
+    for (rho, c) in [(0.3, 2.0), (0.7, 2.0), (0.8, 5.0)] {
+        let lambda = rho / X;
+        let mut s = bare(lambda * 1e6);
+        s.cpu.isr_ns = c * 1e3;
+        let setup = (2.0 * c + lambda * c * c) / (2.0 * (1.0 + lambda * c));
+        agrees(
+            &s,
+            "waiting_us.be.mean",
+            rho * X / (2.0 * (1.0 - rho)) + setup,
+        );
+        // A cycle: idle for 1 / lambda, then busy for (c + x) / (1 - rho), with one interrupt.
+        agrees(
+            &s,
+            "irq_per_s",
+            1e6 / (1.0 / lambda + (c + X) / (1.0 - rho)),
+        );
+    }
+}
+
+#[test]
+fn ring_budgets_move_waiting_between_classes_and_change_no_total() {
+    // Kleinrock's conservation law: sum of rho_i W_i, here with equal service times.
+    let total = |strategy| {
+        let mut s = bare(0.9e6);
+        s.traffic.rt_ratio = 0.3;
+        s.reception.strategy = strategy;
+        let [be, rt] = ["be", "rt"].map(|c| of(&s, &format!("waiting_us.{c}.mean")).mean);
+        (0.7 * be + 0.3 * rt, rt)
+    };
+    let (sq, _) = total(StrategyName::Sq);
+    for strategy in [StrategyName::LlRr, StrategyName::LlWfq] {
+        let (ll, rt) = total(strategy);
+        assert!(
+            (ll / sq - 1.0).abs() < 0.01,
+            "{strategy:?}: {ll} against {sq}"
+        );
+        assert!(rt < 0.5 * sq, "{strategy:?}: {rt} against {sq}");
+    }
+}
+
+#[test]
+fn smooth_rt_arrivals_wait_no_longer_than_the_bound_under_overload() {
+    // low-latency-router Eq. 1: T_max = b x / (1 - rho_RT), for smooth arrivals and the RT ring never left
+    // before it is empty.
+    for (budget, rho_rt) in [(4u32, 0.3), (3, 0.5), (8, 0.2), (1, 0.6)] {
+        let mut s = bare(2e6 / X);
+        s.traffic.pattern = Pattern::Cbr { jitter: 0.0 };
+        s.traffic.mix = Mix::Even;
+        s.traffic.rt_ratio = rho_rt / 2.0;
+        s.nic.descriptors = 512;
+        s.reception.strategy = StrategyName::LlWfq;
+        s.reception.prb = vec![budget, 64 - budget];
+        s.replications = 1;
+        s.warmup_s = 0.01;
+        let bound = f64::from(budget) * X / (1.0 - rho_rt);
+        let mean = of(&s, "waiting_us.rt.mean").mean;
+        let longest = of(&s, "latency_us.rt.max").mean - X;
+        assert!(mean <= bound, "b = {budget}: mean {mean}, bound {bound}");
+        // The equation counts parts of packets; whole ones add at most the one in service and one ahead.
+        assert!(
+            longest <= bound + 2.0 * X,
+            "b = {budget}: longest {longest}, bound {bound}"
+        );
+    }
+}
+
+#[test]
+fn a_throttled_vector_interrupts_at_its_interval() {
+    let mut s = bare(0.2e6);
+    s.traffic.pattern = Pattern::Cbr { jitter: 0.0 };
+    s.interrupt.throttling = rxlane_policy::throttle::Throttling::Static {
+        interval_ns: 50_000,
+    };
+    agrees_within(&of(&s, "irq_per_s"), 20_000.0, 0.01);
+}
+
+fn agrees_within(e: &Estimate, theory: f64, share: f64) {
+    assert!(
+        (e.mean / theory - 1.0).abs() <= share,
+        "{} against {theory}",
+        e.mean
+    );
+}
+
+#[test]
+fn flows_keep_their_order_on_their_cores_and_lose_it_when_interrupts_go_round() {
+    let mut s = bare(60e3);
+    s.reception.scheme = Scheme::Softnet;
+    s.cpu.packet_ns = 20_000.0;
+    s.cpu.isr_ns = 5_000.0;
+    s.cpu.cores = 2;
+    s.traffic.flows = 1;
+    s.replications = 2;
+    assert_eq!(of(&s, "reordered").mean, 0.0);
+    s.cpu.spread = Spread::RoundRobin;
+    let apart = of(&s, "reordered").mean;
+    assert!(apart > 100.0, "{apart}");
+    s.cpu.cores = 1;
+    assert_eq!(of(&s, "reordered").mean, 0.0);
+}

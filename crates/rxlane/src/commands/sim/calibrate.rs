@@ -1,0 +1,39 @@
+//! `rxlane sim calibrate`.
+
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+use indicatif::{ProgressBar, ProgressStyle};
+use rxlane_sim::calibrate::{calibrate, file_of};
+
+use crate::one_line;
+
+#[derive(ClapArgs)]
+pub(crate) struct Args {
+    /// low-latency-router, multiple-nics, interrupt-throttling, single-input-queue or beyond-softnet
+    paper: String,
+    /// Write the calibration file here; the next build of rxlane has it built in
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), String> {
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {pos} evaluations, {elapsed}") {
+        bar.set_style(style);
+    }
+    let found = calibrate(&args.paper, || bar.inc(1)).map_err(one_line)?;
+    bar.finish_and_clear();
+    let text = file_of(&found).map_err(one_line)?;
+    match &args.out {
+        None => print!("{text}"),
+        Some(path) => {
+            std::fs::write(path, &text).map_err(|e| format!("{}: {e}", path.display()))?;
+            for line in text.lines().filter(|l| l.starts_with('#')) {
+                println!("{}", line.trim_start_matches(['#', ' ']));
+            }
+            eprintln!("wrote {}", path.display());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! `rxlane sim`: the model.
+
+mod calibrate;
+mod partial;
+mod reproduce;
+mod run;
+mod text;
+
+use clap::Subcommand;
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// One scenario, or a sweep over any of its keys
+    #[command(after_help = "Examples:
+  rxlane sim run examples/sim.toml
+  rxlane sim run examples/sim.toml --set traffic.pps=1.6e6 --set 'reception.prb=[3,61]' --json
+  rxlane sim run examples/sweep.toml --csv sweep.csv")]
+    Run(run::Args),
+    /// What five papers state, against the model, with a verdict for each row
+    #[command(after_help = "Examples:
+  rxlane sim reproduce
+  rxlane sim reproduce low-latency-router --html report.html
+  rxlane sim reproduce LL-01 NIC-05 --json")]
+    Reproduce(reproduce::Args),
+    /// Set a paper's costs from the rows that may, and print what remains
+    #[command(after_help = "Examples:
+  rxlane sim calibrate multiple-nics
+  rxlane sim calibrate low-latency-router --out experiments/low-latency-router/calibration.toml")]
+    Calibrate(calibrate::Args),
+}
+
+pub(crate) fn run(command: Command) -> Result<(), String> {
+    match command {
+        Command::Run(args) => run::run(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
+        Command::Calibrate(args) => calibrate::run(&args),
+    }
+}
