@@ -7,7 +7,7 @@ use libbpf_cargo::SkeletonBuilder;
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
-    for name in ["lane", "watch"] {
+    for name in ["engine", "lane", "watch"] {
         let source = format!("bpf/{name}.bpf.c");
         let built = SkeletonBuilder::new()
             .source(&source)

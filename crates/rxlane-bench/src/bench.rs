@@ -5,7 +5,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use indicatif::{ProgressBar, ProgressStyle};
 
-pub use crate::dut::{DUTS, Dut};
+pub use crate::dut::{DUTS, Dut, Engine};
 use crate::lab::{Lab, LabConfig, Settings};
 pub use crate::pattern::Pattern;
 use crate::report::{

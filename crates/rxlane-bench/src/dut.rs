@@ -31,7 +31,7 @@ fn rest(keys: &str) -> String {
 }
 
 /// Names that `--dut` takes, with what each is.
-pub const DUTS: [(&str, &str); 8] = [
+pub const DUTS: [(&str, &str); 10] = [
     ("kernel", "plain Linux forwarding"),
     ("express", "RT express, BE by the stack, defaults otherwise"),
     (
@@ -45,6 +45,11 @@ pub const DUTS: [(&str, &str); 8] = [
     ),
     ("express-all", "everything express"),
     ("express-rules", "as express, behind 255 more rules"),
+    (
+        "afxdp",
+        "the AF_XDP engine, every class forwarded by it; see --strategy, --prb, --itr",
+    ),
+    ("afxdp-stack", "the same with BE given to the stack"),
     ("external", "a router behind --in and --out"),
 ];
 
@@ -62,6 +67,9 @@ impl std::str::FromStr for Dut {
             "express-all" => {
                 voice("all") + "[[class]]\nname = \"be\"\nlane = \"express\"\ntrust = \"all\"\n"
             }
+            "afxdp" | "afxdp-stack" => {
+                return Engine::default().dut(text == "afxdp-stack");
+            }
             "express-rules" => many_rules() + &voice("all") + &rest(""),
             _ => {
                 let names: Vec<&str> = DUTS.iter().map(|(n, _)| *n).collect();
@@ -72,6 +80,69 @@ impl std::str::FromStr for Dut {
             }
         };
         Ok(Self::Rxlane(text.into(), classes))
+    }
+}
+
+/// Variants of the AF_XDP engine.
+#[derive(Debug, Clone, Default)]
+pub struct Engine {
+    /// `sq`, `rr`, `ll-rr`, `ll-wfq`; the default where there is none.
+    pub strategy: Option<String>,
+    /// Ring budgets, BE first.
+    pub prb: Option<Vec<u32>>,
+    /// `off`, `three-state`, `linear`, `net-dim`, or an interval for `static`, ns.
+    pub itr: Option<String>,
+}
+
+impl Engine {
+    /// The device under test with these settings.
+    ///
+    /// # Errors
+    /// An unknown strategy or algorithm.
+    pub fn dut(&self, be_by_stack: bool) -> Result<Dut, String> {
+        let mut name = String::from(if be_by_stack { "afxdp-stack" } else { "afxdp" });
+        let mut keys = String::new();
+        if let Some(strategy) = &self.strategy {
+            if !["sq", "rr", "ll-rr", "ll-wfq"].contains(&strategy.as_str()) {
+                return Err(format!(
+                    "`{strategy}` is no strategy: use sq, rr, ll-rr or ll-wfq"
+                ));
+            }
+            name += &format!("-{strategy}");
+            keys += &format!("strategy = \"{strategy}\"\n");
+        }
+        let budgeted = !matches!(self.strategy.as_deref(), Some("sq" | "rr"));
+        match (&self.prb, self.strategy.as_deref()) {
+            (Some(prb), Some("ll-rr")) => keys += &format!("prb = {:?}\n", &prb[..1]),
+            (Some(prb), _) if budgeted => keys += &format!("prb = {prb:?}\n"),
+            _ => {}
+        }
+        if let Some(itr) = &self.itr {
+            name += &format!("-{itr}");
+            keys += &match itr.parse::<u64>() {
+                Ok(ns) => {
+                    format!("itr = {{ algorithm = \"static\", interval_ns = {ns} }}\n")
+                }
+                Err(_) if ["off", "three-state", "linear", "net-dim"].contains(&itr.as_str()) => {
+                    format!("itr = \"{itr}\"\n")
+                }
+                Err(_) => {
+                    return Err(format!(
+                        "`{itr}` is no throttling: use off, three-state, linear, net-dim, or an interval in ns"
+                    ));
+                }
+            };
+        }
+        let be = if be_by_stack {
+            rest("")
+        } else {
+            "[[class]]\nname = \"be\"\nlane = \"express\"\ntrust = \"all\"\n".into()
+        };
+        let text = format!(
+            "datapath = \"afxdp\"\n[afxdp]\n{keys}\n{}{be}",
+            voice("all")
+        );
+        Ok(Dut::Rxlane(name, text))
     }
 }
 

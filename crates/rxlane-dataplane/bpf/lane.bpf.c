@@ -51,6 +51,7 @@ static __always_inline const struct port *find_port(const struct port_table *tab
 #include "trust.h"
 #include "forward.h"
 #include "stack.h"
+#include "engine.h"
 
 struct class
 {
@@ -142,6 +143,14 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 		}
 		count->packets++;
 		count->bytes += bytes;
+		if (engine) {
+			/* A translated packet would look odd to a kernel that gets it back. */
+			if (t.dst)
+				return to_kernel(core, REASON_NAT);
+			ret = to_engine(ctx, p, core, class);
+			if (ret >= 0)
+				return ret;
+		}
 		if (c->lane == LANE_STACK)
 			return to_stack(p, core, class, c->overload, c->ring_cores, c->ring_core, full);
 		core->express = 1;

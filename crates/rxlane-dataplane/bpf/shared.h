@@ -116,6 +116,16 @@ struct ring {
 
 #define RING_CPUS 256
 
+/* A ring of the AF_XDP engine. The first cache line is its worker's, the second the XDP program's. */
+struct engine_ring {
+	__u64 consumed; /* taken off the ring */
+	__u64 worker[7];
+	__u64 redirected; /* sent to the ring */
+	__u64 failed; /* of these, refused by the kernel */
+	__u64 early_drops; /* not sent, because the ring held its share */
+	__u64 program[5];
+};
+
 struct cpu {
 	__u64 last_express_ns;
 };

@@ -70,6 +70,17 @@ pub enum DataplaneError {
         /// What is needed and what to do instead.
         needs: String,
     },
+    /// The engine cannot be what the configuration asks for.
+    #[error("{0}")]
+    Engine(String),
+    /// A queue cannot be opened.
+    #[error("port `{port}`: {source}")]
+    Socket {
+        /// Name of the port.
+        port: String,
+        /// Why.
+        source: crate::afxdp::SocketError,
+    },
     /// A daemon is running in this namespace.
     #[error(
         "rxlane is already running in this network namespace (pid {0}); use `rxlane reload`, or stop it first"

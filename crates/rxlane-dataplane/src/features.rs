@@ -32,6 +32,8 @@ pub const CONNTRACK: &str = "conntrack-lookup";
 pub const NAPI_TRACE: &str = "napi-poll-trace";
 /// Name of the feature that ring counters need.
 pub const CPUMAP_TRACE: &str = "cpumap-trace";
+/// Name of the feature that the engine's shares need.
+pub const REDIRECT_TRACE: &str = "xdp-redirect-trace";
 /// Name of the feature that egress counters need.
 pub const DEVMAP_TRACE: &str = "devmap-trace";
 
@@ -67,6 +69,11 @@ impl Features {
                     CPUMAP_TRACE,
                     traces("xdp_cpumap_enqueue") && traces("xdp_cpumap_kthread"),
                     "rings cannot be counted: classes with overload = \"queue\" cannot be used",
+                ),
+                feature(
+                    REDIRECT_TRACE,
+                    traces("xdp_redirect_err"),
+                    "packets that an engine's ring refuses are not counted, and go on counting towards its share",
                 ),
                 feature(
                     DEVMAP_TRACE,

@@ -14,8 +14,10 @@ use rxlane_policy::compile::Classifier;
 use rxlane_system::sysctl;
 
 use crate::DataplaneError;
+use crate::afxdp::{self, Plan};
 use crate::config::RouterConfig;
 use crate::error::BpfTried;
+use crate::layout::EngineRing;
 use crate::rings;
 use crate::tables::{self, TableMaps};
 use crate::watch::Shared;
@@ -38,6 +40,16 @@ pub(crate) struct LaneProgram {
     pub(crate) program: OwnedFd,
     /// Devices that the express lane may send to.
     pub(crate) egress: MapHandle,
+    /// What the engine works with, where there is one.
+    pub(crate) engine: Option<EngineMaps>,
+}
+
+/// The program's side of the engine.
+pub(crate) struct EngineMaps {
+    /// XSKMAP.
+    pub(crate) sockets: MapHandle,
+    /// Counters of rings.
+    pub(crate) rings: MapHandle,
 }
 
 /// Conntrack settings of the namespace, as the program needs them.
@@ -69,6 +81,7 @@ impl LaneProgram {
         config: &RouterConfig,
         shared: &Shared,
         class_rings: &[Option<MapHandle>],
+        plan: Option<&Plan>,
     ) -> Result<Self, DataplaneError> {
         let classifier = Classifier::compile(&config.classes)?;
         let mut storage = MaybeUninit::uninit();
@@ -76,6 +89,7 @@ impl LaneProgram {
             .open(&mut storage)
             .tried(|| "open the XDP program".into())?;
         set_constants(&mut open, config, &classifier)?;
+        let engine_rings = prepare_engine(&mut open, config, plan)?;
         let plain = is_plain(&config.classes, &classifier)?;
         open.progs.rxlane_plain.set_autoload(plain);
         open.progs.rxlane_full.set_autoload(!plain);
@@ -131,7 +145,15 @@ impl LaneProgram {
                 crate::pinned::put(&m.rings, class, &fd.to_ne_bytes())?;
             }
         }
+        let engine = match engine_rings {
+            Some(rings) => Some(EngineMaps {
+                sockets: MapHandle::try_from(&m.sockets).tried(|| "keep the socket map".into())?,
+                rings,
+            }),
+            None => None,
+        };
         Ok(Self {
+            engine,
             program: program
                 .as_fd()
                 .try_clone_to_owned()
@@ -140,6 +162,42 @@ impl LaneProgram {
             egress: MapHandle::try_from(&m.egress).tried(|| "keep the egress map".into())?,
         })
     }
+}
+
+/// Sizes the engine's maps and tells the program about rings; without an engine it has neither.
+fn prepare_engine(
+    open: &mut skel::OpenLaneSkel<'_>,
+    config: &RouterConfig,
+    plan: Option<&Plan>,
+) -> Result<Option<MapHandle>, DataplaneError> {
+    let tried = || "prepare the engine's maps".to_owned();
+    let Some(plan) = plan else {
+        open.maps.sockets.set_autocreate(false).tried(tried)?;
+        open.maps.engine_rings.set_autocreate(false).tried(tried)?;
+        return Ok(None);
+    };
+    let entries = plan.entries(config.ports.len());
+    let rings = afxdp::create_map("engine_rings", size_of::<EngineRing>(), entries)?;
+    open.maps
+        .engine_rings
+        .reuse_fd(rings.as_fd())
+        .tried(tried)?;
+    open.maps
+        .sockets
+        .set_max_entries(entries as u32)
+        .tried(tried)?;
+    if let Some(c) = open.maps.rodata_data.as_deref_mut() {
+        c.engine = 1;
+        c.engine_queues = plan.queues;
+        c.engine_rings_of_queue = plan.rings() as u32;
+        for (to, ring) in c.engine_ring_of.iter_mut().zip(&plan.ring_of_class) {
+            *to = *ring as u32;
+        }
+        for (to, share) in c.engine_share.iter_mut().zip(&plan.shares) {
+            *to = *share;
+        }
+    }
+    Ok(Some(rings))
 }
 
 /// Whether the short program does everything that the configuration asks for.

@@ -167,6 +167,24 @@ pub struct RingCounters {
     pub drops: u64,
 }
 
+/// `struct engine_ring`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct EngineRing {
+    /// Taken off the ring by its worker.
+    pub consumed: u64,
+    /// See `afxdp::counters`.
+    pub worker: [u64; 7],
+    /// Sent to the ring.
+    pub redirected: u64,
+    /// Of these, refused by the kernel.
+    pub failed: u64,
+    /// Not sent, because the ring held its share.
+    pub early_drops: u64,
+    /// Unused.
+    pub program: [u64; 5],
+}
+
 /// `struct cpu`.
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
 #[repr(C)]

@@ -7,6 +7,7 @@
 
 pub mod afxdp;
 pub mod config;
+pub mod engine_status;
 pub mod features;
 pub mod instance;
 pub mod layout;

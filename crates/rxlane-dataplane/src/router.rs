@@ -10,7 +10,8 @@ use rxlane_system::links::{self, Link as Device};
 use tracing::{info, warn};
 
 use crate::DataplaneError;
-use crate::config::RouterConfig;
+use crate::afxdp::{self, Engine, Maps, Plan, Programs};
+use crate::config::{Datapath, RouterConfig};
 use crate::error::BpfTried;
 use crate::features::{CONNTRACK, CPUMAP_TRACE, Features};
 use crate::instance::{Instance, PortState, State};
@@ -20,12 +21,18 @@ use crate::pinned;
 use crate::rings;
 use crate::watch::Shared;
 
+/// Pins of the engine's counters.
+pub(crate) const ENGINE_RINGS: &str = "engine_rings";
+/// See [`ENGINE_RINGS`].
+pub(crate) const ENGINE_WORKERS: &str = "engine_workers";
+
 /// The router of the current network namespace, held by one daemon.
 pub struct Router {
     instance: Instance,
     shared: Shared,
     lane: LaneProgram,
     state: State,
+    engine: Option<Engine>,
     _lock: crate::instance::Lock,
 }
 
@@ -57,11 +64,12 @@ impl Router {
             old.filter(|_| orphan),
         );
         match started {
-            Ok((shared, lane, state)) => Ok(Self {
+            Ok((shared, lane, state, engine)) => Ok(Self {
                 instance,
                 shared,
                 lane,
                 state,
+                engine,
                 _lock: lock,
             }),
             Err(error) => {
@@ -79,7 +87,7 @@ impl Router {
         config_file: &Path,
         features: Features,
         old: Option<State>,
-    ) -> Result<(Shared, LaneProgram, State), DataplaneError> {
+    ) -> Result<(Shared, LaneProgram, State, Option<Engine>), DataplaneError> {
         instance.create()?;
         let shared = match old {
             Some(_) => Shared::open(&instance.pins)?,
@@ -94,8 +102,11 @@ impl Router {
             features,
             warnings: Vec::new(),
         };
-        let lane = swap(instance, &shared, &mut state, old.as_ref())?;
-        Ok((shared, lane, state))
+        let plan = plan(&state.config)?;
+        let mut lane = swap(instance, &shared, &mut state, old.as_ref(), plan.as_ref())?;
+        let engine = start_engine(instance, &state, &mut lane, plan)?;
+        instance.save_state(&state)?;
+        Ok((shared, lane, state, engine))
     }
 
     /// Replaces the configuration: each packet is served by the old or the new one.
@@ -110,9 +121,35 @@ impl Router {
             warnings: Vec::new(),
             ..self.state.clone()
         };
-        self.lane = swap(&self.instance, &self.shared, &mut state, Some(&self.state))?;
-        self.state = state;
-        Ok(())
+        let (plan, was) = (plan(&state.config)?, plan(&self.state.config)?);
+        self.lane = swap(
+            &self.instance,
+            &self.shared,
+            &mut state,
+            Some(&self.state),
+            plan.as_ref(),
+        )?;
+        // The new program sends nothing to the old sockets; what they hold is served first.
+        self.engine = None;
+        match start_engine(&self.instance, &state, &mut self.lane, plan) {
+            Ok(engine) => {
+                self.engine = engine;
+                self.state = state;
+                self.instance.save_state(&self.state)
+            }
+            Err(error) => {
+                let mut old = self.state.clone();
+                self.lane = swap(
+                    &self.instance,
+                    &self.shared,
+                    &mut old,
+                    Some(&state),
+                    was.as_ref(),
+                )?;
+                self.engine = start_engine(&self.instance, &old, &mut self.lane, was)?;
+                Err(error)
+            }
+        }
     }
 
     /// Brings ports up to date with the devices there are: attaches what came back, forgets what went.
@@ -179,9 +216,50 @@ impl Router {
     ///
     /// # Errors
     /// When a pin or file cannot be removed.
-    pub fn detach(self) -> Result<(), DataplaneError> {
+    pub fn detach(mut self) -> Result<(), DataplaneError> {
+        self.engine = None;
         self.instance.remove()
     }
+}
+
+/// What the engine will consist of, where the configuration has one.
+fn plan(config: &RouterConfig) -> Result<Option<Plan>, DataplaneError> {
+    let Datapath::Afxdp(engine) = &config.datapath else {
+        return Ok(None);
+    };
+    let queues = config
+        .ports
+        .iter()
+        .map(|port| links::rx_queues(port).map_err(|_| DataplaneError::NoPort(port.clone())))
+        .collect::<Result<_, _>>()?;
+    Plan::new(config, engine, queues).map(Some)
+}
+
+fn start_engine(
+    instance: &Instance,
+    state: &State,
+    lane: &mut LaneProgram,
+    plan: Option<Plan>,
+) -> Result<Option<Engine>, DataplaneError> {
+    let pin = |map: &MapHandle, name: &str| {
+        let path = instance.pins.join(name);
+        pinned::remove_pin(&path)?;
+        pinned::pin(map.as_fd(), &path)
+    };
+    let (Some(plan), Some(maps)) = (plan, lane.engine.take()) else {
+        pinned::remove_pin(&instance.pins.join(ENGINE_RINGS))?;
+        return pinned::remove_pin(&instance.pins.join(ENGINE_WORKERS)).map(|()| None);
+    };
+    let workers = afxdp::create_map(ENGINE_WORKERS, afxdp::WORKER_BYTES, plan.engine.cores.len())?;
+    pin(&maps.rings, ENGINE_RINGS)?;
+    pin(&workers, ENGINE_WORKERS)?;
+    let programs = Programs::attach(&maps.sockets, &maps.rings, &state.features)?;
+    let maps = Maps {
+        sockets: maps.sockets,
+        rings: maps.rings,
+        workers,
+    };
+    Engine::start(plan, state.config.ports.clone(), maps, programs).map(Some)
 }
 
 /// Detaches a router whose daemon is not running.
@@ -259,6 +337,7 @@ fn swap(
     shared: &Shared,
     state: &mut State,
     old: Option<&State>,
+    plan: Option<&Plan>,
 ) -> Result<LaneProgram, DataplaneError> {
     let devices = links::all()?;
     for name in &state.config.ports {
@@ -279,7 +358,7 @@ fn swap(
         &state.config.classes,
         old.map(|o| o.config.classes.as_slice()),
     )?;
-    let lane = LaneProgram::load(&state.config, shared, &class_rings)?;
+    let lane = LaneProgram::load(&state.config, shared, &class_rings, plan)?;
     announce_rings(shared, &class_rings)?;
     pinned::put(
         &shared.controls,
@@ -342,7 +421,6 @@ fn swap(
     }
     rings::pin(instance, &class_rings)?;
     state.pid = std::process::id();
-    instance.save_state(state)?;
     Ok(lane)
 }
 

@@ -8,7 +8,8 @@ use rxlane_policy::police::Rate;
 use serde::Serialize;
 
 use crate::DataplaneError;
-use crate::config::ring_cores;
+use crate::config::{Datapath, ring_cores};
+use crate::engine_status::{self, EngineStatus};
 use crate::features::Feature;
 use crate::instance::{Instance, State};
 use crate::layout::{
@@ -43,6 +44,9 @@ pub struct Status {
     pub ports: Vec<PortStatus>,
     /// Classes over all ports, highest priority first.
     pub classes: Vec<ClassStatus>,
+    /// The AF_XDP engine, where the configuration has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine: Option<EngineStatus>,
     /// The latency bound of express classes.
     pub rt_bound: BoundStatus,
 }
@@ -143,9 +147,10 @@ pub fn read() -> Result<Status, DataplaneError> {
         cores.insert(slot, get_percpu(&shared.cores, u32::from(slot))?);
     }
     let ports = ports(&state, &shared, &cores)?;
-    let classes = classes(&state, &shared, &cores)?;
+    let daemon = instance.daemon();
+    let classes = classes(&state, &shared, &cores, daemon.is_some())?;
     Ok(Status {
-        daemon: instance.daemon(),
+        daemon,
         config_file: state.config_file.display().to_string(),
         kernel: state.features.kernel.clone(),
         missing_features: state
@@ -156,6 +161,7 @@ pub fn read() -> Result<Status, DataplaneError> {
             .cloned()
             .collect(),
         warnings: state.warnings.clone(),
+        engine: engine_status::read(&instance, &state)?,
         rt_bound: bound(&state, &cores),
         ports,
         classes,
@@ -226,6 +232,7 @@ fn classes(
     state: &State,
     shared: &Shared,
     cores: &BTreeMap<u8, Vec<Core>>,
+    instance_alive: bool,
 ) -> Result<Vec<ClassStatus>, DataplaneError> {
     let all_cores = possible_cores()?;
     let overloaded: Vec<usize> = cores
@@ -254,7 +261,13 @@ fn classes(
                 });
             }
         }
-        let (at_work, why) = at_work(class, &overloaded, !rings.is_empty());
+        let (at_work, why) = match &state.config.datapath {
+            Datapath::Afxdp(_) if instance_alive => (
+                "engine",
+                "an AF_XDP ring, served within its budget".to_owned(),
+            ),
+            _ => at_work(class, &overloaded, !rings.is_empty()),
+        };
         all.push(ClassStatus {
             name: class.name.clone(),
             lane: if class.lane.is_express() {

@@ -14,6 +14,7 @@ pub mod class;
 pub mod compile;
 pub mod congestion;
 pub mod dscp;
+pub mod global;
 pub mod headers;
 pub mod overlap;
 pub mod placement;

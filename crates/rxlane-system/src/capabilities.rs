@@ -13,6 +13,9 @@ const KEPT: [Capability; 6] = [
     Capability::CAP_DAC_OVERRIDE,
 ];
 
+/// What an AF_XDP engine needs besides, to open sockets and pin their memory for a port that comes back.
+pub const ENGINE: [Capability; 2] = [Capability::CAP_NET_RAW, Capability::CAP_IPC_LOCK];
+
 /// What starting a router needs, with what each is for.
 pub const NEEDED: [(Capability, &str); 3] = [
     (Capability::CAP_BPF, "load BPF programs"),
@@ -27,13 +30,18 @@ pub fn missing() -> Option<(Capability, &'static str)> {
         .find(|(cap, _)| !caps::has_cap(None, CapSet::Effective, *cap).unwrap_or(false))
 }
 
-/// Gives up everything else, for good.
+/// Gives up everything else, for good, except `more`.
 ///
 /// # Errors
 /// The message of the failing call.
-pub fn drop_the_rest() -> Result<(), String> {
+pub fn drop_the_rest(more: &[Capability]) -> Result<(), String> {
     let effective = caps::read(None, CapSet::Effective).map_err(|e| e.to_string())?;
-    let kept: CapsHashSet = KEPT.into_iter().filter(|c| effective.contains(c)).collect();
+    let kept: CapsHashSet = KEPT
+        .iter()
+        .chain(more)
+        .copied()
+        .filter(|c| effective.contains(c))
+        .collect();
     caps::clear(None, CapSet::Inheritable).map_err(|e| e.to_string())?;
     caps::set(None, CapSet::Effective, &kept).map_err(|e| e.to_string())?;
     caps::set(None, CapSet::Permitted, &kept).map_err(|e| e.to_string())?;

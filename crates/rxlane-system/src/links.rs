@@ -3,10 +3,10 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use netlink_packet_core::NetlinkPayload;
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NetlinkPayload};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
-    InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, LinkXdp,
+    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, LinkXdp,
 };
 
 use crate::netlink::{self, News};
@@ -100,6 +100,115 @@ pub fn all() -> Result<Vec<Link>, SystemError> {
         }
     })?;
     Ok(links)
+}
+
+/// Makes a veth pair; its ends are down, because neither can be brought up before the other is there.
+///
+/// # Errors
+/// When netlink fails, or a name is taken.
+pub fn create_veth(name: &str, peer: &str) -> Result<(), SystemError> {
+    let end = |name: &str| {
+        let mut end = LinkMessage::default();
+        end.attributes.push(LinkAttribute::IfName(name.to_owned()));
+        end
+    };
+    let mut message = end(name);
+    message.attributes.push(LinkAttribute::LinkInfo(vec![
+        LinkInfo::Kind(InfoKind::Veth),
+        LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(end(peer)))),
+    ]));
+    netlink::change(
+        RouteNetlinkMessage::NewLink(message),
+        NLM_F_CREATE | NLM_F_EXCL,
+        &format!("create the device `{name}`"),
+    )
+}
+
+/// Brings a device up.
+///
+/// # Errors
+/// When netlink fails, or there is none.
+pub fn set_up(ifindex: u32) -> Result<(), SystemError> {
+    let mut message = LinkMessage::default();
+    message.header.index = ifindex;
+    message.header.flags = LinkFlags::Up;
+    message.header.change_mask = LinkFlags::Up;
+    netlink::change(
+        RouteNetlinkMessage::SetLink(message),
+        0,
+        &format!("bring device {ifindex} up"),
+    )
+}
+
+/// Deletes a device.
+///
+/// # Errors
+/// When netlink fails, or there is none.
+pub fn delete(ifindex: u32) -> Result<(), SystemError> {
+    let mut message = LinkMessage::default();
+    message.header.index = ifindex;
+    netlink::change(
+        RouteNetlinkMessage::DelLink(message),
+        0,
+        &format!("delete device {ifindex}"),
+    )
+}
+
+/// Rx queues in use (`ethtool -l`); 1 where the driver does not say.
+///
+/// # Errors
+/// When there is no such device.
+#[allow(unsafe_code)]
+pub fn rx_queues(name: &str) -> Result<u32, SystemError> {
+    /// `struct ethtool_channels` of include/uapi/linux/ethtool.h.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Channels {
+        cmd: u32,
+        max: [u32; 4],
+        rx: u32,
+        tx: u32,
+        other: u32,
+        combined: u32,
+    }
+    const ETHTOOL_GCHANNELS: u32 = 0x3c;
+    let tried = || format!("ask `{name}` for its queues");
+    let socket = nix::sys::socket::socket(
+        nix::sys::socket::AddressFamily::Inet,
+        nix::sys::socket::SockType::Datagram,
+        nix::sys::socket::SockFlag::SOCK_CLOEXEC,
+        None,
+    )
+    .tried(tried)?;
+    let mut channels = Channels {
+        cmd: ETHTOOL_GCHANNELS,
+        ..Channels::default()
+    };
+    // SAFETY: all zeros is a valid value of this struct of integers, bytes and pointers.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.len() >= request.ifr_name.len() {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput)).tried(tried);
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_data = (&raw mut channels).cast();
+    // SAFETY: request and channels outlive the call.
+    let ret = unsafe {
+        libc::ioctl(
+            std::os::fd::AsRawFd::as_raw_fd(&socket),
+            libc::SIOCETHTOOL,
+            &raw mut request,
+        )
+    };
+    if ret < 0 {
+        let error = io::Error::last_os_error();
+        return match error.raw_os_error() {
+            Some(libc::EOPNOTSUPP) => Ok(1),
+            _ => Err(error).tried(tried),
+        };
+    }
+    Ok((channels.rx + channels.combined).max(1))
 }
 
 /// The device of that name.

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use netlink_packet_core::{
-    NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+    NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
@@ -40,6 +40,25 @@ pub(crate) fn open() -> Result<Socket, SystemError> {
     Ok(socket)
 }
 
+/// Sends a request on a socket.
+fn send(
+    socket: &Socket,
+    request: RouteNetlinkMessage,
+    flags: u16,
+    what: &str,
+) -> Result<(), SystemError> {
+    let mut header = NetlinkHeader::default();
+    header.flags = NLM_F_REQUEST | flags;
+    let mut request = NetlinkMessage::new(header, NetlinkPayload::from(request));
+    request.finalize();
+    let mut bytes = vec![0; request.buffer_len()];
+    request.serialize(&mut bytes);
+    socket
+        .send_to(&bytes, &SocketAddr::new(0, 0), 0)
+        .tried(|| what.to_owned())?;
+    Ok(())
+}
+
 /// Asks for everything of a kind and hands each message over.
 pub(crate) fn dump(
     request: RouteNetlinkMessage,
@@ -47,16 +66,8 @@ pub(crate) fn dump(
     mut found: impl FnMut(RouteNetlinkMessage),
 ) -> Result<(), SystemError> {
     let tried = || what.to_owned();
-    let mut header = NetlinkHeader::default();
-    header.flags = NLM_F_REQUEST | NLM_F_DUMP;
-    let mut request = NetlinkMessage::new(header, NetlinkPayload::from(request));
-    request.finalize();
-    let mut bytes = vec![0; request.buffer_len()];
-    request.serialize(&mut bytes);
     let socket = open()?;
-    socket
-        .send_to(&bytes, &SocketAddr::new(0, 0), 0)
-        .tried(tried)?;
+    send(&socket, request, NLM_F_DUMP, what)?;
     loop {
         let (datagram, _) = socket.recv_from_full().tried(tried)?;
         for message in messages(&datagram) {
@@ -77,15 +88,7 @@ pub(crate) fn ask(
     what: &str,
 ) -> Result<Option<RouteNetlinkMessage>, SystemError> {
     let tried = || what.to_owned();
-    let mut header = NetlinkHeader::default();
-    header.flags = NLM_F_REQUEST;
-    let mut request = NetlinkMessage::new(header, NetlinkPayload::from(request));
-    request.finalize();
-    let mut bytes = vec![0; request.buffer_len()];
-    request.serialize(&mut bytes);
-    socket
-        .send_to(&bytes, &SocketAddr::new(0, 0), 0)
-        .tried(tried)?;
+    send(socket, request, 0, what)?;
     let (datagram, _) = socket.recv_from_full().tried(tried)?;
     Ok(messages(&datagram)
         .into_iter()
@@ -93,6 +96,26 @@ pub(crate) fn ask(
             NetlinkPayload::InnerMessage(inner) => Some(inner),
             _ => None,
         }))
+}
+
+/// Changes something, and waits until it is done.
+pub(crate) fn change(
+    request: RouteNetlinkMessage,
+    flags: u16,
+    what: &str,
+) -> Result<(), SystemError> {
+    let tried = || what.to_owned();
+    let socket = open()?;
+    send(&socket, request, NLM_F_ACK | flags, what)?;
+    let (datagram, _) = socket.recv_from_full().tried(tried)?;
+    for message in messages(&datagram) {
+        if let NetlinkPayload::Error(e) = message.payload
+            && e.code.is_some()
+        {
+            return Err(e.to_io()).tried(tried);
+        }
+    }
+    Ok(())
 }
 
 /// A subscription to multicast groups.

@@ -44,6 +44,18 @@ pub enum Scheduling {
     Fifo(i32),
 }
 
+/// The SCHED_FIFO priority of a thread; `None` when it is scheduled otherwise or gone.
+#[allow(unsafe_code)]
+pub fn fifo_priority(thread: i32) -> Option<i32> {
+    let mut param = libc::sched_param { sched_priority: 0 };
+    // SAFETY: `param` outlives the calls.
+    unsafe {
+        (libc::sched_getscheduler(thread) == libc::SCHED_FIFO
+            && libc::sched_getparam(thread, &raw mut param) == 0)
+            .then_some(param.sched_priority)
+    }
+}
+
 /// Sets how a thread (0: the calling one) is scheduled.
 ///
 /// # Errors

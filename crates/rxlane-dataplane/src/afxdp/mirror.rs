@@ -236,12 +236,31 @@ impl RouteReader {
             IpAddr::V4(v4) => self.v4.table().lookup(u32::from(v4)),
             IpAddr::V6(v6) => self.v6.table().lookup(u128::from(v6)),
         };
+        match self.group(hop) {
+            Some(group) => Decision::Forward(group),
+            None => Decision::Kernel,
+        }
+    }
+
+    /// The hops of many IPv4 destinations, all from the same table.
+    #[inline]
+    pub fn hops4(&mut self, destinations: &[u32], hops: &mut [Hop]) {
+        self.v4.table().lookup_batch(destinations, hops);
+    }
+
+    /// The hops of many IPv6 destinations, all from the same table.
+    #[inline]
+    pub fn hops6(&mut self, destinations: &[u128], hops: &mut [Hop]) {
+        self.v6.table().lookup_batch(destinations, hops);
+    }
+
+    /// The group of a hop that was found before; `None` for what is the kernel's business. A group never
+    /// changes; another one has another number.
+    #[inline]
+    pub fn group(&mut self, hop: Hop) -> Option<&Group> {
         match hop {
-            NO_ROUTE | KERNEL => Decision::Kernel,
-            hop => match self.groups.load().get(usize::from(hop - FIRST)) {
-                Some(group) => Decision::Forward(group),
-                None => Decision::Kernel,
-            },
+            NO_ROUTE | KERNEL => None,
+            hop => self.groups.load().get(usize::from(hop - FIRST)),
         }
     }
 }

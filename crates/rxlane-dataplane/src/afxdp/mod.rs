@@ -1,11 +1,37 @@
-//! The engine in user space: per-class Rx rings with exact budgets on AF_XDP. So far: the mirrors of the
-//! kernel's routes and neighbours that it forwards by.
+//! The engine in user space: per-class Rx rings with exact budgets on AF_XDP.
+//!
+//! The XDP program puts each packet on the ring of its class; workers poll the rings as `rxlane-policy` says and
+//! forward with mirrors of the kernel's routes and neighbours. What they cannot forward goes to the kernel,
+//! as if it had just been received.
 
 mod candidates;
+mod counters;
+mod engine;
+mod forward;
+mod frames;
 mod groups;
+mod kernel;
+mod memory;
 mod mirror;
 mod neighbours;
+mod plan;
+mod programs;
+mod queue;
+mod ring;
+mod socket;
+mod worker;
 
+pub(crate) use counters::{WORKER_BYTES, create_map, read as read_worker};
+pub(crate) use engine::{Engine, Maps};
+pub(crate) use plan::Plan;
+pub(crate) use programs::Programs;
+
+pub use counters::WorkerCounters;
+pub use forward::{Forwarder, Port, Reason, Verdict};
+pub use frames::{Frame, Frames, HEADROOM, Packet};
 pub use groups::Group;
 pub use mirror::{Decision, Mirror, RouteReader};
 pub use neighbours::{NeighbourReader, Neighbours};
+pub use plan::RINGS;
+pub use ring::{Consumer, Desc, Producer, pair};
+pub use socket::SocketError;

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Cache};
 use rxlane_system::neighbours::Neighbour;
 
-type Table = HashMap<(u32, IpAddr), [u8; 6]>;
+/// Asked for every packet to a destination on the link, so not with SipHash.
+type Table = HashMap<(u32, IpAddr), [u8; 6], foldhash::fast::RandomState>;
 
 /// All neighbours of a network namespace that can be sent to.
 #[derive(Debug, Default)]
@@ -55,6 +56,7 @@ impl Neighbours {
     pub fn reader(&self) -> NeighbourReader {
         NeighbourReader {
             cache: Cache::new(Arc::clone(&self.shared)),
+            seen: std::sync::Weak::new(),
         }
     }
 }
@@ -63,9 +65,22 @@ impl Neighbours {
 #[derive(Debug, Clone)]
 pub struct NeighbourReader {
     cache: Cache<Arc<ArcSwap<Table>>, Arc<Table>>,
+    /// Weak, so that its address is not given to another table.
+    seen: std::sync::Weak<Table>,
 }
 
 impl NeighbourReader {
+    /// Whether anything has changed since the last call. Until then answers stay the same.
+    #[inline]
+    pub fn refresh(&mut self) -> bool {
+        let now = Arc::as_ptr(self.cache.load());
+        let changed = !std::ptr::eq(now, self.seen.as_ptr());
+        if changed {
+            self.seen = Arc::downgrade(self.cache.load());
+        }
+        changed
+    }
+
     /// The hardware address of a next hop; without one its packets go to the kernel, which asks.
     pub fn mac(&mut self, ifindex: u32, address: IpAddr) -> Option<[u8; 6]> {
         self.cache.load().get(&(ifindex, address)).copied()

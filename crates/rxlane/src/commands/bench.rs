@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use rxlane_bench::bench::{self, Dut, Offered, Options, Pattern, RealPorts, Search, Traffic};
+use rxlane_bench::bench::{
+    self, Dut, Engine, Offered, Options, Pattern, RealPorts, Search, Traffic,
+};
 use rxlane_bench::disturb::{Plan, disturb};
 use rxlane_bench::lab::LabConfig;
 
@@ -35,6 +37,15 @@ struct Common {
     /// Devices under test, alternating; ratios are to the first
     #[arg(long, default_value = "kernel,express", default_value_if("ingress", clap::builder::ArgPredicate::IsPresent, "external"), value_delimiter = ',', help = dut_help())]
     dut: Vec<Dut>,
+    /// Strategies of the AF_XDP engine: sq, rr, ll-rr, ll-wfq; each is a device under test in the place of `afxdp`
+    #[arg(long, value_delimiter = ',')]
+    strategy: Vec<String>,
+    /// Ring budgets of the AF_XDP engine, BE first
+    #[arg(long, value_delimiter = ',', value_name = "BE,RT")]
+    prb: Option<Vec<u32>>,
+    /// Throttling of the AF_XDP engine: off, three-state, linear, net-dim, or an interval in ns; each is a device under test
+    #[arg(long, value_delimiter = ',')]
+    itr: Vec<String>,
     /// Share of packets marked EF
     #[arg(long, default_value_t = 0.2)]
     rt_ratio: f64,
@@ -210,10 +221,40 @@ impl Common {
                 flows: self.flows,
                 seed: self.seed,
             },
-            duts: self.dut.clone(),
+            duts: self.duts()?,
             seconds: self.seconds,
             repeat: self.repeat,
         })
+    }
+
+    /// The devices under test, with the engine in all the variants asked for.
+    fn duts(&self) -> Result<Vec<Dut>, String> {
+        let or_default = |list: &[String]| match list {
+            [] => vec![None],
+            list => list.iter().cloned().map(Some).collect(),
+        };
+        if self.prb.as_ref().is_some_and(|prb| prb.len() != 2) {
+            return Err("--prb takes two ring budgets, BE first: --prb 4,60".into());
+        }
+        let mut duts = Vec::new();
+        for dut in &self.dut {
+            let stack = dut.name() == "afxdp-stack";
+            if dut.name() != "afxdp" && !stack {
+                duts.push(dut.clone());
+                continue;
+            }
+            for itr in or_default(&self.itr) {
+                for strategy in or_default(&self.strategy) {
+                    let engine = Engine {
+                        strategy,
+                        prb: self.prb.clone(),
+                        itr: itr.clone(),
+                    };
+                    duts.push(engine.dut(stack)?);
+                }
+            }
+        }
+        Ok(duts)
     }
 
     fn output<R: serde::Serialize + std::fmt::Display>(

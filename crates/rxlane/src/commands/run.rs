@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use rxlane_dataplane::config::RouterConfig;
+use rxlane_dataplane::config::{Datapath, RouterConfig};
 use rxlane_dataplane::router::Router;
 use rxlane_policy::class::{Lane, Trust};
 use rxlane_system::{capabilities, firewall, links, sysctl};
@@ -48,7 +48,14 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         .map_err(one_line)?;
     let mut monitor = links::Monitor::new().map_err(one_line)?;
     let mut router = Router::start(config, &file).map_err(one_line)?;
-    if let Err(message) = capabilities::drop_the_rest() {
+    // A reload may turn an engine on, but only one that has been there from the start can come back.
+    let engine = matches!(router.state().config.datapath, Datapath::Afxdp(_));
+    let more = if engine {
+        &capabilities::ENGINE[..]
+    } else {
+        &[]
+    };
+    if let Err(message) = capabilities::drop_the_rest(more) {
         warn!("cannot drop capabilities: {message}");
     }
     announce(&router);

@@ -108,6 +108,9 @@ fn print(s: &Status) {
     if rings.row_count() > 0 {
         println!("\n{rings}");
     }
+    if let Some(engine) = &s.engine {
+        print_engine(engine);
+    }
     let mut ports = table([
         "port",
         "XDP",
@@ -185,5 +188,62 @@ fn print(s: &Status) {
     }
     for w in &s.warnings {
         println!("warning: {w}");
+    }
+}
+
+fn print_engine(engine: &rxlane_dataplane::engine_status::EngineStatus) {
+    let mut workers = table([
+        "worker",
+        "core",
+        "mode",
+        "sleeps",
+        "interrupts",
+        "polls",
+        "forwarded",
+        "to kernel",
+        "Tx full",
+        "interval us",
+    ]);
+    for (i, w) in engine.workers.iter().enumerate() {
+        let c = &w.counters;
+        workers.add_row([
+            i.to_string(),
+            w.core.to_string(),
+            if c.zero_copy { "zero-copy" } else { "copy" }.to_owned(),
+            c.sleeps.to_string(),
+            c.interrupts.to_string(),
+            c.polls.to_string(),
+            c.forwarded.to_string(),
+            c.to_kernel.values().sum::<u64>().to_string(),
+            c.tx_full.to_string(),
+            format!("{:.1}", c.interval_ns as f64 / 1000.0),
+        ]);
+    }
+    println!("\n{workers}");
+    for (i, w) in engine.workers.iter().enumerate() {
+        println!("worker {i}: {}", w.beside_napi);
+    }
+    let mut rings = table([
+        "port",
+        "queue",
+        "ring",
+        "received",
+        "occupancy",
+        "early drops",
+        "failed",
+    ]);
+    for r in &engine.rings {
+        rings.add_row([
+            r.port.clone(),
+            r.queue.to_string(),
+            r.ring.to_string(),
+            r.received.to_string(),
+            r.occupancy.to_string(),
+            r.early_drops.to_string(),
+            r.failed.to_string(),
+        ]);
+    }
+    if rings.row_count() > 0 {
+        println!("\n{rings}");
     }
 }

@@ -5,7 +5,7 @@ use toml::Spanned;
 
 /// Every key there is; a test holds the example to it.
 #[cfg(test)]
-pub(super) const KEYS: [&str; 32] = [
+pub(super) const KEYS: [&str; 43] = [
     "ports",
     "overlap",
     "[[class]]",
@@ -38,6 +38,17 @@ pub(super) const KEYS: [&str; 32] = [
     "value",
     "mask",
     "established",
+    "datapath",
+    "[afxdp]",
+    "strategy",
+    "prb",
+    "device_budget",
+    "order",
+    "itr",
+    "algorithm",
+    "tx_ring",
+    "copy",
+    "global",
 ];
 
 #[derive(Debug, Deserialize)]
@@ -46,6 +57,9 @@ pub(super) struct File {
     pub(super) ports: Spanned<Vec<String>>,
     #[serde(default)]
     pub(super) overlap: Overlap,
+    #[serde(default)]
+    pub(super) datapath: Datapath,
+    pub(super) afxdp: Option<Spanned<Afxdp>>,
     #[serde(default)]
     pub(super) class: Vec<Spanned<Class>>,
 }
@@ -56,6 +70,59 @@ pub(super) enum Overlap {
     #[default]
     Error,
     FirstMatch,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Datapath {
+    #[default]
+    Express,
+    Afxdp,
+}
+
+/// The engine: `datapath = "afxdp"`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Afxdp {
+    pub(super) strategy: Option<Strategy>,
+    pub(super) prb: Option<Vec<u32>>,
+    pub(super) device_budget: Option<u32>,
+    pub(super) order: Option<rxlane_policy::poll::Order>,
+    pub(super) priority: rxlane_dataplane::config::Priority,
+    pub(super) itr: Option<Itr>,
+    pub(super) cores: Option<Vec<u32>>,
+    pub(super) ring: Option<OneOrMore<u32>>,
+    pub(super) tx_ring: Option<u32>,
+    pub(super) copy: rxlane_dataplane::config::Copy,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Strategy {
+    Sq,
+    Rr,
+    LlRr,
+    LlWfq,
+}
+
+/// A throttling algorithm by name, or with parameters.
+#[derive(Debug, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected itr = \"off\", \"three-state\", \"linear\", \"net-dim\" or { algorithm = ..., ... }"
+)]
+pub(super) enum Itr {
+    Word(ItrWord),
+    Table(rxlane_policy::throttle::Throttling),
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum ItrWord {
+    Off,
+    ThreeState,
+    Linear,
+    NetDim,
 }
 
 #[derive(Debug, Deserialize)]

@@ -1,6 +1,7 @@
 //! The configuration file: TOML in, a checked [`RouterConfig`] out, or one line that says what is wrong
 //! where and what to do.
 
+mod engine;
 mod file;
 mod resolve;
 

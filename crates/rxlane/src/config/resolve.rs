@@ -13,6 +13,7 @@ use rxlane_policy::rule::{Flex, Rule};
 use rxlane_policy::{class::MAX_CLASSES, dscp};
 
 use super::Complaint;
+use super::engine;
 use super::file::{self, OneOrMore, Word};
 
 /// Packets of a ring unless said otherwise: `CPUMAP` takes up to 16384.
@@ -90,7 +91,12 @@ pub(super) fn resolve(file: file::File) -> Result<RouterConfig, Complaint> {
                 e.to_string(),
             )
         })?;
-    Ok(RouterConfig { ports, classes })
+    let datapath = engine::datapath(file.datapath, file.afxdp, classes.len(), ports_at)?;
+    Ok(RouterConfig {
+        ports,
+        classes,
+        datapath,
+    })
 }
 
 /// Where the rule stands that an error complains about.

@@ -1,0 +1,226 @@
+//! What workers share with the XDP program and with `rxlane status`: arrays in pinned BPF maps, mapped into
+//! the workers' memory, so that counting takes no system call.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use libbpf_rs::{MapHandle, MapType};
+use serde::Serialize;
+
+use super::forward::Reason;
+use super::memory::Mapping;
+use crate::DataplaneError;
+use crate::error::{BpfTried, FileTried};
+use crate::layout::EngineRing;
+
+/// Numbers of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub(crate) enum Count {
+    /// Times that it went to sleep.
+    Sleeps,
+    /// Times that a device began to be polled: its interrupts.
+    Interrupts,
+    Polls,
+    Forwarded,
+    /// Found no room on a Tx ring.
+    TxFull,
+    /// The kernel took no more exceptions.
+    KernelFull,
+    /// Frames that are free, last time it slept.
+    FreeFrames,
+    /// Time of the last sign of life, CLOCK_MONOTONIC.
+    AliveNs,
+    /// Least time between interrupts that is in force, ns.
+    IntervalNs,
+    /// Whether the driver writes into the UMEM itself.
+    ZeroCopy,
+    /// SCHED_FIFO priority, 0 for an ordinary thread.
+    Priority,
+    /// First of the reasons for giving packets to the kernel.
+    ToKernel,
+}
+
+/// Numbers of a worker in its map, a whole number of cache lines.
+const NUMBERS: usize = 24;
+
+/// As `status` shows a worker.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct WorkerCounters {
+    /// Times that it went to sleep.
+    pub sleeps: u64,
+    /// Times that a device began to be polled.
+    pub interrupts: u64,
+    /// Polls of a device.
+    pub polls: u64,
+    /// Packets forwarded.
+    pub forwarded: u64,
+    /// Packets dropped because a Tx ring was full.
+    pub tx_full: u64,
+    /// Exceptions dropped because the kernel took no more.
+    pub kernel_full: u64,
+    /// Frames free when it last slept.
+    pub free_frames: u64,
+    /// Least time between two interrupts in force, ns.
+    pub interval_ns: u64,
+    /// Whether the driver writes into the UMEM itself.
+    pub zero_copy: bool,
+    /// Its SCHED_FIFO priority, below the NAPI threads'; 0 for an ordinary thread beside soft-IRQs.
+    pub fifo_priority: u64,
+    /// Packets given to the kernel, by reason.
+    pub to_kernel: std::collections::BTreeMap<&'static str, u64>,
+}
+
+/// A map of `u64`s that is also memory.
+#[derive(Debug, Clone)]
+pub(crate) struct Shared {
+    memory: Arc<Mapping>,
+}
+
+impl Shared {
+    /// Maps an array map's values.
+    pub(crate) fn of(map: &MapHandle, bytes: usize) -> Result<Self, DataplaneError> {
+        Mapping::file(map.as_fd(), 0, bytes.next_multiple_of(4096))
+            .map(|memory| Self {
+                memory: Arc::new(memory),
+            })
+            .at("a map of the engine")
+    }
+
+    /// The same without a map, for tests and benchmarks.
+    pub(crate) fn anonymous(bytes: usize) -> std::io::Result<Self> {
+        Ok(Self {
+            memory: Arc::new(Mapping::anonymous(bytes.next_multiple_of(4096))?),
+        })
+    }
+
+    #[allow(unsafe_code)]
+    fn word(&self, at: usize) -> &AtomicU64 {
+        // SAFETY: `at` checks that it lies inside, aligned; the mapping lives as long as the reference.
+        unsafe { self.memory.at::<AtomicU64>(at * 8).as_ref() }
+    }
+
+    /// One writer a word, so a load and a store are enough.
+    #[inline]
+    fn add(&self, at: usize, n: u64) {
+        let word = self.word(at);
+        word.store(word.load(Ordering::Relaxed) + n, Ordering::Release);
+    }
+}
+
+/// The rings' side.
+#[derive(Debug, Clone)]
+pub(crate) struct RingTable(pub(crate) Shared);
+
+impl RingTable {
+    const WORDS: usize = size_of::<EngineRing>() / 8;
+
+    /// Says that packets were taken off a ring.
+    #[inline]
+    pub(crate) fn consumed(&self, ring: usize, packets: u32) {
+        self.0.add(ring * Self::WORDS, u64::from(packets));
+    }
+
+    /// A new ring is empty: what its predecessor held is gone.
+    pub(crate) fn reset(&self, ring: usize) {
+        let word = |i: usize| self.0.word(ring * Self::WORDS + i);
+        let held = word(8).load(Ordering::Relaxed) - word(9).load(Ordering::Relaxed);
+        word(0).store(held, Ordering::Release);
+    }
+}
+
+/// The workers' side.
+#[derive(Debug, Clone)]
+pub(crate) struct Counters {
+    all: Shared,
+    base: usize,
+}
+
+impl Counters {
+    pub(crate) fn of_worker(all: &Shared, worker: usize) -> Self {
+        Self {
+            all: all.clone(),
+            base: worker * NUMBERS,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn add(&self, what: Count, n: u64) {
+        self.all.add(self.base + what as usize, n);
+    }
+
+    #[inline]
+    pub(crate) fn to_kernel(&self, reason: Reason) {
+        self.all
+            .add(self.base + Count::ToKernel as usize + reason as usize, 1);
+    }
+
+    #[inline]
+    pub(crate) fn set(&self, what: Count, value: u64) {
+        self.all
+            .word(self.base + what as usize)
+            .store(value, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self, what: Count) -> u64 {
+        self.all
+            .word(self.base + what as usize)
+            .load(Ordering::Relaxed)
+    }
+}
+
+/// Bytes of a worker's numbers.
+pub(crate) const WORKER_BYTES: usize = NUMBERS * 8;
+
+/// Numbers as they stand in the map.
+pub(crate) fn read(bytes: &[u8]) -> WorkerCounters {
+    let word = |at: usize| {
+        bytes
+            .get(at * 8..at * 8 + 8)
+            .map_or(0, bytemuck::pod_read_unaligned)
+    };
+    let get = |what: Count| word(what as usize);
+    WorkerCounters {
+        sleeps: get(Count::Sleeps),
+        interrupts: get(Count::Interrupts),
+        polls: get(Count::Polls),
+        forwarded: get(Count::Forwarded),
+        tx_full: get(Count::TxFull),
+        kernel_full: get(Count::KernelFull),
+        free_frames: get(Count::FreeFrames),
+        interval_ns: get(Count::IntervalNs),
+        zero_copy: get(Count::ZeroCopy) != 0,
+        fifo_priority: get(Count::Priority),
+        to_kernel: Reason::NAMES
+            .iter()
+            .enumerate()
+            .map(|(i, name)| (*name, word(Count::ToKernel as usize + i)))
+            .filter(|(_, n)| *n > 0)
+            .collect(),
+    }
+}
+
+/// An array map whose values can be mapped.
+pub(crate) fn create_map(
+    name: &'static str,
+    value_bytes: usize,
+    entries: usize,
+) -> Result<MapHandle, DataplaneError> {
+    let opts = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,
+        map_flags: libbpf_sys::BPF_F_MMAPABLE,
+        ..Default::default()
+    };
+    MapHandle::create(
+        MapType::Array,
+        Some(name),
+        4,
+        value_bytes as u32,
+        entries as u32,
+        &opts,
+    )
+    .tried(|| format!("create the map `{name}`"))
+}
+
+const _: () = assert!(Count::ToKernel as usize + Reason::COUNT <= NUMBERS);

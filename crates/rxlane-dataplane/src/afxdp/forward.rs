@@ -1,0 +1,383 @@
+//! Forwarding a batch of packets: where to, and the header that it leaves with.
+//!
+//! Three passes, so that cache misses overlap: read the destinations, look all of them up, rewrite. Nothing is
+//! written into a packet before it is certain that it can leave (RFC 1812 section 5.2); what cannot is the
+//! kernel's, unchanged.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, Cache};
+use rxlane_fib::{Hop, NO_ROUTE};
+
+use super::frames::{Frames, Packet};
+use super::mirror::RouteReader;
+use super::neighbours::NeighbourReader;
+
+/// Packets of a batch at most.
+pub const BATCH: usize = 64;
+
+const ETHERNET: usize = 14;
+const IPV4: usize = 20;
+const IPV6: usize = 40;
+
+/// A device that can be sent to, as workers see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Port {
+    /// Index; 0 while the device is gone.
+    pub ifindex: u32,
+    /// Source address of what leaves there.
+    pub mac: [u8; 6],
+    /// Largest IP packet, bytes.
+    pub mtu: u32,
+}
+
+/// Why a packet is given to the kernel. In the order of `enum reason` in bpf/shared.h, as far as they
+/// are the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Reason {
+    /// Its class is served by the stack.
+    Stack,
+    /// No IPv4 or IPv6, or its length does not hold.
+    Malformed,
+    /// The TTL would become 0.
+    Ttl,
+    /// Local, unreachable, blackhole or without a route.
+    NotRouted,
+    /// The next hop's address is not known yet.
+    NoNeighbour,
+    /// Longer than the egress link takes.
+    Mtu,
+    /// The route leaves through no port of the router, or where the packet came from.
+    Egress,
+}
+
+impl Reason {
+    /// How many there are.
+    pub const COUNT: usize = 7;
+    /// Names for `status`, in order.
+    pub const NAMES: [&str; Self::COUNT] = [
+        "stack",
+        "malformed",
+        "ttl",
+        "not_routed",
+        "no_neighbour",
+        "mtu",
+        "egress",
+    ];
+}
+
+/// What becomes of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It leaves through this port, and has its new header.
+    Send(u16),
+    /// The kernel's, unchanged.
+    Kernel(Reason),
+}
+
+/// The way to a next hop with a fixed gateway.
+#[derive(Debug, Clone, Copy)]
+enum Adjacency {
+    Unknown,
+    /// Several hops, or the destination itself is on the link: depends on the packet.
+    ByPacket,
+    Gone(Reason),
+    Ready {
+        port: u16,
+        mtu: u32,
+        /// Destination and source address.
+        macs: [u8; 12],
+    },
+}
+
+/// A worker's forwarding plane.
+#[derive(Debug)]
+pub struct Forwarder {
+    routes: RouteReader,
+    neighbours: NeighbourReader,
+    ports: Cache<Arc<ArcSwap<Vec<Port>>>, Arc<Vec<Port>>>,
+    known: Arc<Vec<Port>>,
+    /// By number of the hop.
+    adjacencies: Vec<Adjacency>,
+}
+
+#[derive(Clone, Copy)]
+struct Parsed {
+    /// Position among the destinations of its family.
+    at: u8,
+    v6: bool,
+}
+
+impl Forwarder {
+    /// A forwarding plane over mirrors that somebody else keeps up to date.
+    pub fn new(
+        routes: RouteReader,
+        neighbours: NeighbourReader,
+        ports: Arc<ArcSwap<Vec<Port>>>,
+    ) -> Self {
+        let mut ports = Cache::new(ports);
+        let known = Arc::clone(ports.load());
+        Self {
+            routes,
+            neighbours,
+            ports,
+            known,
+            adjacencies: Vec::new(),
+        }
+    }
+
+    /// Forwards up to [`BATCH`] packets that came in through port number `ingress`.
+    ///
+    /// # Panics
+    /// With more packets, or fewer verdicts than packets.
+    pub fn forward(
+        &mut self,
+        frames: &Frames,
+        ingress: u16,
+        packets: &mut [Packet],
+        verdicts: &mut [Verdict],
+    ) {
+        assert!(packets.len() <= BATCH && verdicts.len() >= packets.len());
+        self.refresh();
+        let mut parsed = [Parsed { at: 0, v6: false }; BATCH];
+        let mut v4 = [0u32; BATCH];
+        let mut v6 = [0u128; BATCH];
+        let (mut n4, mut n6) = (0, 0);
+        for (i, packet) in packets.iter().enumerate() {
+            match parse(frames.bytes(packet)) {
+                Ok(IpAddr::V4(to)) => {
+                    parsed[i] = Parsed {
+                        at: n4 as u8,
+                        v6: false,
+                    };
+                    v4[n4] = u32::from(to);
+                    n4 += 1;
+                    verdicts[i] = Verdict::Send(0);
+                }
+                Ok(IpAddr::V6(to)) => {
+                    parsed[i] = Parsed {
+                        at: n6 as u8,
+                        v6: true,
+                    };
+                    v6[n6] = u128::from(to);
+                    n6 += 1;
+                    verdicts[i] = Verdict::Send(0);
+                }
+                Err(reason) => verdicts[i] = Verdict::Kernel(reason),
+            }
+        }
+        let mut hops4 = [NO_ROUTE; BATCH];
+        let mut hops6 = [NO_ROUTE; BATCH];
+        if n4 > 0 {
+            self.routes.hops4(&v4[..n4], &mut hops4[..n4]);
+        }
+        if n6 > 0 {
+            self.routes.hops6(&v6[..n6], &mut hops6[..n6]);
+        }
+        for ((packet, verdict), parsed) in packets.iter_mut().zip(verdicts).zip(parsed) {
+            if let Verdict::Kernel(_) = verdict {
+                continue;
+            }
+            let hop = if parsed.v6 {
+                hops6[usize::from(parsed.at)]
+            } else {
+                hops4[usize::from(parsed.at)]
+            };
+            *verdict = self.rewrite(frames.bytes_mut(packet), parsed.v6, hop, ingress);
+        }
+    }
+
+    /// News about neighbours and ports make all that is known about hops uncertain.
+    #[inline]
+    fn refresh(&mut self) {
+        let ports = self.ports.load();
+        let moved = !Arc::ptr_eq(ports, &self.known);
+        if moved {
+            self.known = Arc::clone(ports);
+        }
+        if self.neighbours.refresh() || moved {
+            self.adjacencies.clear();
+        }
+    }
+
+    #[inline]
+    fn rewrite(&mut self, frame: &mut [u8], v6: bool, hop: Hop, ingress: u16) -> Verdict {
+        let found = match self.adjacencies.get(usize::from(hop)) {
+            Some(Adjacency::Unknown) | None => self.learn(hop),
+            Some(known) => *known,
+        };
+        let (port, mtu, macs) = match found {
+            Adjacency::Ready { port, mtu, macs } => (port, mtu, macs),
+            Adjacency::Gone(reason) => return Verdict::Kernel(reason),
+            _ => match self.by_packet(frame, v6, hop) {
+                Ok(way) => way,
+                Err(reason) => return Verdict::Kernel(reason),
+            },
+        };
+        if port == ingress {
+            // The kernel also sends the ICMP redirect.
+            return Verdict::Kernel(Reason::Egress);
+        }
+        if ip_len(frame, v6) > mtu {
+            return Verdict::Kernel(Reason::Mtu);
+        }
+        frame[..12].copy_from_slice(&macs);
+        if v6 {
+            frame[ETHERNET + 7] -= 1;
+        } else {
+            age(&mut frame[ETHERNET..]);
+        }
+        Verdict::Send(port)
+    }
+
+    #[cold]
+    fn learn(&mut self, hop: Hop) -> Adjacency {
+        let adjacency = match self.routes.group(hop).map(|g| g.hops()) {
+            None => Adjacency::Gone(Reason::NotRouted),
+            Some([one]) => match one.gateway {
+                None => Adjacency::ByPacket,
+                Some(gateway) => {
+                    let ifindex = one.ifindex;
+                    match self.way(ifindex, gateway) {
+                        Ok((port, mtu, macs)) => Adjacency::Ready { port, mtu, macs },
+                        Err(reason) => Adjacency::Gone(reason),
+                    }
+                }
+            },
+            Some(_) => Adjacency::ByPacket,
+        };
+        let at = usize::from(hop);
+        if at >= self.adjacencies.len() {
+            self.adjacencies.resize(at + 1, Adjacency::Unknown);
+        }
+        self.adjacencies[at] = adjacency;
+        adjacency
+    }
+
+    fn by_packet(
+        &mut self,
+        frame: &[u8],
+        v6: bool,
+        hop: Hop,
+    ) -> Result<(u16, u32, [u8; 12]), Reason> {
+        let (source, destination) = addresses(frame, v6);
+        let group = self.routes.group(hop).ok_or(Reason::NotRouted)?;
+        let hop = group.pick(flow_hash(source, destination));
+        let (ifindex, to) = (hop.ifindex, hop.gateway.unwrap_or(destination));
+        self.way(ifindex, to)
+    }
+
+    fn way(&mut self, ifindex: u32, to: IpAddr) -> Result<(u16, u32, [u8; 12]), Reason> {
+        let at = self.known.iter().position(|p| p.ifindex == ifindex);
+        let at = at.filter(|_| ifindex != 0).ok_or(Reason::Egress)?;
+        let mac = self
+            .neighbours
+            .mac(ifindex, to)
+            .ok_or(Reason::NoNeighbour)?;
+        let port = &self.known[at];
+        let mut macs = [0; 12];
+        macs[..6].copy_from_slice(&mac);
+        macs[6..].copy_from_slice(&port.mac);
+        Ok((at as u16, port.mtu, macs))
+    }
+}
+
+/// The destination of a packet that can be forwarded. The XDP program has looked closer.
+#[inline]
+fn parse(frame: &[u8]) -> Result<IpAddr, Reason> {
+    let Some(kind) = frame.get(12..14) else {
+        return Err(Reason::Malformed);
+    };
+    match [kind[0], kind[1]] {
+        [0x08, 0x00] => {
+            let ip = frame
+                .get(ETHERNET..ETHERNET + IPV4)
+                .ok_or(Reason::Malformed)?;
+            let total = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
+            if ip[0] != 0x45 || total < IPV4 || ETHERNET + total > frame.len() {
+                return Err(Reason::Malformed);
+            }
+            if ip[8] <= 1 {
+                return Err(Reason::Ttl);
+            }
+            Ok(IpAddr::V4(Ipv4Addr::new(ip[16], ip[17], ip[18], ip[19])))
+        }
+        [0x86, 0xdd] => {
+            let ip = frame
+                .get(ETHERNET..ETHERNET + IPV6)
+                .ok_or(Reason::Malformed)?;
+            let payload = usize::from(u16::from_be_bytes([ip[4], ip[5]]));
+            if ip[0] >> 4 != 6 || ETHERNET + IPV6 + payload > frame.len() {
+                return Err(Reason::Malformed);
+            }
+            if ip[7] <= 1 {
+                return Err(Reason::Ttl);
+            }
+            Ok(IpAddr::V6(Ipv6Addr::from(sixteen(&ip[24..40]))))
+        }
+        _ => Err(Reason::Malformed),
+    }
+}
+
+fn sixteen(bytes: &[u8]) -> [u8; 16] {
+    let mut address = [0; 16];
+    address.copy_from_slice(bytes);
+    address
+}
+
+fn addresses(frame: &[u8], v6: bool) -> (IpAddr, IpAddr) {
+    let ip = &frame[ETHERNET..];
+    if v6 {
+        let at = |from: usize| IpAddr::V6(Ipv6Addr::from(sixteen(&ip[from..from + 16])));
+        (at(8), at(24))
+    } else {
+        let at = |from: usize| {
+            IpAddr::V4(Ipv4Addr::new(
+                ip[from],
+                ip[from + 1],
+                ip[from + 2],
+                ip[from + 3],
+            ))
+        };
+        (at(12), at(16))
+    }
+}
+
+#[inline]
+fn ip_len(frame: &[u8], v6: bool) -> u32 {
+    let ip = &frame[ETHERNET..];
+    if v6 {
+        u32::from(u16::from_be_bytes([ip[4], ip[5]])) + IPV6 as u32
+    } else {
+        u32::from(u16::from_be_bytes([ip[2], ip[3]]))
+    }
+}
+
+/// One less to live. The TTL is the high byte of its word, so the checksum grows by 0x0100 (RFC 1141).
+#[inline]
+fn age(ip: &mut [u8]) {
+    ip[8] -= 1;
+    let check = u32::from(u16::from_be_bytes([ip[10], ip[11]])) + 0x0100;
+    let check = (check + (check >> 16)) as u16;
+    ip[10..12].copy_from_slice(&check.to_be_bytes());
+}
+
+/// Addresses only, as the kernel's default (`fib_multipath_hash_policy` 0): fragments of a packet stay together.
+fn flow_hash(source: IpAddr, destination: IpAddr) -> u32 {
+    let word = |a: IpAddr| match a {
+        IpAddr::V4(v4) => u128::from(u32::from(v4)),
+        IpAddr::V6(v6) => u128::from(v6),
+    };
+    let mix = |h: u64, x: u64| {
+        let product = u128::from(h ^ x) * 0x9e37_79b9_7f4a_7c15;
+        (product >> 64) as u64 ^ product as u64
+    };
+    let (s, d) = (word(source), word(destination));
+    let mut h = 0x243f_6a88_85a3_08d3;
+    for x in [s as u64, (s >> 64) as u64, d as u64, (d >> 64) as u64] {
+        h = mix(h, x.wrapping_add(0x1319_8a2e_0370_7344));
+    }
+    (h >> 32) as u32
+}

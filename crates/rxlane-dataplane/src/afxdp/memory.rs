@@ -1,0 +1,91 @@
+//! Memory that is shared with the kernel.
+
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+
+/// A mapping that goes with its last owner.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a mapping is only an address range; what lies in it is accessed through atomics, or by the one
+// owner of a frame.
+#[allow(unsafe_code)]
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+#[allow(unsafe_code)]
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn of(start: *mut std::ffi::c_void, len: usize) -> std::io::Result<Self> {
+        let start = NonNull::new(start.cast()).ok_or(std::io::ErrorKind::OutOfMemory)?;
+        Ok(Self { start, len })
+    }
+
+    /// Zeroed memory of our own.
+    #[allow(unsafe_code)]
+    pub(crate) fn anonymous(len: usize) -> std::io::Result<Self> {
+        let flags = MapFlags::SHARED | MapFlags::POPULATE;
+        // SAFETY: the kernel chooses the address.
+        let start = unsafe {
+            mmap_anonymous(
+                std::ptr::null_mut(),
+                len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                flags,
+            )?
+        };
+        Self::of(start, len)
+    }
+
+    /// What a descriptor offers at an offset.
+    #[allow(unsafe_code)]
+    pub(crate) fn file(fd: BorrowedFd<'_>, offset: u64, len: usize) -> std::io::Result<Self> {
+        let flags = MapFlags::SHARED | MapFlags::POPULATE;
+        // SAFETY: the kernel chooses the address.
+        let start = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                flags,
+                fd,
+                offset,
+            )?
+        };
+        Self::of(start, len)
+    }
+
+    /// A place in it.
+    ///
+    /// # Panics
+    /// When `T` at `offset` does not lie inside, aligned.
+    pub(crate) fn at<T>(&self, offset: usize) -> NonNull<T> {
+        assert!(
+            offset + size_of::<T>() <= self.len && offset % align_of::<T>() == 0,
+            "{offset} is outside of {} mapped bytes",
+            self.len
+        );
+        // SAFETY: inside of the mapping, as just checked.
+        #[allow(unsafe_code)]
+        unsafe {
+            self.start.add(offset).cast()
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+}
+
+impl Drop for Mapping {
+    #[allow(unsafe_code)]
+    fn drop(&mut self) {
+        // SAFETY: mapped by us, and whoever points into it holds the mapping.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}

@@ -1,0 +1,201 @@
+//! What an engine consists of, worked out before anything is touched.
+
+use rxlane_policy::global::GlobalPriority;
+use rxlane_policy::poll::{Layout, PollList};
+
+use super::frames::HEADROOM;
+use super::socket::Sizes;
+use super::worker::Scheduler;
+use crate::DataplaneError;
+use crate::config::{EngineConfig, Priority, RouterConfig};
+
+/// Bounds of a ring, packets.
+pub const RINGS: std::ops::RangeInclusive<u32> = 8..=32_768;
+
+/// Rings, devices and who serves them.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) layout: Layout,
+    /// By class, highest first: its ring's number in a queue.
+    pub(crate) ring_of_class: Vec<usize>,
+    /// By ring of a queue: packets that it may hold, and whether the stack gets them.
+    pub(crate) shares: Vec<u32>,
+    pub(crate) stack: Vec<bool>,
+    /// Queues of the port with the most.
+    pub(crate) queues: u32,
+    /// Queues of each port.
+    pub(crate) queues_of_port: Vec<u32>,
+    pub(crate) engine: EngineConfig,
+}
+
+fn refuse(message: String) -> DataplaneError {
+    DataplaneError::Engine(message)
+}
+
+impl Plan {
+    /// `queues_of_port`: Rx queues of each configured port.
+    pub(crate) fn new(
+        config: &RouterConfig,
+        engine: &EngineConfig,
+        queues_of_port: Vec<u32>,
+    ) -> Result<Self, DataplaneError> {
+        let n = config.classes.len();
+        let layout = engine
+            .strategy
+            .layout(n, engine.device_budget, engine.order)?;
+        engine.itr.start()?;
+        let mut first = vec![0];
+        for device in &layout.devices {
+            first.push(first[first.len() - 1] + device.rings());
+        }
+        let rings = first[layout.devices.len()];
+        let ring_of_class: Vec<usize> = (0..n)
+            .map(|class| {
+                // The policy counts from the lowest class.
+                let place = layout.places[n - 1 - class];
+                first[place.device] + place.ring
+            })
+            .collect();
+        if engine.rings.len() != n {
+            return Err(refuse(format!(
+                "`ring` has {} sizes for {n} classes: give one for all, or one a class, lowest class first like prb",
+                engine.rings.len()
+            )));
+        }
+        let mut shares = vec![0; rings];
+        let mut stack: Vec<Option<bool>> = vec![None; rings];
+        for (class, ring) in ring_of_class.iter().enumerate() {
+            if !RINGS.contains(&engine.rings[class]) {
+                return Err(refuse(format!(
+                    "ring = {} is outside {} to {} packets",
+                    engine.rings[class],
+                    RINGS.start(),
+                    RINGS.end()
+                )));
+            }
+            shares[*ring] = shares[*ring].max(engine.rings[class]);
+            let of_class = !config.classes[class].lane.is_express();
+            if stack[*ring].is_some_and(|s| s != of_class) {
+                return Err(refuse(
+                    "strategy = \"sq\" puts all classes into one ring: give all of them the same lane".into(),
+                ));
+            }
+            stack[*ring] = Some(of_class);
+        }
+        let this = Self {
+            ring_of_class,
+            shares,
+            stack: stack.into_iter().map(|s| s.unwrap_or(false)).collect(),
+            queues: queues_of_port.iter().copied().max().unwrap_or(1),
+            queues_of_port,
+            engine: engine.clone(),
+            layout,
+        };
+        this.check_cores(config)?;
+        this.scheduler(1)?;
+        Ok(this)
+    }
+
+    fn check_cores(&self, config: &RouterConfig) -> Result<(), DataplaneError> {
+        let cores = &self.engine.cores;
+        let possible = crate::rings::possible_cores()?;
+        if let Some(core) = cores.iter().find(|c| !possible.contains(c)) {
+            return Err(refuse(format!(
+                "core {core} does not exist; this machine has cores 0 to {}",
+                possible.len() - 1
+            )));
+        }
+        let twice = (1..cores.len()).find(|i| cores[..*i].contains(&cores[*i]));
+        if let Some(i) = twice {
+            return Err(refuse(format!(
+                "core {} has two workers: name each core once",
+                cores[i]
+            )));
+        }
+        for (name, queues) in config.ports.iter().zip(&self.queues_of_port) {
+            if (*queues as usize) < cores.len() {
+                return Err(refuse(format!(
+                    "port `{name}` has {queues} queues for {} workers: give it more (ethtool -L {name} combined N), or name fewer cores",
+                    cores.len()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Rings of a queue.
+    pub(crate) fn rings(&self) -> usize {
+        self.shares.len()
+    }
+
+    /// Entries of the table of rings for so many ports.
+    pub(crate) fn entries(&self, ports: usize) -> usize {
+        ports * self.queues as usize * self.rings()
+    }
+
+    /// Place of a queue's first ring in that table, as in bpf/engine.h.
+    pub(crate) fn index(&self, port: usize, queue: u32) -> usize {
+        (port * self.queues as usize + queue as usize) * self.rings()
+    }
+
+    /// Queues of a port that a worker serves.
+    pub(crate) fn queues_of(
+        &self,
+        worker: usize,
+        port: usize,
+    ) -> impl Iterator<Item = u32> + use<> {
+        let workers = self.engine.cores.len();
+        (0..self.queues_of_port[port]).filter(move |q| *q as usize % workers == worker)
+    }
+
+    /// Sizes of a queue's rings.
+    pub(crate) fn sizes(&self) -> Sizes {
+        let rx: Vec<u32> = self.shares.iter().map(|s| s.next_power_of_two()).collect();
+        Sizes {
+            fill: rx.iter().sum::<u32>().next_power_of_two(),
+            tx: self.engine.tx_ring.next_power_of_two(),
+            rx,
+        }
+    }
+
+    /// Frames of a queue: whatever its rings can hold at once, so that no class can take another's.
+    pub(crate) fn frames(&self) -> u32 {
+        let sizes = self.sizes();
+        // Sent frames are on the Tx ring, in the driver or on the completion ring.
+        sizes.rx.iter().sum::<u32>() + sizes.fill + 2 * sizes.tx
+    }
+
+    /// Bytes of a frame for ports with this MTU.
+    pub(crate) fn frame_size(mtu: u32) -> Result<u32, DataplaneError> {
+        const ETHERNET_VLAN: u32 = 18;
+        [2048, 4096]
+            .into_iter()
+            .find(|size| mtu + ETHERNET_VLAN + HEADROOM <= *size)
+            .ok_or_else(|| {
+                refuse(format!(
+                    "an MTU of {mtu} does not fit into a frame of 4096 bytes: lower it to {}",
+                    4096 - HEADROOM - ETHERNET_VLAN
+                ))
+            })
+    }
+
+    /// The order of service of a worker with `queues` queues.
+    pub(crate) fn scheduler(&self, queues: usize) -> Result<Scheduler, DataplaneError> {
+        match self.engine.priority {
+            Priority::Device => Ok(Scheduler::Devices(PollList::default())),
+            Priority::Global if self.layout.devices.len() > 1 || self.rings() == 1 => Err(refuse(
+                "priority = \"global\" compares the classes of a device: use strategy \"ll-rr\" or \"ll-wfq\"".into(),
+            )),
+            Priority::Global => {
+                let budgets: Vec<u32> = match &self.engine.strategy {
+                    rxlane_policy::poll::Strategy::LlWfq { prb } => prb.clone(),
+                    rxlane_policy::poll::Strategy::LlRr { ring_budget } => {
+                        vec![*ring_budget; self.rings()]
+                    }
+                    _ => vec![self.engine.device_budget; self.rings()],
+                };
+                Ok(Scheduler::Global(GlobalPriority::new(&budgets, queues)?))
+            }
+        }
+    }
+}

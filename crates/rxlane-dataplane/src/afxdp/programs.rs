@@ -1,0 +1,72 @@
+//! The engine's own BPF programs (bpf/engine.bpf.c). They go with the daemon: nothing of them is pinned.
+
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, MapHandle, TC_EGRESS, TcHookBuilder};
+
+use super::kernel::Device;
+use crate::DataplaneError;
+use crate::error::BpfTried;
+use crate::features::{Features, REDIRECT_TRACE};
+use crate::rings;
+
+#[allow(
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    missing_docs,
+    unreachable_pub,
+    unsafe_code
+)]
+mod skel {
+    include!(concat!(env!("OUT_DIR"), "/engine.skel.rs"));
+}
+
+/// Attached programs and our device.
+pub(crate) struct Programs {
+    pub(crate) device: Device,
+    _not_received: Option<Link>,
+}
+
+impl Programs {
+    /// Makes the device and attaches.
+    pub(crate) fn attach(
+        sockets: &MapHandle,
+        ring_counters: &MapHandle,
+        features: &Features,
+    ) -> Result<Self, DataplaneError> {
+        let mut storage = MaybeUninit::uninit();
+        let mut open = skel::EngineSkelBuilder::default()
+            .open(&mut storage)
+            .tried(|| "open the engine's programs".into())?;
+        if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
+            constants.sockets_map_id = rings::id_of(sockets)?;
+        }
+        let traced = features.has(REDIRECT_TRACE);
+        open.progs.not_received.set_autoload(traced);
+        open.maps
+            .engine_rings
+            .reuse_fd(ring_counters.as_fd())
+            .tried(|| "share the engine's rings".into())?;
+        let loaded = open.load().tried(|| "load the engine's programs".into())?;
+        let device = Device::create()?;
+        let mut hook = TcHookBuilder::new(loaded.progs.into_kernel.as_fd())
+            .ifindex(device.ifindex as i32)
+            .replace(true)
+            .handle(1)
+            .priority(1)
+            .hook(TC_EGRESS);
+        hook.create()
+            .and_then(|mut hook| hook.attach())
+            .tried(|| "attach the way into the kernel".into())?;
+        let link = traced
+            .then(|| loaded.progs.not_received.attach())
+            .transpose()
+            .tried(|| "attach the tracing program `not_received`".into())?;
+        Ok(Self {
+            device,
+            _not_received: link,
+        })
+    }
+}

@@ -1,0 +1,149 @@
+//! A queue of a port as its worker serves it.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use super::frames::{Frames, Packet};
+use super::ring::{Consumer, Desc, Producer};
+use super::socket::{QueueSockets, kick};
+
+/// An Rx ring, and what is done with its packets.
+#[derive(Debug)]
+pub(crate) struct RxRing {
+    pub(crate) packets: Consumer<Desc>,
+    /// Whether its packets are the stack's.
+    pub(crate) stack: bool,
+    /// Its place in the table that is shared with the XDP program.
+    pub(crate) index: usize,
+    /// None without a kernel behind it (benchmarks).
+    pub(crate) socket: Option<OwnedFd>,
+}
+
+/// Rings of a (port, queue).
+#[derive(Debug)]
+pub(crate) struct Queue {
+    /// Number of the port.
+    pub(crate) port: u16,
+    pub(crate) rx: Vec<RxRing>,
+    tx: Producer<Desc>,
+    fill: Producer<u64>,
+    completion: Consumer<u64>,
+}
+
+/// A sender that makes no progress in so many calls waits for the next poll.
+const MOST_KICKS: u32 = 64;
+
+impl Queue {
+    /// With the sockets of a device.
+    pub(crate) fn new(port: u16, sockets: QueueSockets, index: usize, stack: &[bool]) -> Self {
+        Self {
+            port,
+            rx: sockets
+                .rx
+                .into_iter()
+                .zip(stack)
+                .enumerate()
+                .map(|(i, ((socket, packets), stack))| RxRing {
+                    packets,
+                    stack: *stack,
+                    index: index + i,
+                    socket: Some(socket),
+                })
+                .collect(),
+            tx: sockets.tx,
+            fill: sockets.fill,
+            completion: sockets.completion,
+        }
+    }
+
+    /// With rings in memory.
+    pub(crate) fn in_memory(
+        port: u16,
+        rx: Vec<Consumer<Desc>>,
+        tx: Producer<Desc>,
+        fill: Producer<u64>,
+        completion: Consumer<u64>,
+    ) -> Self {
+        Self {
+            port,
+            rx: rx
+                .into_iter()
+                .enumerate()
+                .map(|(index, packets)| RxRing {
+                    packets,
+                    stack: false,
+                    index,
+                    socket: None,
+                })
+                .collect(),
+            tx,
+            fill,
+            completion,
+        }
+    }
+
+    /// The socket that sends, which is also the one that others share the UMEM of.
+    pub(crate) fn sender(&self) -> Option<BorrowedFd<'_>> {
+        self.rx.first()?.socket.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Frames that came back from sending, and frames to receive into: Tx cleaning comes first
+    /// (low-latency-router IV.B).
+    #[inline]
+    pub(crate) fn turn_over(&mut self, frames: &mut Frames) {
+        frames.recycle(&mut self.completion);
+        if frames.refill(&mut self.fill) > 0 && self.fill.needs_wakeup() {
+            self.wake_receiver();
+        }
+    }
+
+    #[cold]
+    fn wake_receiver(&self) {
+        if let Some(fd) = self.sender() {
+            // Zero-copy drivers that have run out of frames look at the ring again.
+            let _ = rustix::net::recv(fd, &mut [0u8; 0][..], rustix::net::RecvFlags::DONTWAIT);
+        }
+    }
+
+    /// Puts a packet on the Tx ring; it is sent with the next flush.
+    #[inline]
+    pub(crate) fn send(&mut self, frames: &mut Frames, packet: Packet) -> Result<(), Packet> {
+        let Err(packet) = frames.send(packet, &mut self.tx) else {
+            return Ok(());
+        };
+        self.flush();
+        frames.recycle(&mut self.completion);
+        self.tx.free_now();
+        frames.send(packet, &mut self.tx)
+    }
+
+    /// Sends what was put on the Tx ring.
+    #[inline]
+    pub(crate) fn flush(&mut self) {
+        self.tx.submit();
+        if self.sender().is_none() || self.tx.pending() == 0 {
+            return;
+        }
+        for _ in 0..MOST_KICKS {
+            if !self.tx.needs_wakeup() {
+                return;
+            }
+            let before = self.tx.pending();
+            let Some(fd) = self.sender() else { return };
+            kick(fd);
+            let left = self.tx.pending();
+            if left == 0 || left == before {
+                return;
+            }
+        }
+    }
+
+    /// Whether the Tx ring still holds packets.
+    pub(crate) fn is_sending(&mut self) -> bool {
+        self.tx.pending() > 0
+    }
+
+    /// Whether the kernel has all the frames that it can take.
+    pub(crate) fn is_filled(&mut self) -> bool {
+        self.fill.free_now() == 0
+    }
+}

@@ -1,0 +1,444 @@
+//! A worker: one core, its queues, and the loop of the papers.
+//!
+//! Devices whose rings hold packets are on a poll list; the first is polled with its budgets, and the worker
+//! sleeps when the list is empty. Waking is the interrupt, so throttling means not to look at a device before
+//! its time. `rxlane-policy` decides all of that; here are the rings and the clock.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use rxlane_policy::global::GlobalPriority;
+use rxlane_policy::poll::{Outcome, PollList, QVector, Step};
+use rxlane_policy::throttle::{Sample, Throttle, Throttler};
+
+use super::counters::{Count, Counters, RingTable};
+use super::forward::{BATCH, Forwarder, Reason, Verdict};
+use super::frames::{Frames, Packet};
+use super::kernel::KernelLane;
+use super::queue::Queue;
+use super::ring::Desc;
+
+/// A QVector and its interrupt.
+#[derive(Debug)]
+pub(crate) struct Device {
+    /// Number of the queue that its rings belong to, and of the first of them.
+    pub(crate) queue: usize,
+    pub(crate) first_ring: usize,
+    pub(crate) vector: QVector,
+    pub(crate) throttler: Throttler,
+    since: Sample,
+    updated_ns: u64,
+    interrupted_ns: u64,
+    /// No interrupt before this.
+    masked_until_ns: u64,
+    listed: bool,
+}
+
+impl Device {
+    pub(crate) fn new(
+        queue: usize,
+        first_ring: usize,
+        vector: QVector,
+        throttler: Throttler,
+    ) -> Self {
+        Self {
+            queue,
+            first_ring,
+            vector,
+            throttler,
+            since: Sample::default(),
+            updated_ns: 0,
+            interrupted_ns: 0,
+            masked_until_ns: 0,
+            listed: false,
+        }
+    }
+}
+
+/// Who goes first.
+#[derive(Debug)]
+pub(crate) enum Scheduler {
+    /// Devices take turns, and so do the rings of a device.
+    Devices(PollList),
+    /// The highest class of all devices.
+    Global(GlobalPriority),
+}
+
+/// What a worker is made of.
+pub(crate) struct Parts {
+    pub(crate) frames: Frames,
+    pub(crate) queues: Vec<Queue>,
+    pub(crate) devices: Vec<Device>,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) forwarder: Forwarder,
+    pub(crate) kernel: KernelLane,
+    pub(crate) table: RingTable,
+    pub(crate) counters: Counters,
+    /// By number of the port: the queue that sends there.
+    pub(crate) sender_of_port: Vec<usize>,
+    pub(crate) throttled: bool,
+}
+
+pub(crate) struct Worker {
+    p: Parts,
+    batch: Vec<Packet>,
+    /// Queues whose Tx rings have something to send.
+    unsent: bool,
+}
+
+/// While frames are under way that a full fill ring would need, or a Tx ring is stuck, look again after this.
+const UNFINISHED_NS: u64 = 1_000_000;
+/// Polls at most before a worker that is to stop does so: more than all rings hold.
+const LAST_TURNS: u32 = 10_000;
+/// A sleeping worker shows that it is alive at least this often.
+const LONGEST_SLEEP_NS: u64 = 1_000_000_000;
+
+fn now_ns() -> u64 {
+    let t = clock_gettime(ClockId::Monotonic);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+impl Worker {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let mut this = Self {
+            p: parts,
+            batch: Vec::with_capacity(BATCH),
+            unsent: false,
+        };
+        for queue in &mut this.p.queues {
+            queue.turn_over(&mut this.p.frames);
+        }
+        this
+    }
+
+    /// Works until told to stop; `wake` becomes readable then.
+    pub(crate) fn run(&mut self, stop: &AtomicBool, wake: &impl AsFd) {
+        let mut polls = 0u32;
+        while !stop.load(Ordering::Relaxed) {
+            if !self.turn() {
+                self.sleep(wake);
+            }
+            polls = polls.wrapping_add(1);
+            if polls % 1024 == 0 {
+                self.p.counters.set(Count::AliveNs, now_ns());
+            }
+        }
+        // What waits has been paid for.
+        for _ in 0..LAST_TURNS {
+            if !self.turn() {
+                break;
+            }
+        }
+    }
+
+    /// Notices arrivals and serves one device's poll; false when there was nothing to do.
+    #[inline]
+    pub(crate) fn turn(&mut self) -> bool {
+        self.arrivals();
+        match &self.p.scheduler {
+            Scheduler::Devices(list) => match list.first() {
+                Some(device) => self.poll(device as usize),
+                None => return false,
+            },
+            Scheduler::Global(_) => return self.poll_all(),
+        }
+        true
+    }
+
+    /// The interrupts: devices that hold packets and may say so.
+    fn arrivals(&mut self) {
+        let mut now = 0;
+        for (i, device) in self.p.devices.iter_mut().enumerate() {
+            let rings = &self.p.queues[device.queue].rx[device.first_ring..];
+            if device.listed
+                || !rings[..device.vector.rings()]
+                    .iter()
+                    .any(|r| r.packets.holds())
+            {
+                continue;
+            }
+            if self.p.throttled {
+                if now == 0 {
+                    now = now_ns();
+                }
+                if now < device.masked_until_ns {
+                    continue;
+                }
+                device.interrupted_ns = now;
+            }
+            device.listed = true;
+            if let Scheduler::Devices(list) = &mut self.p.scheduler {
+                list.add(i as u32);
+            }
+            self.p.counters.add(Count::Interrupts, 1);
+        }
+    }
+
+    /// One poll of a device.
+    fn poll(&mut self, at: usize) {
+        self.p.counters.add(Count::Polls, 1);
+        let (queue, first, top) = {
+            let device = &mut self.p.devices[at];
+            device.vector.begin();
+            (device.queue, device.first_ring, device.vector.rings() - 1)
+        };
+        self.p.queues[queue].turn_over(&mut self.p.frames);
+        loop {
+            let rings = &self.p.queues[queue].rx[first..];
+            match self.p.devices[at].vector.next(|r| rings[r].packets.holds()) {
+                Step::Serve { ring, at_most } => {
+                    let served = self.serve(queue, first + ring, at_most);
+                    let device = &mut self.p.devices[at];
+                    device.vector.served(served.packets as u32);
+                    device.since.packets += served.packets;
+                    device.since.bytes += served.bytes;
+                    // The highest class does not wait for the rest of the poll.
+                    if ring == top {
+                        self.flush();
+                    }
+                }
+                Step::End(outcome) => {
+                    if let Scheduler::Devices(list) = &mut self.p.scheduler {
+                        list.ended(outcome);
+                    }
+                    if outcome == Outcome::Drained {
+                        self.drained(at);
+                    }
+                    break;
+                }
+            }
+        }
+        self.flush();
+    }
+
+    /// With global priority, one device budget's worth of turns.
+    fn poll_all(&mut self) -> bool {
+        let mut left = rxlane_policy::poll::DEVICE_BUDGET;
+        let mut any = false;
+        for queue in &mut self.p.queues {
+            queue.turn_over(&mut self.p.frames);
+        }
+        while left > 0 {
+            let (devices, queues) = (&self.p.devices, &self.p.queues);
+            let Scheduler::Global(order) = &mut self.p.scheduler else {
+                return any;
+            };
+            let turn = order.next(|d, r| {
+                let device = &devices[d];
+                device.listed
+                    && queues[device.queue].rx[device.first_ring + r]
+                        .packets
+                        .holds()
+            });
+            let Some(turn) = turn else { break };
+            let device = &self.p.devices[turn.device];
+            let (queue, ring) = (device.queue, device.first_ring + turn.ring);
+            let top = turn.ring + 1 == device.vector.rings();
+            let served = self.serve(queue, ring, turn.at_most);
+            let device = &mut self.p.devices[turn.device];
+            device.since.packets += served.packets;
+            device.since.bytes += served.bytes;
+            if top {
+                self.flush();
+            }
+            left = left.saturating_sub(served.packets.max(1) as u32);
+            any = true;
+        }
+        if any {
+            self.p.counters.add(Count::Polls, 1);
+            self.flush();
+        }
+        for at in 0..self.p.devices.len() {
+            let device = &self.p.devices[at];
+            let rings = &self.p.queues[device.queue].rx[device.first_ring..];
+            if device.listed
+                && !rings[..device.vector.rings()]
+                    .iter()
+                    .any(|r| r.packets.holds())
+            {
+                self.drained(at);
+            }
+        }
+        any
+    }
+
+    /// All rings of a device are empty: its interrupt is on again, after the time that throttling asks for.
+    fn drained(&mut self, at: usize) {
+        let device = &mut self.p.devices[at];
+        device.listed = false;
+        if !self.p.throttled {
+            return;
+        }
+        let now = now_ns();
+        device.since.elapsed_ns = now - device.updated_ns;
+        let interval_ns = device.throttler.update(std::mem::take(&mut device.since));
+        device.updated_ns = now;
+        device.masked_until_ns = device.interrupted_ns + interval_ns;
+        self.p.counters.set(Count::IntervalNs, interval_ns);
+    }
+
+    /// Serves a ring.
+    fn serve(&mut self, queue: usize, ring: usize, at_most: u32) -> Served {
+        let mut all = Served::default();
+        let mut descs = [Desc {
+            addr: 0,
+            len: 0,
+            options: 0,
+        }; BATCH];
+        while all.packets < u64::from(at_most) {
+            let room = (at_most as usize - all.packets as usize).min(BATCH);
+            let (n, port, stack) = {
+                let rx = &mut self.p.queues[queue].rx[ring];
+                let n = rx.packets.take(&mut descs[..room]);
+                self.p.table.consumed(rx.index, n as u32);
+                (
+                    n,
+                    self.p.queues[queue].port,
+                    self.p.queues[queue].rx[ring].stack,
+                )
+            };
+            for desc in &descs[..n] {
+                self.p.frames.prefetch(*desc);
+                all.bytes += u64::from(desc.len);
+                self.batch.push(self.p.frames.received(*desc));
+            }
+            all.packets += n as u64;
+            if stack {
+                for packet in self.batch.drain(..) {
+                    to_kernel(&mut self.p, port, packet, Reason::Stack);
+                }
+            } else {
+                self.forward(port);
+            }
+            if n < room {
+                break;
+            }
+        }
+        all
+    }
+
+    fn forward(&mut self, ingress: u16) {
+        let mut verdicts = [Verdict::Send(0); BATCH];
+        self.p
+            .forwarder
+            .forward(&self.p.frames, ingress, &mut self.batch, &mut verdicts);
+        let mut sent = 0;
+        for (packet, verdict) in self.batch.drain(..).zip(verdicts) {
+            match verdict {
+                Verdict::Send(port) => {
+                    let to = self.p.sender_of_port[usize::from(port)];
+                    match self.p.queues[to].send(&mut self.p.frames, packet) {
+                        Ok(()) => sent += 1,
+                        Err(packet) => {
+                            self.p.frames.discard(packet);
+                            self.p.counters.add(Count::TxFull, 1);
+                        }
+                    }
+                }
+                Verdict::Kernel(reason) => to_kernel(&mut self.p, ingress, packet, reason),
+            }
+        }
+        self.unsent |= sent > 0;
+        self.p.counters.add(Count::Forwarded, sent);
+    }
+
+    /// Lets everything go that waits.
+    #[inline]
+    fn flush(&mut self) {
+        if self.unsent {
+            self.unsent = false;
+            for queue in &mut self.p.queues {
+                queue.flush();
+            }
+        }
+        flush_kernel(&mut self.p);
+    }
+
+    /// Waits for packets of devices whose interrupt is on, for the end of a mask, or for `wake`.
+    #[cold]
+    fn sleep(&mut self, wake: &impl AsFd) {
+        let now = now_ns();
+        let mut timeout = LONGEST_SLEEP_NS;
+        for queue in &mut self.p.queues {
+            queue.turn_over(&mut self.p.frames);
+            if queue.is_sending() {
+                queue.flush();
+            }
+            if queue.is_sending() || !queue.is_filled() {
+                timeout = UNFINISHED_NS;
+            }
+        }
+        let mut fds = Vec::with_capacity(32);
+        fds.push(PollFd::new(wake, PollFlags::IN));
+        for device in &self.p.devices {
+            if device.masked_until_ns > now {
+                timeout = timeout.min(device.masked_until_ns - now);
+                continue;
+            }
+            let rings = &self.p.queues[device.queue].rx[device.first_ring..];
+            for ring in &rings[..device.vector.rings()] {
+                if let Some(socket) = &ring.socket {
+                    fds.push(PollFd::new(socket, PollFlags::IN));
+                }
+            }
+        }
+        self.p
+            .counters
+            .set(Count::FreeFrames, u64::from(self.p.frames.free()));
+        self.p.counters.set(Count::AliveNs, now);
+        self.p.counters.add(Count::Sleeps, 1);
+        let timeout = Timespec {
+            tv_sec: (timeout / 1_000_000_000) as i64,
+            tv_nsec: (timeout % 1_000_000_000) as i64,
+        };
+        // An interruption is as good as a packet: the rings are looked at either way.
+        let _ = poll(&mut fds, Some(&timeout));
+    }
+}
+
+/// What a turn of a ring served.
+#[derive(Debug, Clone, Copy, Default)]
+struct Served {
+    packets: u64,
+    bytes: u64,
+}
+
+fn to_kernel(p: &mut Parts, port: u16, packet: Packet, reason: Reason) {
+    if p.kernel.is_full() {
+        flush_kernel(p);
+    }
+    p.counters.to_kernel(reason);
+    p.kernel.push(port, packet);
+}
+
+fn flush_kernel(p: &mut Parts) {
+    let refused = p.kernel.flush(&mut p.frames);
+    if refused > 0 {
+        p.counters.add(Count::KernelFull, u64::from(refused));
+    }
+}
+
+/// Signals that a worker is to look at.
+#[derive(Debug, Clone)]
+pub(crate) struct Signals {
+    pub(crate) stop: Arc<AtomicBool>,
+    pub(crate) wake: Arc<std::os::fd::OwnedFd>,
+}
+
+impl Signals {
+    pub(crate) fn new() -> std::io::Result<Self> {
+        let flags = rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
+        Ok(Self {
+            stop: Arc::new(AtomicBool::new(false)),
+            wake: Arc::new(rustix::event::eventfd(0, flags)?),
+        })
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
+    }
+}
