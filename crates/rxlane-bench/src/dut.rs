@@ -31,7 +31,7 @@ fn rest(keys: &str) -> String {
 }
 
 /// Names that `--dut` takes, with what each is.
-pub const DUTS: [(&str, &str); 10] = [
+pub const DUTS: [(&str, &str); 11] = [
     ("kernel", "plain Linux forwarding"),
     ("express", "RT express, BE by the stack, defaults otherwise"),
     (
@@ -47,9 +47,16 @@ pub const DUTS: [(&str, &str); 10] = [
     ("express-rules", "as express, behind 255 more rules"),
     (
         "afxdp",
-        "the AF_XDP engine, every class forwarded by it; see --strategy, --prb, --itr",
+        "the AF_XDP engine forwards both classes; see --strategy, --prb, --itr",
     ),
-    ("afxdp-stack", "the same with BE given to the stack"),
+    (
+        "afxdp-mixed",
+        "the engine forwards RT and gives BE to the stack",
+    ),
+    (
+        "afxdp-stack",
+        "the engine's rings and budgets in front of the stack, which forwards both",
+    ),
     ("external", "a router behind --in and --out"),
 ];
 
@@ -67,9 +74,7 @@ impl std::str::FromStr for Dut {
             "express-all" => {
                 voice("all") + "[[class]]\nname = \"be\"\nlane = \"express\"\ntrust = \"all\"\n"
             }
-            "afxdp" | "afxdp-stack" => {
-                return Engine::default().dut(text == "afxdp-stack");
-            }
+            "afxdp" | "afxdp-mixed" | "afxdp-stack" => return Engine::default().dut(text),
             "express-rules" => many_rules() + &voice("all") + &rest(""),
             _ => {
                 let names: Vec<&str> = DUTS.iter().map(|(n, _)| *n).collect();
@@ -95,12 +100,12 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// The device under test with these settings.
+    /// `afxdp`, `afxdp-mixed` or `afxdp-stack` with these settings.
     ///
     /// # Errors
     /// An unknown strategy or algorithm.
-    pub fn dut(&self, be_by_stack: bool) -> Result<Dut, String> {
-        let mut name = String::from(if be_by_stack { "afxdp-stack" } else { "afxdp" });
+    pub fn dut(&self, base: &str) -> Result<Dut, String> {
+        let mut name = base.to_owned();
         let mut keys = String::new();
         if let Some(strategy) = &self.strategy {
             if !["sq", "rr", "ll-rr", "ll-wfq"].contains(&strategy.as_str()) {
@@ -133,14 +138,15 @@ impl Engine {
                 }
             };
         }
-        let be = if be_by_stack {
-            rest("")
-        } else {
-            "[[class]]\nname = \"be\"\nlane = \"express\"\ntrust = \"all\"\n".into()
+        let forwarded = "lane = \"express\"\ntrust = \"all\"\n";
+        let by_stack = "lane = \"stack\"\n";
+        let (rt, be) = match base {
+            "afxdp-stack" => (by_stack, by_stack),
+            "afxdp-mixed" => (forwarded, by_stack),
+            _ => (forwarded, forwarded),
         };
         let text = format!(
-            "datapath = \"afxdp\"\n[afxdp]\n{keys}\n{}{be}",
-            voice("all")
+            "datapath = \"afxdp\"\n[afxdp]\n{keys}\n[[class]]\nname = \"rt\"\n{rt}match = [{{ dscp = \"EF\" }}]\n\n[[class]]\nname = \"be\"\n{be}"
         );
         Ok(Dut::Rxlane(name, text))
     }

@@ -56,8 +56,8 @@ pub struct EngineRingStatus {
 
 fn beside_napi(w: &WorkerCounters) -> String {
     match w.fifo_priority {
-        0 => "ordinary thread: soft-IRQs go first, and share the core fairly when they are overloaded".into(),
-        p => format!("SCHED_FIFO {p}, below the NAPI threads: packets are classified before any is served"),
+        0 => "ordinary thread: soft-IRQs go first, and the core is shared fairly once they are overloaded".into(),
+        p => format!("SCHED_FIFO {p}, as the NAPI threads: they take turns, a poll each"),
     }
 }
 

@@ -66,7 +66,7 @@ pub struct WorkerCounters {
     pub interval_ns: u64,
     /// Whether the driver writes into the UMEM itself.
     pub zero_copy: bool,
-    /// Its SCHED_FIFO priority, below the NAPI threads'; 0 for an ordinary thread beside soft-IRQs.
+    /// Its SCHED_FIFO priority, that of the NAPI threads; 0 for an ordinary thread beside soft-IRQs.
     pub fifo_priority: u64,
     /// Packets given to the kernel, by reason.
     pub to_kernel: std::collections::BTreeMap<&'static str, u64>,

@@ -57,8 +57,6 @@ const TICK_SETTLING: Duration = Duration::from_millis(200);
 const TICK: Duration = Duration::from_secs(2);
 /// A worker that dies again within this time is left alone for as long.
 const RESTART_PAUSE: Duration = Duration::from_secs(2);
-/// How far a worker's priority is below that of NAPI threads.
-const BELOW_NAPI: i32 = 10;
 
 impl Engine {
     /// Starts workers on the ports of those names. Returns when all sockets are bound.
@@ -455,9 +453,10 @@ impl Control {
         }
     }
 
-    /// Workers share a core with NAPI: below its threads where it has real-time ones, so that packets are
-    /// classified before any is served; as an ordinary thread where it runs in soft-IRQs, whose
-    /// overload is served by an ordinary thread too and would be starved.
+    /// Workers share a core with NAPI. Where that has real-time threads, a worker has their priority and gives way
+    /// after each poll: above them, packets would be lost before they are classified; below them, each arrival
+    /// would interrupt the service of a packet. Where NAPI runs in soft-IRQs a worker is an ordinary
+    /// thread, because what soft-IRQs cannot do at once is done by an ordinary thread, which would starve.
     fn place_workers(&mut self) {
         let names = &self.names;
         let napi = threads::find(|name| {
@@ -467,7 +466,7 @@ impl Control {
         });
         let lowest = napi.iter().map(|id| threads::fifo_priority(*id)).min();
         let wanted = match lowest {
-            Some(Some(priority)) => Scheduling::Fifo((priority - BELOW_NAPI).max(2)),
+            Some(Some(priority)) => Scheduling::Fifo(priority),
             _ => Scheduling::Nice(0),
         };
         if self.scheduling == Some(wanted) {

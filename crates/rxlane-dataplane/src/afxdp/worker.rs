@@ -87,8 +87,11 @@ pub(crate) struct Worker {
     batch: Vec<Packet>,
     /// Queues whose Tx rings have something to send.
     unsent: bool,
+    gave_way_ns: u64,
 }
 
+/// How long a worker keeps a core that it shares with NAPI.
+const GIVE_WAY_NS: u64 = 50_000;
 /// While frames are under way that a full fill ring would need, or a Tx ring is stuck, look again after this.
 const UNFINISHED_NS: u64 = 1_000_000;
 /// Polls at most before a worker that is to stop does so: more than all rings hold.
@@ -107,6 +110,7 @@ impl Worker {
             p: parts,
             batch: Vec::with_capacity(BATCH),
             unsent: false,
+            gave_way_ns: 0,
         };
         for queue in &mut this.p.queues {
             queue.turn_over(&mut this.p.frames);
@@ -199,6 +203,7 @@ impl Worker {
                     if ring == top {
                         self.flush();
                     }
+                    self.give_way();
                 }
                 Step::End(outcome) => {
                     if let Scheduler::Devices(list) = &mut self.p.scheduler {
@@ -244,6 +249,7 @@ impl Worker {
             if top {
                 self.flush();
             }
+            self.give_way();
             left = left.saturating_sub(served.packets.max(1) as u32);
             any = true;
         }
@@ -343,6 +349,16 @@ impl Worker {
         }
         self.unsent |= sent > 0;
         self.p.counters.add(Count::Forwarded, sent);
+    }
+
+    /// NAPI shares the core, and an RT packet that it has not classified yet waits among all others.
+    #[inline]
+    fn give_way(&mut self) {
+        let now = now_ns();
+        if now - self.gave_way_ns > GIVE_WAY_NS {
+            rustix::thread::sched_yield();
+            self.gave_way_ns = now_ns();
+        }
     }
 
     /// Lets everything go that waits.

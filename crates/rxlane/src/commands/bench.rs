@@ -238,8 +238,7 @@ impl Common {
         }
         let mut duts = Vec::new();
         for dut in &self.dut {
-            let stack = dut.name() == "afxdp-stack";
-            if dut.name() != "afxdp" && !stack {
+            if !dut.name().starts_with("afxdp") {
                 duts.push(dut.clone());
                 continue;
             }
@@ -250,7 +249,7 @@ impl Common {
                         prb: self.prb.clone(),
                         itr: itr.clone(),
                     };
-                    duts.push(engine.dut(stack)?);
+                    duts.push(engine.dut(dut.name())?);
                 }
             }
         }
