@@ -167,6 +167,7 @@ fn start(classes: Vec<Class>) -> Router {
     let config = RouterConfig {
         ports: vec!["p0".into(), "p1".into()],
         classes,
+        datapath: rxlane_dataplane::config::Datapath::Express,
     };
     Router::start(config, Path::new("test.toml")).unwrap_or_else(|e| panic!("{e}"))
 }

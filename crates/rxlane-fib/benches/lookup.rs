@@ -6,7 +6,9 @@
 //! The table has a prefix at the begin of each line; without one, 600,000 routes are drawn whose lengths are
 //! distributed as in a BGP table.
 
-use std::io::Read;
+#[path = "table.rs"]
+mod table;
+
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,42 +23,6 @@ const BATCH: usize = 64;
 const ROUNDS: usize = 9;
 /// As many as a router has ways out.
 const HOPS: u32 = 200;
-
-/// Prefixes of a file of lines `a.b.c.d/len ...`.
-fn read(path: &Path) -> Vec<(u32, u32)> {
-    let bytes = std::fs::read(path).expect("RXLANE_ROUTES can be read");
-    let mut text = String::new();
-    if path.extension().is_some_and(|e| e == "gz") {
-        flate2::read::GzDecoder::new(&bytes[..])
-            .read_to_string(&mut text)
-            .expect("RXLANE_ROUTES is gzip");
-    } else {
-        text = String::from_utf8_lossy(&bytes).into_owned();
-    }
-    text.lines()
-        .filter_map(|line| {
-            let (address, len) = line.split_whitespace().next()?.split_once('/')?;
-            Some((
-                u32::from(address.parse::<Ipv4Addr>().ok()?),
-                len.parse().ok()?,
-            ))
-        })
-        .collect()
-}
-
-fn drawn(rng: &mut Pcg64Mcg) -> Vec<(u32, u32)> {
-    (0..600_000)
-        .map(|_| {
-            let len = match rng.random_range(0..100) {
-                0..55 => 24,
-                55..80 => rng.random_range(20..24),
-                80..98 => rng.random_range(15..20),
-                _ => rng.random_range(8..15),
-            };
-            (rng.random_range(0x0100_0000..0xe000_0000), len)
-        })
-        .collect()
-}
 
 /// Uniform over all addresses, and over those that routes are for.
 fn addresses(routes: &[(u32, u32)], rng: &mut Pcg64Mcg) -> [(&'static str, Vec<u32>); 2] {
@@ -139,8 +105,8 @@ fn median(mut values: Vec<f64>) -> f64 {
 fn main() {
     let mut rng = Pcg64Mcg::seed_from_u64(1);
     let mut routes = match std::env::var_os("RXLANE_ROUTES") {
-        Some(path) => read(Path::new(&path)),
-        None => drawn(&mut rng),
+        Some(path) => table::read(Path::new(&path)),
+        None => table::drawn(&mut rng),
     };
     routes.iter_mut().for_each(|(address, len)| {
         *address &= !u32::MAX.checked_shr(*len).unwrap_or(0);

@@ -28,8 +28,10 @@ pub(crate) enum Count {
     TxFull,
     /// The kernel took no more exceptions.
     KernelFull,
-    /// Frames that are free, last time it slept.
+    /// Frames that there are; of these, free and with the kernel to receive into when it last slept.
+    Frames,
     FreeFrames,
+    FillFrames,
     /// Time of the last sign of life, CLOCK_MONOTONIC.
     AliveNs,
     /// Least time between interrupts that is in force, ns.
@@ -60,8 +62,12 @@ pub struct WorkerCounters {
     pub tx_full: u64,
     /// Exceptions dropped because the kernel took no more.
     pub kernel_full: u64,
-    /// Frames free when it last slept.
+    /// Frames of its UMEM.
+    pub frames: u64,
+    /// Of these, free when it last slept.
     pub free_frames: u64,
+    /// Of these, with the kernel to receive into when it last slept. What is missing is on other rings.
+    pub fill_frames: u64,
     /// Least time between two interrupts in force, ns.
     pub interval_ns: u64,
     /// Whether the driver writes into the UMEM itself.
@@ -162,12 +168,6 @@ impl Counters {
             .word(self.base + what as usize)
             .store(value, Ordering::Relaxed);
     }
-
-    pub(crate) fn get(&self, what: Count) -> u64 {
-        self.all
-            .word(self.base + what as usize)
-            .load(Ordering::Relaxed)
-    }
 }
 
 /// Bytes of a worker's numbers.
@@ -188,7 +188,9 @@ pub(crate) fn read(bytes: &[u8]) -> WorkerCounters {
         forwarded: get(Count::Forwarded),
         tx_full: get(Count::TxFull),
         kernel_full: get(Count::KernelFull),
+        frames: get(Count::Frames),
         free_frames: get(Count::FreeFrames),
+        fill_frames: get(Count::FillFrames),
         interval_ns: get(Count::IntervalNs),
         zero_copy: get(Count::ZeroCopy) != 0,
         fifo_priority: get(Count::Priority),

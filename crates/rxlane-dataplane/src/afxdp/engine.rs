@@ -3,7 +3,6 @@
 //! A control thread owns all of it. Workers share nothing that they would have to wait for: each has its UMEM,
 //! its queues of every port, and its views of the mirrors.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -14,24 +13,20 @@ use arc_swap::ArcSwap;
 use libbpf_rs::MapHandle;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rxlane_system::threads::{self, Scheduling};
-use rxlane_system::{links, neighbours, routes};
+use rxlane_system::{links, neighbours, routes, sysctl};
 use tracing::{info, warn};
 
 use super::counters::{Count, Counters, RingTable, Shared, WORKER_BYTES};
-use super::forward::{Forwarder, Port};
-use super::frames::Frames;
-use super::kernel::KernelLane;
+use super::forward::{Port, Ports};
 use super::mirror::Mirror;
 use super::neighbours::Neighbours;
 use super::plan::Plan;
 use super::programs::Programs;
-use super::queue::Queue;
-use super::socket::QueueSockets;
-use super::worker::{Device, Parts, Signals, Worker};
+use super::signals::Signals;
+use super::worker::Worker;
 use crate::DataplaneError;
 use crate::error::FileTried;
 use crate::layout::EngineRing;
-use crate::pinned;
 
 /// Maps that an engine works with.
 pub(crate) struct Maps {
@@ -117,19 +112,23 @@ struct Running {
     id: i32,
 }
 
-struct Control {
-    plan: Plan,
-    names: Vec<String>,
-    maps: Maps,
-    table: RingTable,
-    counters: Shared,
-    programs: Programs,
-    mirror: Mirror,
-    neighbours: Neighbours,
-    ports: Arc<ArcSwap<Vec<Port>>>,
+/// What the control thread owns.
+pub(super) struct Control {
+    pub(super) plan: Plan,
+    pub(super) names: Vec<String>,
+    pub(super) maps: Maps,
+    pub(super) table: RingTable,
+    pub(super) counters: Shared,
+    pub(super) programs: Programs,
+    pub(super) mirror: Mirror,
+    pub(super) neighbours: Neighbours,
+    pub(super) ports: Arc<ArcSwap<Ports>>,
     route_news: routes::Monitor,
     neighbour_news: neighbours::Monitor,
     link_news: links::Monitor,
+    rule_news: routes::RuleMonitor,
+    /// When settings without news, such as sysctls, were last looked at.
+    looked: Instant,
     workers: Vec<Option<Running>>,
     scheduling: Option<Scheduling>,
     started: Instant,
@@ -139,9 +138,9 @@ struct Control {
 /// Devices, and whether they are up.
 type Up = std::collections::BTreeMap<u32, bool>;
 
-fn ports_now(names: &[String]) -> Result<Vec<Port>, DataplaneError> {
+fn ports_now(names: &[String]) -> Result<Ports, DataplaneError> {
     let devices = links::all()?;
-    Ok(names
+    let all = names
         .iter()
         .map(|name| match devices.iter().find(|d| d.name == *name) {
             Some(d) => Port {
@@ -155,7 +154,15 @@ fn ports_now(names: &[String]) -> Result<Vec<Port>, DataplaneError> {
                 mtu: 0,
             },
         })
-        .collect())
+        .collect();
+    let mut by_kernel = routes::policy_rules()?;
+    for (family, by_kernel) in ["ipv4", "ipv6"].into_iter().zip(&mut by_kernel) {
+        // A setting that cannot be read belongs to a device that is gone.
+        *by_kernel |= names
+            .iter()
+            .any(|name| sysctl::read(&format!("net/{family}/conf/{name}/forwarding")) == Some(0));
+    }
+    Ok(Ports { all, by_kernel })
 }
 
 impl Control {
@@ -166,11 +173,8 @@ impl Control {
         programs: Programs,
     ) -> Result<Self, DataplaneError> {
         // News first, so that nothing is missed between the dump and them.
-        let (route_news, neighbour_news, link_news) = (
-            routes::Monitor::new()?,
-            neighbours::Monitor::new()?,
-            links::Monitor::new()?,
-        );
+        let (route_news, neighbour_news) = (routes::Monitor::new()?, neighbours::Monitor::new()?);
+        let (link_news, rule_news) = (links::Monitor::new()?, routes::RuleMonitor::new()?);
         let entries = plan.entries(names.len());
         let workers = plan.engine.cores.len();
         let mut this = Self {
@@ -190,6 +194,8 @@ impl Control {
             route_news,
             neighbour_news,
             link_news,
+            rule_news,
+            looked: Instant::now(),
         };
         let begin = Instant::now();
         this.load_routes()?;
@@ -246,104 +252,6 @@ impl Control {
         Ok(())
     }
 
-    fn parts(&self, at: usize) -> Result<Parts, DataplaneError> {
-        let ports = self.ports.load_full();
-        let present = |port: &usize| ports[*port].ifindex != 0;
-        let mtu = ports.iter().map(|p| p.mtu).max().unwrap_or(1500);
-        let n_queues: u32 = (0..ports.len())
-            .filter(present)
-            .map(|port| self.plan.queues_of(at, port).count() as u32)
-            .sum();
-        let count = (self.plan.frames() * n_queues).max(64);
-        let frames = Frames::new(count, Plan::frame_size(mtu)?).map_err(|e| {
-            DataplaneError::Engine(format!(
-                "no memory for {count} packets ({e}): lower `ring`, or name fewer cores"
-            ))
-        })?;
-        let mut queues = Vec::new();
-        let mut sender_of_port = vec![usize::MAX; ports.len()];
-        let mut zero_copy = true;
-        for port in (0..ports.len()).filter(present) {
-            for queue in self.plan.queues_of(at, port) {
-                let opened = self.open(port, &ports[port], queue, &frames, first(&queues))?;
-                zero_copy &= opened.zero_copy;
-                let index = self.plan.index(port, queue);
-                self.announce(&opened, index)?;
-                if sender_of_port[port] == usize::MAX {
-                    sender_of_port[port] = queues.len();
-                }
-                queues.push(Queue::new(port as u16, opened, index, &self.plan.stack));
-            }
-        }
-        let mut devices = Vec::new();
-        for queue in 0..queues.len() {
-            let mut first_ring = 0;
-            for vector in &self.plan.layout.devices {
-                let throttler = self.plan.engine.itr.start()?;
-                devices.push(Device::new(queue, first_ring, vector.clone(), throttler));
-                first_ring += vector.rings();
-            }
-        }
-        let indices: Vec<u32> = ports.iter().map(|p| p.ifindex).collect();
-        let counters = Counters::of_worker(&self.counters, at);
-        counters.set(Count::ZeroCopy, u64::from(zero_copy));
-        Ok(Parts {
-            scheduler: self.plan.scheduler(queues.len())?,
-            frames,
-            queues,
-            devices,
-            forwarder: Forwarder::new(
-                self.mirror.reader(),
-                self.neighbours.reader(),
-                Arc::clone(&self.ports),
-            ),
-            kernel: KernelLane::new(self.programs.device.ifindex, &indices)
-                .at("a packet socket")?,
-            table: self.table.clone(),
-            counters,
-            sender_of_port,
-            throttled: self.plan.engine.itr != rxlane_policy::throttle::Throttling::Off,
-        })
-    }
-
-    fn open(
-        &self,
-        port: usize,
-        device: &Port,
-        queue: u32,
-        frames: &Frames,
-        first: Option<BorrowedFd<'_>>,
-    ) -> Result<QueueSockets, DataplaneError> {
-        let sizes = self.plan.sizes();
-        // A queue is free again only some time after its last owner has gone.
-        let until = Instant::now() + Duration::from_secs(2);
-        loop {
-            let copy = self.plan.engine.copy;
-            match QueueSockets::open(device.ifindex, queue, &sizes, frames, first, copy) {
-                Err(super::socket::SocketError::Busy(_)) if Instant::now() < until => {
-                    std::thread::sleep(Duration::from_millis(20));
-                }
-                Err(source) => {
-                    return Err(DataplaneError::Socket {
-                        port: self.names[port].clone(),
-                        source,
-                    });
-                }
-                Ok(sockets) => return Ok(sockets),
-            }
-        }
-    }
-
-    /// From here on the XDP program sends packets to these sockets.
-    fn announce(&self, sockets: &QueueSockets, index: usize) -> Result<(), DataplaneError> {
-        for (i, (socket, _)) in sockets.rx.iter().enumerate() {
-            self.table.reset(index + i);
-            let fd = socket.as_fd().as_raw_fd();
-            pinned::put(&self.maps.sockets, (index + i) as u32, &fd.to_ne_bytes())?;
-        }
-        Ok(())
-    }
-
     /// Follows the kernel until told to stop.
     fn run(&mut self, signals: &Signals) {
         while !signals.stop.load(Ordering::Relaxed) {
@@ -361,6 +269,7 @@ impl Control {
                 PollFd::new(&self.route_news, PollFlags::IN),
                 PollFd::new(&self.neighbour_news, PollFlags::IN),
                 PollFd::new(&self.link_news, PollFlags::IN),
+                PollFd::new(&self.rule_news, PollFlags::IN),
             ];
             let _ = poll(&mut fds, Some(&timeout));
             if let Err(error) = self.follow() {
@@ -372,6 +281,10 @@ impl Control {
     }
 
     fn follow(&mut self) -> Result<(), DataplaneError> {
+        if self.rule_news.changed()? || self.looked.elapsed() > TICK {
+            self.looked = Instant::now();
+            self.follow_settings()?;
+        }
         match self.link_news.drain()? {
             Some(events) if events.is_empty() => {}
             _ => self.follow_links()?,
@@ -391,18 +304,35 @@ impl Control {
         Ok(())
     }
 
-    fn follow_links(&mut self) -> Result<(), DataplaneError> {
+    /// Brings what workers know of ports, policy rules and forwarding up to date.
+    fn follow_settings(&mut self) -> Result<Arc<Ports>, DataplaneError> {
         let now = ports_now(&self.names)?;
         let before = self.ports.load_full();
+        if *before == now {
+            return Ok(before);
+        }
+        if before.by_kernel != now.by_kernel {
+            let on_off = |kernel: bool| if kernel { "the kernel" } else { "the engine" };
+            info!(
+                "IPv4 is forwarded by {}, IPv6 by {} (policy rules, VRFs, forwarding)",
+                on_off(now.by_kernel[0]),
+                on_off(now.by_kernel[1])
+            );
+        }
+        self.ports.store(Arc::new(now));
+        Ok(self.ports.load_full())
+    }
+
+    fn follow_links(&mut self) -> Result<(), DataplaneError> {
+        let before = self.ports.load_full();
+        let now = self.follow_settings()?;
         let devices = links::all()?;
         let up: Up = devices.iter().map(|d| (d.ifindex, d.up)).collect();
         let moved = now
+            .all
             .iter()
-            .zip(before.iter())
+            .zip(&before.all)
             .any(|(a, b)| a.ifindex != b.ifindex);
-        if *before != now {
-            self.ports.store(Arc::new(now));
-        }
         // IPv4 routes through a device that goes down disappear without news.
         let down = |up: &Up, i: &u32| !up.get(i).copied().unwrap_or(false);
         let (fell, rose): (Vec<u32>, Vec<u32>) = self
@@ -498,8 +428,4 @@ impl Control {
     fn end(mut self) {
         self.stop_workers();
     }
-}
-
-fn first(queues: &[Queue]) -> Option<BorrowedFd<'_>> {
-    queues.first().and_then(Queue::sender)
 }

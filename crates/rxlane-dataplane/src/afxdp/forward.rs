@@ -15,7 +15,7 @@ use super::mirror::RouteReader;
 use super::neighbours::NeighbourReader;
 
 /// Packets of a batch at most.
-pub const BATCH: usize = 64;
+pub(super) const BATCH: usize = 64;
 
 const ETHERNET: usize = 14;
 const IPV4: usize = 20;
@@ -30,6 +30,15 @@ pub struct Port {
     pub mac: [u8; 6],
     /// Largest IP packet, bytes.
     pub mtu: u32,
+}
+
+/// What workers know of the ports and of how the kernel routes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ports {
+    /// By number.
+    pub all: Vec<Port>,
+    /// Whether the kernel must decide about every packet, IPv4 and IPv6: policy rules, VRFs, forwarding off.
+    pub by_kernel: [bool; 2],
 }
 
 /// Why a packet is given to the kernel. In the order of `enum reason` in bpf/shared.h, as far as they
@@ -51,11 +60,13 @@ pub enum Reason {
     Mtu,
     /// The route leaves through no port of the router, or where the packet came from.
     Egress,
+    /// Policy rules or VRFs route it, or forwarding is off.
+    ByKernel,
 }
 
 impl Reason {
     /// How many there are.
-    pub const COUNT: usize = 7;
+    pub const COUNT: usize = 8;
     /// Names for `status`, in order.
     pub const NAMES: [&str; Self::COUNT] = [
         "stack",
@@ -65,6 +76,7 @@ impl Reason {
         "no_neighbour",
         "mtu",
         "egress",
+        "by_kernel",
     ];
 }
 
@@ -97,17 +109,18 @@ enum Adjacency {
 pub struct Forwarder {
     routes: RouteReader,
     neighbours: NeighbourReader,
-    ports: Cache<Arc<ArcSwap<Vec<Port>>>, Arc<Vec<Port>>>,
-    known: Arc<Vec<Port>>,
+    ports: Cache<Arc<ArcSwap<Ports>>, Arc<Ports>>,
+    known: Arc<Ports>,
     /// By number of the hop.
     adjacencies: Vec<Adjacency>,
+    scratch: Box<Scratch>,
 }
 
-#[derive(Clone, Copy)]
-struct Parsed {
-    /// Position among the destinations of its family.
-    at: u8,
-    v6: bool,
+/// Kept from batch to batch: clearing it costs more than a small batch does.
+#[derive(Debug)]
+struct Scratch {
+    to: [u32; BATCH],
+    hops: [Hop; BATCH],
 }
 
 impl Forwarder {
@@ -115,7 +128,7 @@ impl Forwarder {
     pub fn new(
         routes: RouteReader,
         neighbours: NeighbourReader,
-        ports: Arc<ArcSwap<Vec<Port>>>,
+        ports: Arc<ArcSwap<Ports>>,
     ) -> Self {
         let mut ports = Cache::new(ports);
         let known = Arc::clone(ports.load());
@@ -125,10 +138,14 @@ impl Forwarder {
             ports,
             known,
             adjacencies: Vec::new(),
+            scratch: Box::new(Scratch {
+                to: [0; BATCH],
+                hops: [NO_ROUTE; BATCH],
+            }),
         }
     }
 
-    /// Forwards up to [`BATCH`] packets that came in through port number `ingress`.
+    /// Forwards up to 64 packets that came in through port number `ingress`.
     ///
     /// # Panics
     /// With more packets, or fewer verdicts than packets.
@@ -141,51 +158,37 @@ impl Forwarder {
     ) {
         assert!(packets.len() <= BATCH && verdicts.len() >= packets.len());
         self.refresh();
-        let mut parsed = [Parsed { at: 0, v6: false }; BATCH];
-        let mut v4 = [0u32; BATCH];
-        let mut v6 = [0u128; BATCH];
-        let (mut n4, mut n6) = (0, 0);
-        for (i, packet) in packets.iter().enumerate() {
-            match parse(frames.bytes(packet)) {
-                Ok(IpAddr::V4(to)) => {
-                    parsed[i] = Parsed {
-                        at: n4 as u8,
-                        v6: false,
-                    };
-                    v4[n4] = u32::from(to);
-                    n4 += 1;
-                    verdicts[i] = Verdict::Send(0);
+        let scratch = &mut *self.scratch;
+        let mut n = 0;
+        for (packet, verdict) in packets.iter().zip(&mut *verdicts) {
+            *verdict = match parse(frames.bytes(packet)) {
+                Ok(Destination::V4(to)) => {
+                    scratch.to[n] = to;
+                    n += 1;
+                    Verdict::Send(V4)
                 }
-                Ok(IpAddr::V6(to)) => {
-                    parsed[i] = Parsed {
-                        at: n6 as u8,
-                        v6: true,
-                    };
-                    v6[n6] = u128::from(to);
-                    n6 += 1;
-                    verdicts[i] = Verdict::Send(0);
-                }
-                Err(reason) => verdicts[i] = Verdict::Kernel(reason),
-            }
-        }
-        let mut hops4 = [NO_ROUTE; BATCH];
-        let mut hops6 = [NO_ROUTE; BATCH];
-        if n4 > 0 {
-            self.routes.hops4(&v4[..n4], &mut hops4[..n4]);
-        }
-        if n6 > 0 {
-            self.routes.hops6(&v6[..n6], &mut hops6[..n6]);
-        }
-        for ((packet, verdict), parsed) in packets.iter_mut().zip(verdicts).zip(parsed) {
-            if let Verdict::Kernel(_) = verdict {
-                continue;
-            }
-            let hop = if parsed.v6 {
-                hops6[usize::from(parsed.at)]
-            } else {
-                hops4[usize::from(parsed.at)]
+                Ok(Destination::V6) => Verdict::Send(V6),
+                Err(reason) => Verdict::Kernel(reason),
             };
-            *verdict = self.rewrite(frames.bytes_mut(packet), parsed.v6, hop, ingress);
+        }
+        if n > 0 {
+            self.routes.hops4(&scratch.to[..n], &mut scratch.hops[..n]);
+        }
+        n = 0;
+        for (packet, verdict) in packets.iter_mut().zip(verdicts) {
+            let frame = frames.bytes_mut(packet);
+            *verdict = match *verdict {
+                Verdict::Send(V4) => {
+                    let hop = self.scratch.hops[n];
+                    n += 1;
+                    self.rewrite(frame, false, hop, ingress)
+                }
+                Verdict::Send(_) => {
+                    let hop = self.routes.hop6(destination6(frame));
+                    self.rewrite(frame, true, hop, ingress)
+                }
+                done => done,
+            };
         }
     }
 
@@ -204,6 +207,9 @@ impl Forwarder {
 
     #[inline]
     fn rewrite(&mut self, frame: &mut [u8], v6: bool, hop: Hop, ingress: u16) -> Verdict {
+        if self.known.by_kernel[usize::from(v6)] {
+            return Verdict::Kernel(Reason::ByKernel);
+        }
         let found = match self.adjacencies.get(usize::from(hop)) {
             Some(Adjacency::Unknown) | None => self.learn(hop),
             Some(known) => *known,
@@ -270,13 +276,13 @@ impl Forwarder {
     }
 
     fn way(&mut self, ifindex: u32, to: IpAddr) -> Result<(u16, u32, [u8; 12]), Reason> {
-        let at = self.known.iter().position(|p| p.ifindex == ifindex);
+        let at = self.known.all.iter().position(|p| p.ifindex == ifindex);
         let at = at.filter(|_| ifindex != 0).ok_or(Reason::Egress)?;
         let mac = self
             .neighbours
             .mac(ifindex, to)
             .ok_or(Reason::NoNeighbour)?;
-        let port = &self.known[at];
+        let port = &self.known.all[at];
         let mut macs = [0; 12];
         macs[..6].copy_from_slice(&mac);
         macs[6..].copy_from_slice(&port.mac);
@@ -284,9 +290,23 @@ impl Forwarder {
     }
 }
 
+/// What the first pass leaves for the last one in place of a port.
+const V4: u16 = 0;
+const V6: u16 = 1;
+
+enum Destination {
+    V4(u32),
+    V6,
+}
+
+#[inline]
+fn destination6(frame: &[u8]) -> u128 {
+    u128::from_be_bytes(sixteen(&frame[ETHERNET + 24..ETHERNET + 40]))
+}
+
 /// The destination of a packet that can be forwarded. The XDP program has looked closer.
 #[inline]
-fn parse(frame: &[u8]) -> Result<IpAddr, Reason> {
+fn parse(frame: &[u8]) -> Result<Destination, Reason> {
     let Some(kind) = frame.get(12..14) else {
         return Err(Reason::Malformed);
     };
@@ -302,7 +322,9 @@ fn parse(frame: &[u8]) -> Result<IpAddr, Reason> {
             if ip[8] <= 1 {
                 return Err(Reason::Ttl);
             }
-            Ok(IpAddr::V4(Ipv4Addr::new(ip[16], ip[17], ip[18], ip[19])))
+            Ok(Destination::V4(u32::from_be_bytes([
+                ip[16], ip[17], ip[18], ip[19],
+            ])))
         }
         [0x86, 0xdd] => {
             let ip = frame
@@ -315,7 +337,7 @@ fn parse(frame: &[u8]) -> Result<IpAddr, Reason> {
             if ip[7] <= 1 {
                 return Err(Reason::Ttl);
             }
-            Ok(IpAddr::V6(Ipv6Addr::from(sixteen(&ip[24..40]))))
+            Ok(Destination::V6)
         }
         _ => Err(Reason::Malformed),
     }

@@ -56,6 +56,11 @@ impl Frames {
         &self.memory
     }
 
+    /// For whoever plays the kernel.
+    pub(crate) fn memory_shared(&self) -> Arc<Mapping> {
+        Arc::clone(&self.memory)
+    }
+
     /// Bytes of a frame.
     pub fn size(&self) -> u32 {
         self.size
@@ -191,23 +196,6 @@ impl Frames {
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = desc;
-    }
-
-    /// A packet of our own making, for tests and benchmarks.
-    pub fn write(&mut self, bytes: &[u8]) -> Option<Packet> {
-        let frame = self.take()?;
-        let addr = frame.0 + u64::from(HEADROOM);
-        assert!(
-            bytes.len() as u32 <= self.size - HEADROOM,
-            "longer than a frame"
-        );
-        let mut packet = Packet {
-            frame,
-            addr,
-            len: bytes.len() as u32,
-        };
-        self.bytes_mut(&mut packet).copy_from_slice(bytes);
-        Some(packet)
     }
 }
 

@@ -66,7 +66,7 @@ impl Mapping {
     /// When `T` at `offset` does not lie inside, aligned.
     pub(crate) fn at<T>(&self, offset: usize) -> NonNull<T> {
         assert!(
-            offset + size_of::<T>() <= self.len && offset % align_of::<T>() == 0,
+            offset + size_of::<T>() <= self.len && offset.is_multiple_of(align_of::<T>()),
             "{offset} is outside of {} mapped bytes",
             self.len
         );

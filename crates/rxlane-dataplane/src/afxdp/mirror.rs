@@ -248,10 +248,10 @@ impl RouteReader {
         self.v4.table().lookup_batch(destinations, hops);
     }
 
-    /// The hops of many IPv6 destinations, all from the same table.
+    /// The hop of an IPv6 destination.
     #[inline]
-    pub fn hops6(&mut self, destinations: &[u128], hops: &mut [Hop]) {
-        self.v6.table().lookup_batch(destinations, hops);
+    pub fn hop6(&mut self, destination: u128) -> Hop {
+        self.v6.table().lookup(destination)
     }
 
     /// The group of a hop that was found before; `None` for what is the kernel's business. A group never

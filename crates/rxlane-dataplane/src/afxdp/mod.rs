@@ -4,12 +4,14 @@
 //! forward with mirrors of the kernel's routes and neighbours. What they cannot forward goes to the kernel,
 //! as if it had just been received.
 
+mod assemble;
 mod candidates;
 mod counters;
 mod engine;
 mod forward;
 mod frames;
 mod groups;
+mod in_memory;
 mod kernel;
 mod memory;
 mod mirror;
@@ -18,6 +20,7 @@ mod plan;
 mod programs;
 mod queue;
 mod ring;
+mod signals;
 mod socket;
 mod worker;
 
@@ -27,9 +30,10 @@ pub(crate) use plan::Plan;
 pub(crate) use programs::Programs;
 
 pub use counters::WorkerCounters;
-pub use forward::{Forwarder, Port, Reason, Verdict};
+pub use forward::{Forwarder, Port, Ports, Reason, Verdict};
 pub use frames::{Frame, Frames, HEADROOM, Packet};
 pub use groups::Group;
+pub use in_memory::InMemory;
 pub use mirror::{Decision, Mirror, RouteReader};
 pub use neighbours::{NeighbourReader, Neighbours};
 pub use plan::RINGS;

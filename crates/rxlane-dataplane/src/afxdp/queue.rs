@@ -110,16 +110,16 @@ impl Queue {
         let Err(packet) = frames.send(packet, &mut self.tx) else {
             return Ok(());
         };
-        self.flush();
-        frames.recycle(&mut self.completion);
+        self.flush(frames);
         self.tx.free_now();
         frames.send(packet, &mut self.tx)
     }
 
-    /// Sends what was put on the Tx ring.
+    /// Sends what was put on the Tx ring, after making room on the completion ring.
     #[inline]
-    pub(crate) fn flush(&mut self) {
+    pub(crate) fn flush(&mut self, frames: &mut Frames) {
         self.tx.submit();
+        frames.recycle(&mut self.completion);
         if self.sender().is_none() || self.tx.pending() == 0 {
             return;
         }
@@ -145,5 +145,10 @@ impl Queue {
     /// Whether the kernel has all the frames that it can take.
     pub(crate) fn is_filled(&mut self) -> bool {
         self.fill.free_now() == 0
+    }
+
+    /// Frames that the kernel has to receive into.
+    pub(crate) fn unfilled(&mut self) -> u32 {
+        self.fill.pending()
     }
 }

@@ -5,7 +5,6 @@
 //! its time. `rxlane-policy` decides all of that; here are the rings and the clock.
 
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -85,10 +84,17 @@ pub(crate) struct Parts {
 pub(crate) struct Worker {
     p: Parts,
     batch: Vec<Packet>,
+    descs: Box<[Desc; BATCH]>,
+    verdicts: Box<[Verdict; BATCH]>,
     /// Queues whose Tx rings have something to send.
     unsent: bool,
     gave_way_ns: u64,
+    /// Packets served since the clock was last read.
+    unclocked: u64,
 }
+
+/// The clock is read only after so many packets.
+const CLOCKED: u64 = 8;
 
 /// How long a worker keeps a core that it shares with NAPI.
 const GIVE_WAY_NS: u64 = 50_000;
@@ -109,9 +115,21 @@ impl Worker {
         let mut this = Self {
             p: parts,
             batch: Vec::with_capacity(BATCH),
+            descs: Box::new(
+                [Desc {
+                    addr: 0,
+                    len: 0,
+                    options: 0,
+                }; BATCH],
+            ),
+            verdicts: Box::new([Verdict::Send(0); BATCH]),
+            unclocked: 0,
             unsent: false,
             gave_way_ns: 0,
         };
+        this.p
+            .counters
+            .set(Count::Frames, u64::from(this.p.frames.count()));
         for queue in &mut this.p.queues {
             queue.turn_over(&mut this.p.frames);
         }
@@ -126,7 +144,7 @@ impl Worker {
                 self.sleep(wake);
             }
             polls = polls.wrapping_add(1);
-            if polls % 1024 == 0 {
+            if polls.is_multiple_of(1024) {
                 self.p.counters.set(Count::AliveNs, now_ns());
             }
         }
@@ -203,7 +221,7 @@ impl Worker {
                     if ring == top {
                         self.flush();
                     }
-                    self.give_way();
+                    self.give_way(served.packets);
                 }
                 Step::End(outcome) => {
                     if let Scheduler::Devices(list) = &mut self.p.scheduler {
@@ -249,7 +267,7 @@ impl Worker {
             if top {
                 self.flush();
             }
-            self.give_way();
+            self.give_way(served.packets);
             left = left.saturating_sub(served.packets.max(1) as u32);
             any = true;
         }
@@ -289,16 +307,11 @@ impl Worker {
     /// Serves a ring.
     fn serve(&mut self, queue: usize, ring: usize, at_most: u32) -> Served {
         let mut all = Served::default();
-        let mut descs = [Desc {
-            addr: 0,
-            len: 0,
-            options: 0,
-        }; BATCH];
         while all.packets < u64::from(at_most) {
             let room = (at_most as usize - all.packets as usize).min(BATCH);
             let (n, port, stack) = {
                 let rx = &mut self.p.queues[queue].rx[ring];
-                let n = rx.packets.take(&mut descs[..room]);
+                let n = rx.packets.take(&mut self.descs[..room]);
                 self.p.table.consumed(rx.index, n as u32);
                 (
                     n,
@@ -306,7 +319,7 @@ impl Worker {
                     self.p.queues[queue].rx[ring].stack,
                 )
             };
-            for desc in &descs[..n] {
+            for desc in &self.descs[..n] {
                 self.p.frames.prefetch(*desc);
                 all.bytes += u64::from(desc.len);
                 self.batch.push(self.p.frames.received(*desc));
@@ -327,15 +340,17 @@ impl Worker {
     }
 
     fn forward(&mut self, ingress: u16) {
-        let mut verdicts = [Verdict::Send(0); BATCH];
-        self.p
-            .forwarder
-            .forward(&self.p.frames, ingress, &mut self.batch, &mut verdicts);
+        self.p.forwarder.forward(
+            &self.p.frames,
+            ingress,
+            &mut self.batch,
+            &mut self.verdicts[..],
+        );
         let mut sent = 0;
-        for (packet, verdict) in self.batch.drain(..).zip(verdicts) {
+        for (packet, verdict) in self.batch.drain(..).zip(self.verdicts.iter()) {
             match verdict {
                 Verdict::Send(port) => {
-                    let to = self.p.sender_of_port[usize::from(port)];
+                    let to = self.p.sender_of_port[usize::from(*port)];
                     match self.p.queues[to].send(&mut self.p.frames, packet) {
                         Ok(()) => sent += 1,
                         Err(packet) => {
@@ -344,7 +359,7 @@ impl Worker {
                         }
                     }
                 }
-                Verdict::Kernel(reason) => to_kernel(&mut self.p, ingress, packet, reason),
+                Verdict::Kernel(reason) => to_kernel(&mut self.p, ingress, packet, *reason),
             }
         }
         self.unsent |= sent > 0;
@@ -353,7 +368,12 @@ impl Worker {
 
     /// NAPI shares the core, and an RT packet that it has not classified yet waits among all others.
     #[inline]
-    fn give_way(&mut self) {
+    fn give_way(&mut self, served: u64) {
+        self.unclocked += served;
+        if self.unclocked < CLOCKED {
+            return;
+        }
+        self.unclocked = 0;
         let now = now_ns();
         if now - self.gave_way_ns > GIVE_WAY_NS {
             rustix::thread::sched_yield();
@@ -367,7 +387,7 @@ impl Worker {
         if self.unsent {
             self.unsent = false;
             for queue in &mut self.p.queues {
-                queue.flush();
+                queue.flush(&mut self.p.frames);
             }
         }
         flush_kernel(&mut self.p);
@@ -378,14 +398,16 @@ impl Worker {
     fn sleep(&mut self, wake: &impl AsFd) {
         let now = now_ns();
         let mut timeout = LONGEST_SLEEP_NS;
+        let mut to_receive = 0;
         for queue in &mut self.p.queues {
             queue.turn_over(&mut self.p.frames);
             if queue.is_sending() {
-                queue.flush();
+                queue.flush(&mut self.p.frames);
             }
             if queue.is_sending() || !queue.is_filled() {
                 timeout = UNFINISHED_NS;
             }
+            to_receive += queue.unfilled();
         }
         let mut fds = Vec::with_capacity(32);
         fds.push(PollFd::new(wake, PollFlags::IN));
@@ -404,6 +426,9 @@ impl Worker {
         self.p
             .counters
             .set(Count::FreeFrames, u64::from(self.p.frames.free()));
+        self.p
+            .counters
+            .set(Count::FillFrames, u64::from(to_receive));
         self.p.counters.set(Count::AliveNs, now);
         self.p.counters.add(Count::Sleeps, 1);
         let timeout = Timespec {
@@ -434,27 +459,5 @@ fn flush_kernel(p: &mut Parts) {
     let refused = p.kernel.flush(&mut p.frames);
     if refused > 0 {
         p.counters.add(Count::KernelFull, u64::from(refused));
-    }
-}
-
-/// Signals that a worker is to look at.
-#[derive(Debug, Clone)]
-pub(crate) struct Signals {
-    pub(crate) stop: Arc<AtomicBool>,
-    pub(crate) wake: Arc<std::os::fd::OwnedFd>,
-}
-
-impl Signals {
-    pub(crate) fn new() -> std::io::Result<Self> {
-        let flags = rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
-        Ok(Self {
-            stop: Arc::new(AtomicBool::new(false)),
-            wake: Arc::new(rustix::event::eventfd(0, flags)?),
-        })
-    }
-
-    pub(crate) fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
-        let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
     }
 }

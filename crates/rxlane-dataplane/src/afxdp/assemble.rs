@@ -1,0 +1,123 @@
+//! Putting a worker together: its memory, its sockets, its views of the mirrors.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::counters::{Count, Counters};
+use super::engine::Control;
+use super::forward::{Forwarder, Port};
+use super::frames::Frames;
+use super::kernel::KernelLane;
+use super::plan::Plan;
+use super::queue::Queue;
+use super::socket::{QueueSockets, SocketError};
+use super::worker::{Device, Parts};
+use crate::DataplaneError;
+use crate::error::FileTried;
+use crate::pinned;
+
+impl Control {
+    /// Everything that a worker needs, with its sockets open.
+    pub(super) fn parts(&self, at: usize) -> Result<Parts, DataplaneError> {
+        let ports = self.ports.load_full();
+        let present = |port: &usize| ports.all[*port].ifindex != 0;
+        let mtu = ports.all.iter().map(|p| p.mtu).max().unwrap_or(1500);
+        let n_queues: u32 = (0..ports.all.len())
+            .filter(present)
+            .map(|port| self.plan.queues_of(at, port).count() as u32)
+            .sum();
+        let count = (self.plan.frames() * n_queues).max(64);
+        let frames = Frames::new(count, Plan::frame_size(mtu)?).map_err(|e| {
+            DataplaneError::Engine(format!(
+                "no memory for {count} packets ({e}): lower `ring`, or name fewer cores"
+            ))
+        })?;
+        let mut queues = Vec::new();
+        let mut sender_of_port = vec![usize::MAX; ports.all.len()];
+        let mut zero_copy = true;
+        for port in (0..ports.all.len()).filter(present) {
+            for queue in self.plan.queues_of(at, port) {
+                let opened = self.open(port, &ports.all[port], queue, &frames, first(&queues))?;
+                zero_copy &= opened.zero_copy;
+                let index = self.plan.index(port, queue);
+                self.announce(&opened, index)?;
+                if sender_of_port[port] == usize::MAX {
+                    sender_of_port[port] = queues.len();
+                }
+                queues.push(Queue::new(port as u16, opened, index, &self.plan.stack));
+            }
+        }
+        let mut devices = Vec::new();
+        for queue in 0..queues.len() {
+            let mut first_ring = 0;
+            for vector in &self.plan.layout.devices {
+                let throttler = self.plan.engine.itr.start()?;
+                devices.push(Device::new(queue, first_ring, vector.clone(), throttler));
+                first_ring += vector.rings();
+            }
+        }
+        let indices: Vec<u32> = ports.all.iter().map(|p| p.ifindex).collect();
+        let counters = Counters::of_worker(&self.counters, at);
+        counters.set(Count::ZeroCopy, u64::from(zero_copy));
+        Ok(Parts {
+            scheduler: self.plan.scheduler(queues.len())?,
+            frames,
+            queues,
+            devices,
+            forwarder: Forwarder::new(
+                self.mirror.reader(),
+                self.neighbours.reader(),
+                Arc::clone(&self.ports),
+            ),
+            kernel: KernelLane::new(self.programs.device.ifindex, &indices)
+                .at("a packet socket")?,
+            table: self.table.clone(),
+            counters,
+            sender_of_port,
+            throttled: self.plan.engine.itr != rxlane_policy::throttle::Throttling::Off,
+        })
+    }
+
+    fn open(
+        &self,
+        port: usize,
+        device: &Port,
+        queue: u32,
+        frames: &Frames,
+        first: Option<BorrowedFd<'_>>,
+    ) -> Result<QueueSockets, DataplaneError> {
+        let sizes = self.plan.sizes();
+        // A queue is free again only some time after its last owner has gone.
+        let until = Instant::now() + Duration::from_secs(2);
+        loop {
+            let copy = self.plan.engine.copy;
+            match QueueSockets::open(device.ifindex, queue, &sizes, frames, first, copy) {
+                Err(SocketError::Busy(_)) if Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                Err(source) => {
+                    return Err(DataplaneError::Socket {
+                        port: self.names[port].clone(),
+                        source,
+                    });
+                }
+                Ok(sockets) => return Ok(sockets),
+            }
+        }
+    }
+
+    /// From here on the XDP program sends packets to these sockets.
+    fn announce(&self, sockets: &QueueSockets, index: usize) -> Result<(), DataplaneError> {
+        for (i, (socket, _)) in sockets.rx.iter().enumerate() {
+            self.table.reset(index + i);
+            let fd = socket.as_fd().as_raw_fd();
+            pinned::put(&self.maps.sockets, (index + i) as u32, &fd.to_ne_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+fn first(queues: &[Queue]) -> Option<BorrowedFd<'_>> {
+    queues.first().and_then(Queue::sender)
+}

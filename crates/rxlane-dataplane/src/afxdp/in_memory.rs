@@ -1,0 +1,307 @@
+//! A worker without a kernel: its rings are in memory, and whoever holds this plays the kernel. For tests of the
+//! loop and for measuring what a packet costs without the kernel's part.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use rxlane_policy::poll::{DEVICE_BUDGET, Order, PollList, Strategy};
+use rxlane_policy::throttle::Throttling;
+
+use super::counters::{Counters, RingTable, Shared, WORKER_BYTES};
+use super::forward::{Forwarder, Port, Ports};
+use super::frames::{Frames, HEADROOM};
+use super::kernel::KernelLane;
+use super::memory::Mapping;
+use super::mirror::Mirror;
+use super::neighbours::Neighbours;
+use super::queue::Queue;
+use super::ring::{Consumer, Desc, Producer, pair};
+use super::worker::{Device, Parts, Scheduler, Worker};
+use crate::DataplaneError;
+use crate::error::FileTried;
+
+/// Packets of each ring.
+const RING: u32 = 512;
+
+/// Two ports, one queue each; the first receives, the second sends.
+pub struct InMemory {
+    worker: Worker,
+    memory: Arc<Mapping>,
+    rx: Vec<Producer<Desc>>,
+    fill: Consumer<u64>,
+    /// Frames that the kernel has and no packet is in.
+    spare: Vec<u64>,
+    tx: Consumer<Desc>,
+    completion: Producer<u64>,
+    /// The second port's, which is never received on, and the first port's, which is never sent on.
+    _idle: (Consumer<u64>, Consumer<Desc>, Producer<u64>),
+}
+
+impl InMemory {
+    /// A worker for two classes that forwards by these mirrors.
+    ///
+    /// # Errors
+    /// A strategy that cannot work, or no memory.
+    pub fn new(
+        mirror: &Mirror,
+        neighbours: &Neighbours,
+        ports: [Port; 2],
+        strategy: &Strategy,
+    ) -> Result<Self, DataplaneError> {
+        let memory = "memory";
+        let layout = strategy.layout(2, DEVICE_BUDGET, Order::LowestFirst)?;
+        let rings: usize = layout.devices.iter().map(|d| d.rings()).sum();
+        let frames = Frames::new(8 * RING, 2048).at(memory)?;
+        let umem = frames.memory_shared();
+        let (mut rx, mut rx_worker) = (Vec::new(), Vec::new());
+        for _ in 0..rings {
+            let (p, c) = pair(RING).at(memory)?;
+            rx.push(p);
+            rx_worker.push(c);
+        }
+        let (fill_worker, fill) = pair(2 * RING).at(memory)?;
+        let (fill_out, fill_idle) = pair(2).at(memory)?;
+        let (tx_in, tx_idle) = pair(2).at(memory)?;
+        let (completion_idle, completion_in) = pair(2).at(memory)?;
+        let (tx_worker, tx) = pair(2 * RING).at(memory)?;
+        let (completion, completion_worker) = pair(2 * RING).at(memory)?;
+        let queues = vec![
+            Queue::in_memory(0, rx_worker, tx_in, fill_worker, completion_in),
+            Queue::in_memory(1, Vec::new(), tx_worker, fill_out, completion_worker),
+        ];
+        let mut devices = Vec::new();
+        let mut first = 0;
+        for vector in layout.devices {
+            let rings = vector.rings();
+            devices.push(Device::new(0, first, vector, Throttling::Off.start()?));
+            first += rings;
+        }
+        let shared = Shared::anonymous(WORKER_BYTES).at(memory)?;
+        let table = Shared::anonymous(4096).at(memory)?;
+        let worker = Worker::new(Parts {
+            frames,
+            queues,
+            devices,
+            scheduler: Scheduler::Devices(PollList::default()),
+            forwarder: Forwarder::new(
+                mirror.reader(),
+                neighbours.reader(),
+                Arc::new(ArcSwap::from_pointee(Ports {
+                    all: ports.to_vec(),
+                    by_kernel: [false; 2],
+                })),
+            ),
+            kernel: KernelLane::new(0, &[]).at(memory)?,
+            table: RingTable(table),
+            counters: Counters::of_worker(&shared, 0),
+            sender_of_port: vec![0, 1],
+            throttled: false,
+        });
+        Ok(Self {
+            worker,
+            memory: umem,
+            rx,
+            fill,
+            spare: Vec::new(),
+            tx,
+            completion,
+            _idle: (fill_idle, tx_idle, completion_idle),
+        })
+    }
+
+    /// A packet arrives on a ring, lowest class first; false when the ring is full or there is no frame.
+    pub fn receive(&mut self, ring: usize, bytes: &[u8]) -> bool {
+        if self.spare.is_empty() {
+            let mut some = [0; 64];
+            let n = self.fill.take(&mut some);
+            self.spare.extend(&some[..n]);
+        }
+        let Some(frame) = self.spare.pop() else {
+            return false;
+        };
+        let addr = frame + u64::from(HEADROOM);
+        self.write(addr, bytes);
+        let desc = Desc {
+            addr,
+            len: bytes.len() as u32,
+            options: 0,
+        };
+        let fits = self.rx[ring].push(desc);
+        if !fits {
+            self.spare.push(frame);
+        }
+        self.rx[ring].submit();
+        fits
+    }
+
+    #[allow(unsafe_code)]
+    fn write(&self, addr: u64, bytes: &[u8]) {
+        let to = self.memory.at::<u8>(addr as usize);
+        let _ = self.memory.at::<u8>(addr as usize + bytes.len() - 1);
+        // SAFETY: inside of the UMEM; the frame came from the fill ring, so no worker holds it.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_ptr(), bytes.len());
+        }
+    }
+
+    /// The worker polls until it would sleep.
+    pub fn serve(&mut self) {
+        while self.worker.turn() {}
+    }
+
+    /// The kernel sends what is on the second port's Tx ring: each packet is seen once. Returns how many.
+    #[allow(unsafe_code)]
+    pub fn sent(&mut self, mut see: impl FnMut(&[u8])) -> usize {
+        let mut all = 0;
+        loop {
+            let mut descs = [Desc {
+                addr: 0,
+                len: 0,
+                options: 0,
+            }; 64];
+            let n = self.tx.take(&mut descs);
+            for desc in &descs[..n] {
+                let from = self.memory.at::<u8>(desc.addr as usize);
+                // SAFETY: sent by the worker, so inside of the UMEM and not the worker's until completed.
+                see(unsafe { std::slice::from_raw_parts(from.as_ptr(), desc.len as usize) });
+                self.completion.push(desc.addr);
+            }
+            self.completion.submit();
+            all += n;
+            if n == 0 {
+                return all;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use rxlane_system::neighbours::Neighbour;
+    use rxlane_system::routes::{Kind, NextHop, Route, TABLE_MAIN};
+
+    use super::*;
+
+    const GATEWAY: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 2, 0, 2));
+
+    fn bench(strategy: &Strategy) -> InMemory {
+        let mut mirror = Mirror::default();
+        mirror
+            .load::<()>(|add| {
+                for (prefix, gateway) in [("198.51.100.0/24", Some(GATEWAY)), ("10.2.0.0/24", None)]
+                {
+                    add(Route {
+                        prefix: prefix.parse().unwrap(),
+                        table: TABLE_MAIN,
+                        metric: 0,
+                        tos: 0,
+                        kind: Kind::Unicast,
+                        hops: vec![NextHop {
+                            ifindex: 2,
+                            gateway,
+                            weight: 1,
+                            dead: false,
+                        }],
+                    });
+                }
+                Ok(())
+            })
+            .unwrap();
+        let mut neighbours = Neighbours::default();
+        neighbours.apply([Neighbour {
+            ifindex: 2,
+            address: GATEWAY,
+            mac: Some([6; 6]),
+        }]);
+        let port = |ifindex: u32| Port {
+            ifindex,
+            mac: [ifindex as u8; 6],
+            mtu: 1500,
+        };
+        InMemory::new(&mirror, &neighbours, [port(1), port(2)], strategy).unwrap()
+    }
+
+    /// A UDP packet with the number of its class in the source port, and a header checksum that holds.
+    fn packet(class: u8, to: [u8; 4], ttl: u8) -> Vec<u8> {
+        let mut p = vec![0; 60];
+        p[12..14].copy_from_slice(&[8, 0]);
+        let ip = &mut p[14..34];
+        ip[0] = 0x45;
+        ip[3] = 46;
+        ip[8] = ttl;
+        ip[9] = 17;
+        ip[12..16].copy_from_slice(&[192, 0, 2, 1]);
+        ip[16..20].copy_from_slice(&to);
+        let sum = !checksum(ip);
+        ip[10..12].copy_from_slice(&sum.to_be_bytes());
+        p[35] = class;
+        p
+    }
+
+    fn checksum(ip: &[u8]) -> u16 {
+        let sum: u32 = ip
+            .chunks(2)
+            .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])))
+            .sum();
+        ((sum & 0xffff) + (sum >> 16)) as u16
+    }
+
+    fn classes_sent(b: &mut InMemory) -> Vec<u8> {
+        let mut order = Vec::new();
+        b.serve();
+        b.sent(|p| order.push(p[35]));
+        order
+    }
+
+    #[test]
+    fn rings_are_served_in_turns_of_their_budgets() {
+        let mut b = bench(&Strategy::LlWfq { prb: vec![4, 60] });
+        for _ in 0..10 {
+            assert!(b.receive(0, &packet(0, [198, 51, 100, 1], 64)));
+            assert!(b.receive(1, &packet(1, [198, 51, 100, 1], 64)));
+        }
+        let mut expected = vec![0; 4];
+        expected.extend([1; 10]);
+        expected.extend([0; 6]);
+        assert_eq!(classes_sent(&mut b), expected);
+    }
+
+    #[test]
+    fn a_forwarded_packet_has_new_addresses_and_a_checksum_that_holds() {
+        let mut b = bench(&Strategy::Sq);
+        for to in [[198, 51, 100, 7], [10, 2, 0, 2]] {
+            for ttl in [2, 64, 255] {
+                assert!(b.receive(0, &packet(0, to, ttl)));
+                b.serve();
+                let n = b.sent(|p| {
+                    assert_eq!(p[..6], [6; 6]);
+                    assert_eq!(p[6..12], [2; 6]);
+                    assert_eq!(p[22], ttl - 1);
+                    assert_eq!(checksum(&p[14..34]), 0xffff);
+                });
+                assert_eq!(n, 1, "{to:?} {ttl}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_forwarded_is_not_sent_and_loses_no_frame() {
+        let mut b = bench(&Strategy::Rr);
+        let mut broken = packet(0, [198, 51, 100, 1], 64);
+        broken[17] = 200;
+        let cases = [
+            packet(0, [198, 51, 100, 1], 1),
+            packet(0, [203, 0, 113, 1], 64),
+            packet(0, [10, 2, 0, 9], 64),
+            broken,
+            vec![0; 14],
+        ];
+        // More often than there are frames.
+        for i in 0..5000 {
+            assert!(b.receive(i % 2, &cases[i % cases.len()]), "{i}");
+            assert!(classes_sent(&mut b).is_empty());
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! The AF_XDP engine on real packets: strategies, exceptions, routes that change, ports that come and go.
+//!
+//! Needs root and the lab's tools (`make setup`).
+
+mod common;
+
+use common::{TestLab, error_of, wait_for};
+use nix::sys::signal::Signal;
+use rxlane_bench::bench::{Pattern, Traffic};
+use rxlane_bench::lab::Place;
+use rxlane_bench::trial::Bed;
+
+/// Slow enough that a stall of a shared machine loses nothing.
+const PPS: f64 = 5_000.0;
+const RT: &str =
+    "[[class]]\nname = \"rt\"\nlane = \"express\"\ntrust = \"all\"\nmatch = [{ dscp = \"EF\" }]\n";
+const BE_FORWARDED: &str = "[[class]]\nname = \"be\"\nlane = \"express\"\ntrust = \"all\"\n";
+const BE_BY_STACK: &str = "[[class]]\nname = \"be\"\nlane = \"stack\"\n";
+
+fn engine(keys: &str, classes: &str) -> String {
+    format!("datapath = \"afxdp\"\n[afxdp]\n{keys}\n{classes}")
+}
+
+fn forwarding(keys: &str) -> String {
+    engine(keys, &(RT.to_owned() + BE_FORWARDED))
+}
+
+fn traffic() -> Traffic {
+    Traffic {
+        rt_ratio: 0.3,
+        pattern: Pattern::Poisson,
+        frame: 128,
+        flows: 16,
+        seed: 7,
+    }
+}
+
+/// A number of the first worker.
+fn worker(t: &TestLab, key: &str) -> u64 {
+    let status = t.status_json().expect("a router");
+    status["engine"]["workers"][0][key].as_u64().unwrap_or(0)
+}
+
+fn to_kernel(t: &TestLab, reason: &str) -> u64 {
+    let status = t.status_json().expect("a router");
+    status["engine"]["workers"][0]["to_kernel"][reason]
+        .as_u64()
+        .unwrap_or(0)
+}
+
+#[test]
+fn every_strategy_forwards_both_classes_and_families_without_loss() {
+    let mut t = TestLab::up("strategies", |_| ());
+    for keys in [
+        "strategy = \"sq\"",
+        "strategy = \"rr\"",
+        "strategy = \"ll-rr\"\nprb = [4]",
+        "strategy = \"ll-wfq\"\nprb = [4, 60]",
+        "prb = [4, 60]\npriority = \"global\"",
+        "prb = [4, 60]\nitr = \"linear\"",
+        "prb = [4, 60]\nitr = { algorithm = \"static\", interval_ns = 50000 }",
+        "prb = [4, 60]\nitr = \"three-state\"\ncopy = \"always\"",
+    ] {
+        let router = t.router(&forwarding(keys));
+        for options in ["-4 10.20.0.2", "-Q 0xb8 10.20.0.2", "-6 fd20::2"] {
+            let out = t.must(Place::Gen, &format!("ping -c 5 -i 0.02 -W 2 {options}"));
+            assert!(out.contains(" 0% packet loss"), "{keys}: {out}");
+        }
+        let mut bed = Bed::new(&t.lab, &traffic()).unwrap();
+        let trial = bed.run(PPS, 0.5, &[]).unwrap();
+        for class in &trial.classes {
+            assert!(class.received > 0.0);
+            assert_eq!((class.lost, class.reordered), (0.0, 0.0), "{keys}");
+        }
+        assert!(worker(&t, "forwarded") as f64 > PPS * 0.5, "{keys}");
+        router.end(Signal::SIGTERM);
+    }
+}
+
+#[test]
+fn what_the_engine_cannot_forward_is_answered_by_the_kernel_and_nothing_is_lost() {
+    let mut t = TestLab::up("exceptions", |_| ());
+    let _router = t.router(&forwarding(""));
+    t.must(Place::Router, "ip neigh flush all");
+    let out = t.must(Place::Gen, "ping -c 3 -i 0.02 -W 2 10.20.0.2");
+    assert!(out.contains(" 0% packet loss"), "resolved: {out}");
+    assert!(to_kernel(&t, "no_neighbour") > 0);
+    let out = t.must(Place::Gen, "ping -c 2 -i 0.02 -W 2 10.10.0.1");
+    assert!(out.contains(" 0% packet loss"), "delivered: {out}");
+    let out = t.must(Place::Gen, "traceroute -n -q 1 -w 2 10.20.0.2");
+    assert!(
+        out.contains("10.10.0.1") && out.contains("10.20.0.2"),
+        "{out}"
+    );
+    let out = t.must(Place::Gen, "ping -c 2 -i 0.02 -W 2 -s 4000 10.20.0.2");
+    assert!(out.contains(" 0% packet loss"), "fragments: {out}");
+    t.must(Place::Router, "ip route add unreachable 198.51.100.0/24");
+    wait_for("the route is refused", || {
+        let out = t.exec(Place::Gen, "ping -c 1 -W 1 198.51.100.1");
+        String::from_utf8_lossy(&out.stdout).contains("Unreachable")
+    });
+    t.must(Place::Router, "ip link set out0 mtu 1300");
+    wait_for("the MTU is announced", || {
+        let out = t.exec(Place::Gen, "ping -c 1 -W 1 -M do -s 1372 10.20.0.2");
+        let text = String::from_utf8_lossy(&out.stdout) + String::from_utf8_lossy(&out.stderr);
+        text.contains("mtu = 1300") || text.contains("mtu=1300")
+    });
+    assert!(to_kernel(&t, "mtu") > 0);
+}
+
+#[test]
+fn policy_rules_and_forwarding_turned_off_are_the_kernels_to_apply() {
+    let mut t = TestLab::up("policy", |_| ());
+    let _router = t.router(&forwarding(""));
+    t.must(Place::Gen, "ping -c 1 -W 2 10.20.0.2");
+    t.must(
+        Place::Router,
+        "ip rule add to 10.20.0.2 table 77; ip route add unreachable default table 77",
+    );
+    wait_for("the rule is applied", || {
+        let out = t.exec(Place::Gen, "ping -c 1 -W 1 10.20.0.2");
+        String::from_utf8_lossy(&out.stdout).contains("Unreachable")
+    });
+    assert!(to_kernel(&t, "by_kernel") > 0);
+    t.must(Place::Router, "ip rule del to 10.20.0.2 table 77");
+    let before = worker(&t, "forwarded");
+    wait_for("the engine forwards again", || {
+        t.exec(Place::Gen, "ping -c 1 -W 1 10.20.0.2");
+        worker(&t, "forwarded") > before
+    });
+    t.must(Place::Router, "sysctl -q -w net.ipv4.ip_forward=0");
+    wait_for("nothing is forwarded", || {
+        !t.exec(Place::Gen, "ping -c 1 -W 1 10.20.0.2")
+            .status
+            .success()
+    });
+    let out = t.must(Place::Gen, "ping -6 -c 2 -i 0.02 -W 2 fd20::2");
+    assert!(
+        out.contains(" 0% packet loss"),
+        "the other family goes on: {out}"
+    );
+}
+
+#[test]
+fn classes_of_the_stack_are_filtered_by_the_firewall() {
+    let mut t = TestLab::up("filtered", |_| ());
+    t.must(
+        Place::Router,
+        "nft 'add table ip f; add chain ip f forward { type filter hook forward priority 0; policy accept; }; add rule ip f forward iifname \"in0\" icmp type echo-request ip dscp != ef counter drop'",
+    );
+    let _router = t.router(&engine("", &(RT.to_owned() + BE_BY_STACK)));
+    let out = t.exec(Place::Gen, "ping -c 2 -i 0.05 -W 1 10.20.0.2");
+    assert!(String::from_utf8_lossy(&out.stdout).contains("100% packet loss"));
+    let counted = t.must(Place::Router, "nft list table ip f");
+    assert!(counted.contains("packets 2"), "seen as from in0: {counted}");
+    let out = t.must(Place::Gen, "ping -Q 0xb8 -c 3 -i 0.05 -W 2 10.20.0.2");
+    assert!(out.contains(" 0% packet loss"), "{out}");
+    assert!(to_kernel(&t, "stack") >= 2);
+}
+
+#[test]
+fn routes_and_strategies_change_under_load_and_nothing_is_lost_or_reordered() {
+    let mut t = TestLab::up("changes", |_| ());
+    let _router = t.router(&forwarding("prb = [4, 60]"));
+    let mut bed = Bed::new(&t.lab, &traffic()).unwrap();
+    bed.run(PPS, 0.3, &[]).unwrap();
+    let trial = bed
+        .run_with(PPS, 2.0, &[], || {
+            for i in 0..20 {
+                let metric = 100 + i;
+                t.must(
+                    Place::Router,
+                    &format!("ip route add 198.19.0.0/24 via 10.20.0.2 metric {metric}; ip route add 198.19.0.0/25 via 10.20.0.2; ip route del 198.19.0.0/25; ip route del 198.19.0.0/24 metric {metric}"),
+                );
+            }
+            for keys in ["strategy = \"sq\"", "prb = [8, 32]"] {
+                t.config("router", &forwarding(keys));
+                let out = t.rxlane(&["reload"]);
+                assert!(
+                    out.status.success(),
+                    "{}",
+                    String::from_utf8_lossy(&out.stderr)
+                );
+            }
+        })
+        .unwrap();
+    let lost: f64 = trial.classes.iter().map(|c| c.lost).sum();
+    let reordered: f64 = trial.classes.iter().map(|c| c.reordered).sum();
+    assert_eq!((lost, reordered), (0.0, 0.0));
+}
+
+#[test]
+fn a_killed_engine_leaves_the_other_lanes_and_the_next_start_takes_over() {
+    let mut t = TestLab::up("killed", |_| ());
+    let router = t.router(&forwarding(""));
+    router.end(Signal::SIGKILL);
+    let out = t.must(Place::Gen, "ping -c 5 -i 0.02 -W 2 10.20.0.2");
+    assert!(out.contains(" 0% packet loss"), "{out}");
+    assert!(t.class("be", "express") > 0, "forwarded by the XDP program");
+    let _again = t.router(&forwarding(""));
+    wait_for("the engine has taken over", || {
+        let before = worker(&t, "forwarded");
+        let out = t.must(Place::Gen, "ping -c 5 -i 0.02 -W 2 10.20.0.2");
+        assert!(out.contains(" 0% packet loss"), "{out}");
+        worker(&t, "forwarded") >= before + 10
+    });
+}
+
+#[test]
+fn a_port_that_comes_back_is_served_by_the_engine_again() {
+    let mut t = TestLab::up("engflap", |_| ());
+    let _router = t.router(&forwarding(""));
+    t.must(Place::Router, "ip link del out0");
+    wait_for("the port is gone", || {
+        t.status_json().unwrap()["ports"][1]["ifindex"].is_null()
+    });
+    let sink = t.lab.netns(Place::Sink);
+    t.must(
+        Place::Router,
+        &format!("ip link add out0 type veth peer name snk0 netns {sink}; ip addr add 10.20.0.1/24 dev out0; ip link set out0 up"),
+    );
+    t.must(Place::Sink, "ip addr add 10.20.0.2/24 dev snk0; ip link set snk0 up; ip route add default via 10.20.0.1; ethtool -K snk0 gro on tx off");
+    wait_for("the port is back", || {
+        t.status_json().unwrap()["ports"][1]["mode"] == "native"
+    });
+    let before = worker(&t, "forwarded");
+    wait_for("the engine forwards again", || {
+        t.exec(Place::Gen, "ping -c 2 -i 0.05 -W 1 10.20.0.2");
+        worker(&t, "forwarded") >= before + 4
+    });
+}
+
+#[test]
+fn after_a_load_beyond_its_capacity_every_frame_is_accounted_for() {
+    let mut t = TestLab::up("frames", |_| ());
+    let _router = t.router(&forwarding("prb = [4, 60]\nring = 64"));
+    let mut bed = Bed::new(&t.lab, &traffic()).unwrap();
+    let seconds = std::env::var("RXLANE_TEST_SECONDS")
+        .ok()
+        .and_then(|v| v.parse().ok())
+        .unwrap_or(3.0);
+    bed.run(4_000_000.0, seconds, &[]).unwrap();
+    wait_for(
+        "all frames are free or with the kernel to receive into",
+        || worker(&t, "frames") == worker(&t, "free_frames") + worker(&t, "fill_frames"),
+    );
+    let status = t.status_json().unwrap();
+    let rings = status["engine"]["rings"].as_array().unwrap();
+    assert!(rings.iter().all(|r| r["occupancy"] == 0), "{rings:?}");
+    assert!(
+        rings.iter().any(|r| r["early_drops"].as_u64() > Some(0)),
+        "it was overloaded: {rings:?}"
+    );
+    let out = t.must(Place::Gen, "ping -c 5 -i 0.02 -W 2 10.20.0.2");
+    assert!(out.contains(" 0% packet loss"), "{out}");
+}
+
+#[test]
+fn what_is_wrong_with_an_engine_is_one_line_and_changes_nothing() {
+    let mut t = TestLab::up("engwrong", |_| ());
+    let both = RT.to_owned() + BE_FORWARDED;
+    let mixed = RT.to_owned() + BE_BY_STACK;
+    for (keys, classes, complaint) in [
+        ("prb = [4, 65]", &both, "above the device budget 64"),
+        ("prb = [0, 60]", &both, "budget of 0"),
+        ("prb = [4]", &both, "1 ring budgets for 2 classes"),
+        ("strategy = \"sq\"", &mixed, "the same lane"),
+        ("cores = [0, 1]", &both, "has 1 queues for 2 workers"),
+        ("cores = [77]", &both, "core 77 does not exist"),
+        ("ring = 4", &both, "outside 8 to 32768"),
+        ("copy = \"never\"", &both, "no zero-copy mode"),
+        (
+            "itr = { algorithm = \"linear\", r_min = 0.0 }",
+            &both,
+            "r_min",
+        ),
+        ("strategy = \"rr\"\npriority = \"global\"", &both, "ll-wfq"),
+    ] {
+        let file = t.config("bad", &engine(keys, classes));
+        let message = error_of(&t.rxlane(&["run", "-c", file.to_str().unwrap()]));
+        assert!(message.contains(complaint), "{keys}: {message}");
+        let links = t.must(Place::Router, "ip -details link show");
+        assert!(
+            !links.contains("xdp") && !links.contains("rxlane-up"),
+            "{keys}"
+        );
+    }
+}
