@@ -95,7 +95,7 @@ pub struct Engine {
     pub strategy: Option<String>,
     /// Ring budgets, BE first.
     pub prb: Option<Vec<u32>>,
-    /// `off`, `three-state`, `linear`, `net-dim`, or an interval for `static`, ns.
+    /// `off`, `three-state`, `linear`, `net-dim`, `linear:R_MAX:R_MIN:RHO_MAX`, or an interval for `static`, ns.
     pub itr: Option<String>,
 }
 
@@ -124,19 +124,7 @@ impl Engine {
         }
         if let Some(itr) = &self.itr {
             name += &format!("-{itr}");
-            keys += &match itr.parse::<u64>() {
-                Ok(ns) => {
-                    format!("itr = {{ algorithm = \"static\", interval_ns = {ns} }}\n")
-                }
-                Err(_) if ["off", "three-state", "linear", "net-dim"].contains(&itr.as_str()) => {
-                    format!("itr = \"{itr}\"\n")
-                }
-                Err(_) => {
-                    return Err(format!(
-                        "`{itr}` is no throttling: use off, three-state, linear, net-dim, or an interval in ns"
-                    ));
-                }
-            };
+            keys += &throttling(itr)?;
         }
         let forwarded = "lane = \"express\"\ntrust = \"all\"\n";
         let by_stack = "lane = \"stack\"\n";
@@ -149,6 +137,29 @@ impl Engine {
             "datapath = \"afxdp\"\n[afxdp]\n{keys}\n[[class]]\nname = \"rt\"\n{rt}match = [{{ dscp = \"EF\" }}]\n\n[[class]]\nname = \"be\"\n{be}"
         );
         Ok(Dut::Rxlane(name, text))
+    }
+}
+
+/// The configuration's `itr` for a word of `--itr`.
+fn throttling(word: &str) -> Result<String, String> {
+    if let Ok(ns) = word.parse::<u64>() {
+        return Ok(format!(
+            "itr = {{ algorithm = \"static\", interval_ns = {ns} }}\n"
+        ));
+    }
+    if ["off", "three-state", "linear", "net-dim"].contains(&word) {
+        return Ok(format!("itr = \"{word}\"\n"));
+    }
+    let law: Option<Vec<f64>> = word
+        .strip_prefix("linear:")
+        .and_then(|law| law.split(':').map(|n| n.parse().ok()).collect());
+    match law.as_deref() {
+        Some([r_max, r_min, rho_max]) => Ok(format!(
+            "itr = {{ algorithm = \"linear\", r_max = {r_max:?}, r_min = {r_min:?}, rho_max_pps = {rho_max:?} }}\n"
+        )),
+        _ => Err(format!(
+            "`{word}` is no throttling: use off, three-state, linear, net-dim, linear:R_MAX:R_MIN:RHO_MAX (per second), or an interval in ns"
+        )),
     }
 }
 

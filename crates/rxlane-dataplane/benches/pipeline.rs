@@ -13,7 +13,7 @@ use rxlane_policy::poll::Strategy;
 use rxlane_system::neighbours::Neighbour;
 use rxlane_system::routes::{Kind, NextHop, Route, TABLE_MAIN};
 
-#[path = "../../rxlane-fib/benches/table.rs"]
+#[path = "../../rxlane-fib/benches/table/mod.rs"]
 mod table;
 
 const PACKETS: usize = 4_000_000;

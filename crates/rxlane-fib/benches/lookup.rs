@@ -6,10 +6,8 @@
 //! The table has a prefix at the begin of each line; without one, 600,000 routes are drawn whose lengths are
 //! distributed as in a BGP table.
 
-#[path = "table.rs"]
 mod table;
 
-use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;

@@ -190,6 +190,55 @@ fn routes_and_strategies_change_under_load_and_nothing_is_lost_or_reordered() {
 }
 
 #[test]
+fn a_worker_for_each_queue_serves_all_ports_by_one_priority() {
+    let mut t = TestLab::up("queues", |c| c.ports = 2);
+    // The lab's links, made anew with two queues at each end.
+    for (ours, theirs, place, net) in [
+        ("in0", "gen0", Place::Gen, "10.10.0"),
+        ("in1", "gen1", Place::Gen, "10.10.1"),
+        ("out0", "snk0", Place::Sink, "10.20.0"),
+        ("out1", "snk1", Place::Sink, "10.20.1"),
+    ] {
+        let peer = t.lab.netns(place);
+        let queues = "numrxqueues 2 numtxqueues 2";
+        t.must(
+            Place::Router,
+            &format!("ip link del {ours}; ip link add {ours} {queues} type veth peer name {theirs} {queues} netns {peer}; ip addr add {net}.1/24 dev {ours}; ip link set {ours} up"),
+        );
+        t.must(
+            place,
+            &format!("ip addr add {net}.2/24 dev {theirs}; ip link set {theirs} up; ethtool -K {theirs} gro on tx off"),
+        );
+    }
+    t.must(
+        Place::Gen,
+        "ip route add 10.20.0.0/24 via 10.10.0.1; ip route add 10.20.1.0/24 via 10.10.1.1",
+    );
+    t.must(
+        Place::Sink,
+        "ip route add 10.10.0.0/24 via 10.20.0.1; ip route add 10.10.1.0/24 via 10.20.1.1",
+    );
+    let _router = t.router(&forwarding(
+        "cores = [0, 1]\nprb = [4, 60]\npriority = \"global\"",
+    ));
+    // A flow's hash chooses its queue.
+    t.must(
+        Place::Gen,
+        "bash -c 'for i in 0 1; do for port in $(seq 1 40); do echo x >/dev/udp/10.20.$i.2/$port; done; done'",
+    );
+    for to in ["10.20.0.2", "-Q 0xb8 10.20.1.2"] {
+        let out = t.must(Place::Gen, &format!("ping -c 5 -i 0.02 -W 2 {to}"));
+        assert!(out.contains(" 0% packet loss"), "{out}");
+    }
+    let status = t.status_json().unwrap();
+    for worker in status["engine"]["workers"].as_array().unwrap() {
+        assert!(worker["forwarded"].as_u64() > Some(0), "{status:#}");
+    }
+    let rings = status["engine"]["rings"].as_array().unwrap();
+    assert!(rings.iter().any(|r| r["queue"] == 1) && rings.iter().any(|r| r["ring"] == 1));
+}
+
+#[test]
 fn a_killed_engine_leaves_the_other_lanes_and_the_next_start_takes_over() {
     let mut t = TestLab::up("killed", |_| ());
     let router = t.router(&forwarding(""));

@@ -43,7 +43,8 @@ struct Common {
     /// Ring budgets of the AF_XDP engine, BE first
     #[arg(long, value_delimiter = ',', value_name = "BE,RT")]
     prb: Option<Vec<u32>>,
-    /// Throttling of the AF_XDP engine: off, three-state, linear, net-dim, or an interval in ns; each is a device under test
+    /// Throttling of the AF_XDP engine: off, three-state, linear, net-dim, linear:R_MAX:R_MIN:RHO_MAX (per second), or an
+    /// interval in ns; each is a device under test
     #[arg(long, value_delimiter = ',')]
     itr: Vec<String>,
     /// Share of packets marked EF
