@@ -8,9 +8,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 pub use crate::dut::{DUTS, Dut, Engine};
 use crate::lab::{Lab, LabConfig, Settings};
 pub use crate::pattern::Pattern;
-use crate::report::{
-    DutResult, LatencyReport, Ratios, SweepPoint, SweepReport, ThroughputReport, median,
-};
+use crate::report::{DutResult, LatencyReport, Ratios, ThroughputReport, median};
+pub use crate::report::{Prediction, SweepPoint, SweepReport};
 use crate::trial::{Bed, CLASSES, Trial};
 pub use crate::trial::{ClassResult, Latency, Traffic};
 pub use crate::wire::RealPorts;
@@ -92,17 +91,21 @@ pub(crate) struct Session {
 impl Session {
     fn trial(&mut self, dut: &Dut, pps: f64, seconds: f64) -> Result<Trial, BenchError> {
         let mut installed = None;
+        let mut threads = self.settings.napi_threads.clone();
         if let Some(lab) = &self.lab {
-            installed = Some(dut.install(lab)?);
+            let router = dut.install(lab)?;
             // Attaching programs makes new NAPI threads, so they are placed again for each device.
             self.settings = lab.tune()?;
+            threads = router.workers();
+            threads.extend(&self.settings.napi_threads);
+            installed = Some(router);
         }
-        let mut trial = self.bed.run(pps, seconds, &self.settings.napi_threads)?;
+        let mut trial = self.bed.run(pps, seconds, &threads)?;
         for _ in 0..RETRIES {
             if trial.valid {
                 break;
             }
-            trial = self.bed.run(pps, seconds, &self.settings.napi_threads)?;
+            trial = self.bed.run(pps, seconds, &threads)?;
         }
         drop(installed);
         self.bar.inc(1);
@@ -442,6 +445,7 @@ pub fn sweep(options: &Options, loads: &[f64], ratios: &[f64]) -> Result<SweepRe
                         offered_pps: *pps,
                         valid: rounds.iter().all(|r| r[i].valid),
                         dut: summarise(dut.name(), rounds.iter().map(|r| &r[i])),
+                        predicted: None,
                     });
                 }
             }

@@ -188,6 +188,14 @@ impl Dut {
         }
     }
 
+    /// The configuration without its ports; `None` where there is none.
+    pub fn classes(&self) -> Option<&str> {
+        match self {
+            Self::Kernel | Self::External => None,
+            Self::Rxlane(_, classes) => Some(classes),
+        }
+    }
+
     /// Puts it in charge of the lab's router, until the returned guard is dropped.
     ///
     /// # Errors
@@ -272,6 +280,24 @@ impl Installed {
         if let Some(child) = &self.child {
             let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), signal);
         }
+    }
+
+    /// Threads of the daemon that serve packets.
+    pub fn workers(&self) -> Vec<i32> {
+        let Some(child) = &self.child else {
+            return Vec::new();
+        };
+        let tasks = format!("/proc/{}/task", child.id());
+        std::fs::read_dir(tasks)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter(|task| {
+                std::fs::read_to_string(task.path().join("comm"))
+                    .is_ok_and(|name| name.starts_with("rxlane-rx/"))
+            })
+            .filter_map(|task| task.file_name().to_str()?.parse().ok())
+            .collect()
     }
 
     /// Makes the daemon read its configuration with one more class, or without it again. Starts no

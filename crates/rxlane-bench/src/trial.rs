@@ -86,7 +86,7 @@ pub struct Trial {
     pub loss: f64,
     /// Utilisation of the router's core, 0 to 1.
     pub cpu: f64,
-    /// Times a second that the router's NAPI threads were woken.
+    /// Times a second that the router's NAPI threads and workers were woken.
     pub wakeups_per_s: f64,
     /// By class, as [`CLASSES`].
     pub classes: Vec<ClassResult>,

@@ -2,6 +2,7 @@
 
 mod commands;
 mod config;
+mod model;
 
 use std::process::ExitCode;
 
@@ -50,6 +51,8 @@ enum Command {
     /// Measure: kernel forwarding against rxlane, in one run
     #[command(subcommand)]
     Bench(commands::bench::Command),
+    /// Measure this machine's AF_XDP engine and write a model of it for the simulator
+    Calibrate(commands::calibrate::Args),
     /// Simulate: the same policies in virtual time
     #[command(subcommand)]
     Sim(commands::sim::Command),
@@ -90,6 +93,7 @@ fn run(cli: Cli) -> Result<(), String> {
         Command::Check(args) => commands::check::run(&args),
         Command::Lab(command) => commands::lab::run(&command),
         Command::Bench(command) => commands::bench::run(command),
+        Command::Calibrate(args) => commands::calibrate::run(&args),
         Command::Sim(command) => commands::sim::run(command),
         Command::Plan(args) => commands::plan::run(&args),
     }

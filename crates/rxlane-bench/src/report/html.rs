@@ -89,12 +89,13 @@ fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
-/// A figure of a sweep: title, axis, logarithmic, and the value of a point.
+/// A figure of a sweep: title, axis, logarithmic, the value of a point, and what a model says.
 type Figure = (
     &'static str,
     &'static str,
     bool,
     fn(&super::SweepPoint) -> f64,
+    Option<fn(&super::Prediction) -> f64>,
 );
 
 impl SweepReport {
@@ -103,25 +104,56 @@ impl SweepReport {
     /// # Errors
     /// When a plot cannot be drawn.
     pub fn html(&self) -> Result<String, BenchError> {
-        let figures: [Figure; 5] = [
+        let figures: [Figure; 7] = [
             (
                 "RT latency, 99th percentile",
                 "us (logarithmic)",
                 true,
                 |p| p.dut.classes[0].latency_us.p99,
+                None,
             ),
-            ("RT latency, median", "us (logarithmic)", true, |p| {
-                p.dut.classes[0].latency_us.p50
-            }),
-            ("RT loss", "%", false, |p| {
-                100.0 * share(p.dut.classes[0].lost, p.dut.classes[0].sent)
-            }),
-            ("Forwarded, all classes", "Mpps", false, |p| {
-                p.dut.forwarded_pps / 1e6
-            }),
-            ("Utilisation of the router's core", "%", false, |p| {
-                100.0 * p.dut.cpu
-            }),
+            (
+                "RT latency, mean",
+                "us (logarithmic)",
+                true,
+                |p| p.dut.classes[0].latency_us.mean,
+                Some(|m| m.mean_us[0]),
+            ),
+            (
+                "BE latency, mean",
+                "us (logarithmic)",
+                true,
+                |p| p.dut.classes[1].latency_us.mean,
+                Some(|m| m.mean_us[1]),
+            ),
+            (
+                "RT loss",
+                "%",
+                false,
+                |p| 100.0 * share(p.dut.classes[0].lost, p.dut.classes[0].sent),
+                None,
+            ),
+            (
+                "Forwarded, all classes",
+                "Mpps",
+                false,
+                |p| p.dut.forwarded_pps / 1e6,
+                Some(|m| m.forwarded_pps / 1e6),
+            ),
+            (
+                "Utilisation of the router's core",
+                "%",
+                false,
+                |p| 100.0 * p.dut.cpu,
+                None,
+            ),
+            (
+                "Interrupts: wake-ups of NAPI and worker threads",
+                "a second",
+                false,
+                |p| p.dut.wakeups_per_s,
+                None,
+            ),
         ];
         let mut names: Vec<&str> = self.points.iter().map(|p| p.dut.name.as_str()).collect();
         names.dedup();
@@ -131,7 +163,7 @@ impl SweepReport {
         ratios.sort_by(f64::total_cmp);
         ratios.dedup();
         let mut body = String::new();
-        for (title, y, log_y, value) in figures {
+        for (title, y, log_y, value, model) in figures {
             let mut drawn = Vec::new();
             for (r, ratio) in ratios.iter().enumerate() {
                 for (n, name) in names.iter().enumerate() {
@@ -147,6 +179,21 @@ impl SweepReport {
                         colour: n,
                         dashed: r % 2 == 1,
                     });
+                    let Some(model) = model else { continue };
+                    let points: Vec<(f64, f64)> = self
+                        .points
+                        .iter()
+                        .filter(|p| p.dut.name == *name && p.rt_ratio == *ratio)
+                        .filter_map(|p| Some((p.offered_pps / 1e6, model(&p.predicted?))))
+                        .collect();
+                    if !points.is_empty() {
+                        drawn.push(Line {
+                            label: format!("{name}, {:.0} % RT, model", ratio * 100.0),
+                            points,
+                            colour: names.len() + n,
+                            dashed: true,
+                        });
+                    }
                 }
             }
             body += &lines(

@@ -25,7 +25,7 @@ pub struct DutResult {
     pub forwarded_pps: f64,
     /// Utilisation of the router's core, 0 to 1.
     pub cpu: f64,
-    /// Times a second that the router's NAPI threads were woken.
+    /// Times a second that the router's NAPI threads and workers were woken.
     pub wakeups_per_s: f64,
     /// By class, RT first.
     pub classes: Vec<ClassResult>,
@@ -184,6 +184,20 @@ pub struct SweepPoint {
     /// What the device did.
     #[serde(flatten)]
     pub dut: DutResult,
+    /// What a model says about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<Prediction>,
+}
+
+/// A model's answer for a point.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Prediction {
+    /// Packets a second that leave.
+    pub forwarded_pps: f64,
+    /// Mean latency by class, RT first, us.
+    pub mean_us: [f64; 2],
+    /// Whether next to nothing is lost there.
+    pub stable: bool,
 }
 
 /// A sweep over load and RT ratio.

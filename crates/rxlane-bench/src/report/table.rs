@@ -228,10 +228,58 @@ impl std::fmt::Display for SweepReport {
             rows(&mut points, &point.dut, &lead);
         }
         writeln!(f, "{points}\n")?;
+        if self.points.iter().any(|p| p.predicted.is_some()) {
+            writeln!(f, "{}\n", predictions(self))?;
+        }
         write!(
             f,
             "settings, the same for all:\n{}",
             settings(&self.settings)
         )
     }
+}
+
+/// Each point beside what the model says, with the error of the model.
+fn predictions(report: &SweepReport) -> Table {
+    let mut all = table(&[
+        "router",
+        "",
+        "Mpps",
+        "RT %",
+        "forwarded",
+        "model",
+        "error %",
+        "RT mean us",
+        "model",
+        "error %",
+        "BE mean us",
+        "model",
+        "error %",
+    ]);
+    for point in &report.points {
+        let Some(model) = point.predicted else {
+            continue;
+        };
+        let state = match (point.valid, model.stable) {
+            (false, _) => "INVALID",
+            (true, true) => "",
+            (true, false) => "overload",
+        };
+        let mut row = vec![
+            point.dut.name.clone(),
+            state.to_owned(),
+            format!("{:.3}", point.offered_pps / 1e6),
+            format!("{:.0}", point.rt_ratio * 100.0),
+        ];
+        let means = point.dut.classes.iter().map(|c| c.latency_us.mean);
+        let forwarded = (point.dut.forwarded_pps / 1e6, model.forwarded_pps / 1e6, 3);
+        let latencies = means.zip(model.mean_us).map(|(a, b)| (a, b, 1));
+        for (measured, modelled, digits) in std::iter::once(forwarded).chain(latencies) {
+            row.push(format!("{measured:.digits$}"));
+            row.push(format!("{modelled:.digits$}"));
+            row.push(format!("{:+.1}", 100.0 * (modelled / measured - 1.0)));
+        }
+        all.add_row(row);
+    }
+    all
 }

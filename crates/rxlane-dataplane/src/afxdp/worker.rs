@@ -86,13 +86,15 @@ pub(crate) struct Worker {
     batch: Vec<Packet>,
     descs: Box<[Desc; BATCH]>,
     verdicts: Box<[Verdict; BATCH]>,
-    /// Queues whose Tx rings have something to send.
-    unsent: bool,
+    /// Packets put on Tx rings since they were last sent.
+    unsent: u64,
     gave_way_ns: u64,
     /// Packets served since the clock was last read.
     unclocked: u64,
 }
 
+/// Sending a packet costs far more than the system call that many share.
+const SEND_TOGETHER: u64 = 16;
 /// The clock is read only after so many packets.
 const CLOCKED: u64 = 8;
 
@@ -124,7 +126,7 @@ impl Worker {
             ),
             verdicts: Box::new([Verdict::Send(0); BATCH]),
             unclocked: 0,
-            unsent: false,
+            unsent: 0,
             gave_way_ns: 0,
         };
         this.p
@@ -217,11 +219,7 @@ impl Worker {
                     device.vector.served(served.packets as u32);
                     device.since.packets += served.packets;
                     device.since.bytes += served.bytes;
-                    // The highest class does not wait for the rest of the poll.
-                    if ring == top {
-                        self.flush();
-                    }
-                    self.give_way(served.packets);
+                    self.end_turn(ring == top, served.packets);
                 }
                 Step::End(outcome) => {
                     if let Scheduler::Devices(list) = &mut self.p.scheduler {
@@ -264,10 +262,7 @@ impl Worker {
             let device = &mut self.p.devices[turn.device];
             device.since.packets += served.packets;
             device.since.bytes += served.bytes;
-            if top {
-                self.flush();
-            }
-            self.give_way(served.packets);
+            self.end_turn(top, served.packets);
             left = left.saturating_sub(served.packets.max(1) as u32);
             any = true;
         }
@@ -362,8 +357,20 @@ impl Worker {
                 Verdict::Kernel(reason) => to_kernel(&mut self.p, ingress, packet, *reason),
             }
         }
-        self.unsent |= sent > 0;
+        self.unsent += sent;
         self.p.counters.add(Count::Forwarded, sent);
+    }
+
+    /// A turn's packets are served when they have left, so that a budget bounds what a higher class waits for. The
+    /// highest class waits for nobody; of the others, some share a system call.
+    #[inline]
+    fn end_turn(&mut self, top: bool, served: u64) {
+        if top || self.unsent >= SEND_TOGETHER {
+            self.flush();
+        } else {
+            flush_kernel(&mut self.p);
+        }
+        self.give_way(served);
     }
 
     /// NAPI shares the core, and an RT packet that it has not classified yet waits among all others.
@@ -384,8 +391,8 @@ impl Worker {
     /// Lets everything go that waits.
     #[inline]
     fn flush(&mut self) {
-        if self.unsent {
-            self.unsent = false;
+        if self.unsent > 0 {
+            self.unsent = 0;
             for queue in &mut self.p.queues {
                 queue.flush(&mut self.p.frames);
             }

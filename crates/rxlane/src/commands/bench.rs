@@ -1,5 +1,6 @@
 //! `rxlane bench`: measurements.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -8,8 +9,10 @@ use rxlane_bench::bench::{
 };
 use rxlane_bench::disturb::{Plan, disturb};
 use rxlane_bench::lab::LabConfig;
+use rxlane_dataplane::config::EngineConfig;
+use rxlane_sim::scenario::Scenario;
 
-use crate::one_line;
+use crate::{model, one_line};
 
 #[derive(clap::Subcommand)]
 #[allow(clippy::large_enum_variant, reason = "parsed once")]
@@ -33,7 +36,7 @@ pub(crate) enum Command {
 }
 
 #[derive(Args)]
-struct Common {
+pub(crate) struct Common {
     /// Devices under test, alternating; ratios are to the first
     #[arg(long, default_value = "kernel,express", default_value_if("ingress", clap::builder::ArgPredicate::IsPresent, "external"), value_delimiter = ',', help = dut_help())]
     dut: Vec<Dut>,
@@ -163,6 +166,9 @@ pub(crate) struct Sweep {
     /// RT ratios
     #[arg(long, value_delimiter = ',', default_value = "0.1,0.3")]
     ratios: Vec<f64>,
+    /// Lay the model of this calibration (see `rxlane calibrate`) over the measurement
+    #[arg(long, value_name = "FILE")]
+    with_sim: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -178,7 +184,7 @@ pub(crate) struct Disturb {
 }
 
 impl Common {
-    fn options(&self) -> Result<Options, String> {
+    pub(crate) fn options(&self) -> Result<Options, String> {
         if let Some((capability, _)) = rxlane_system::capabilities::missing() {
             return Err(format!(
                 "cannot build a lab without {capability}: run as root (sudo rxlane bench …)"
@@ -323,10 +329,41 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
                 }
             });
             let loads = loads.collect::<Result<Vec<f64>, String>>()?;
-            let report =
-                bench::sweep(&args.common.options()?, &loads, &args.ratios).map_err(one_line)?;
+            let options = args.common.options()?;
+            let model = args.with_sim.as_ref().map(|f| costs(f, &options));
+            let model = model.transpose()?;
+            let mut report = bench::sweep(&options, &loads, &args.ratios).map_err(one_line)?;
+            if let Some((costs, engines)) = model {
+                for point in &mut report.points {
+                    let Some(engine) = engines.get(&point.dut.name) else {
+                        continue;
+                    };
+                    let at = model::scenario(
+                        &costs,
+                        engine,
+                        &options.traffic,
+                        point.rt_ratio,
+                        point.offered_pps,
+                    )?;
+                    point.predicted = Some(model::predict(&at)?);
+                }
+            }
             args.common
                 .output(&report, true, || report.html().map(Some).map_err(one_line))
         }
     }
+}
+
+/// A calibration, and the engine of each device under test; checked before anything is measured.
+fn costs(
+    file: &std::path::Path,
+    options: &Options,
+) -> Result<(Scenario, BTreeMap<String, EngineConfig>), String> {
+    let loaded = rxlane_sim::scenario::load(file, &[]).map_err(one_line)?;
+    let engines = options
+        .duts
+        .iter()
+        .map(|dut| Ok((dut.name().to_owned(), model::engine_of(dut)?)))
+        .collect::<Result<_, String>>()?;
+    Ok((loaded.scenario, engines))
 }

@@ -1,6 +1,7 @@
 //! One file a subcommand.
 
 pub(crate) mod bench;
+pub(crate) mod calibrate;
 pub(crate) mod check;
 pub(crate) mod detach;
 pub(crate) mod lab;

@@ -65,6 +65,14 @@ pub(crate) fn load(path: &Path) -> Result<RouterConfig, ConfigError> {
     })
 }
 
+/// As [`load`], of a text that is in no file.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn parse_text(text: &str) -> Result<RouterConfig, String> {
+    parse(text).map_err(|c| c.message)
+}
+
 fn parse(text: &str) -> Result<RouterConfig, Complaint> {
     let file: file::File = toml::from_str(text).map_err(|e| {
         let message = e.message().replace('\n', " ");

@@ -1,0 +1,77 @@
+//! The model of a measured engine: what `rxlane calibrate` writes and `rxlane bench sweep --with-sim` asks.
+
+use rxlane_bench::bench::{Dut, Pattern, Prediction, Traffic};
+use rxlane_dataplane::config::{Datapath, EngineConfig};
+use rxlane_policy::poll::Strategy;
+use rxlane_sim::run::replicate;
+use rxlane_sim::scenario::{Scenario, StrategyName};
+use rxlane_sim::traffic;
+
+use crate::{config, one_line};
+
+/// The engine that a device under test configures.
+pub(crate) fn engine_of(dut: &Dut) -> Result<EngineConfig, String> {
+    let none = || {
+        format!(
+            "`{}` has no AF_XDP engine, so there is no model of it: use --dut afxdp, afxdp-mixed or afxdp-stack",
+            dut.name()
+        )
+    };
+    let classes = dut.classes().ok_or_else(none)?;
+    match config::parse_text(&format!("ports = [\"in0\", \"out0\"]\n{classes}"))?.datapath {
+        Datapath::Afxdp(engine) => Ok(engine),
+        Datapath::Express => Err(none()),
+    }
+}
+
+/// What is to be simulated: costs from a calibration, everything else as it was measured.
+pub(crate) fn scenario(
+    costs: &Scenario,
+    engine: &EngineConfig,
+    offered: &Traffic,
+    rt_ratio: f64,
+    pps: f64,
+) -> Result<Scenario, String> {
+    let mut s = costs.clone();
+    s.traffic.pps = pps;
+    s.traffic.rt_ratio = rt_ratio;
+    s.traffic.frame = offered.frame as u32;
+    s.traffic.pattern = match &offered.pattern {
+        Pattern::Cbr => traffic::Pattern::Cbr { jitter: 0.0 },
+        Pattern::Poisson => traffic::Pattern::Poisson,
+        Pattern::Pcap(_) => return Err("--with-sim knows --pattern cbr and poisson".into()),
+    };
+    s.nic.descriptors = engine.rings.iter().copied().max().unwrap_or(512) as usize;
+    s.interrupt.throttling = engine.itr;
+    s.reception.device_budget = engine.device_budget;
+    s.reception.order = engine.order;
+    s.reception.strategy = match &engine.strategy {
+        Strategy::Sq => StrategyName::Sq,
+        Strategy::Rr => StrategyName::Rr,
+        Strategy::LlRr { ring_budget } => {
+            s.reception.ring_budget = *ring_budget;
+            StrategyName::LlRr
+        }
+        Strategy::LlWfq { prb } => {
+            s.reception.prb.clone_from(prb);
+            StrategyName::LlWfq
+        }
+    };
+    Ok(s)
+}
+
+/// What the model says.
+pub(crate) fn predict(scenario: &Scenario) -> Result<Prediction, String> {
+    let (estimates, _) = replicate(scenario).map_err(one_line)?;
+    let get = |name: &str| {
+        estimates
+            .iter()
+            .find(|e| e.name == name)
+            .map_or(0.0, |e| e.mean)
+    };
+    Ok(Prediction {
+        forwarded_pps: get("throughput_pps"),
+        mean_us: [get("latency_us.rt.mean"), get("latency_us.be.mean")],
+        stable: get("loss") < 0.001,
+    })
+}
