@@ -72,7 +72,8 @@ fn every_strategy_forwards_both_classes_and_families_without_loss() {
             assert!(class.received > 0.0);
             assert_eq!((class.lost, class.reordered), (0.0, 0.0), "{keys}");
         }
-        assert!(worker(&t, "forwarded") as f64 > PPS * 0.5, "{keys}");
+        let received: f64 = trial.classes.iter().map(|c| c.received).sum();
+        assert!(worker(&t, "forwarded") as f64 >= received, "{keys}");
         router.end(Signal::SIGTERM);
     }
 }

@@ -28,7 +28,7 @@ impl Control {
             .map(|port| self.plan.queues_of(at, port).count() as u32)
             .sum();
         let count = (self.plan.frames() * n_queues).max(64);
-        let frames = Frames::new(count, Plan::frame_size(mtu)?).map_err(|e| {
+        let mut frames = Frames::new(count, Plan::frame_size(mtu)?).map_err(|e| {
             DataplaneError::Engine(format!(
                 "no memory for {count} packets ({e}): lower `ring`, or name fewer cores"
             ))
@@ -41,12 +41,16 @@ impl Control {
                 let opened = self.open(port, &ports.all[port], queue, &frames, first(&queues))?;
                 zero_copy &= opened.zero_copy;
                 let index = self.plan.index(port, queue);
-                self.announce(&opened, index)?;
                 if sender_of_port[port] == usize::MAX {
                     sender_of_port[port] = queues.len();
                 }
                 queues.push(Queue::new(port as u16, opened, index, &self.plan.stack));
             }
+        }
+        // A packet that finds no frame to be received into is lost: first the frames, then the packets.
+        for queue in &mut queues {
+            queue.turn_over(&mut frames);
+            self.announce(queue)?;
         }
         let mut devices = Vec::new();
         for queue in 0..queues.len() {
@@ -108,11 +112,12 @@ impl Control {
     }
 
     /// From here on the XDP program sends packets to these sockets.
-    fn announce(&self, sockets: &QueueSockets, index: usize) -> Result<(), DataplaneError> {
-        for (i, (socket, _)) in sockets.rx.iter().enumerate() {
-            self.table.reset(index + i);
+    fn announce(&self, queue: &Queue) -> Result<(), DataplaneError> {
+        for ring in &queue.rx {
+            let Some(socket) = &ring.socket else { continue };
+            self.table.reset(ring.index);
             let fd = socket.as_fd().as_raw_fd();
-            pinned::put(&self.maps.sockets, (index + i) as u32, &fd.to_ne_bytes())?;
+            pinned::put(&self.maps.sockets, ring.index as u32, &fd.to_ne_bytes())?;
         }
         Ok(())
     }
