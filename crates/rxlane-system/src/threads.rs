@@ -24,6 +24,15 @@ pub fn find(matches: impl Fn(&str) -> bool) -> Vec<i32> {
         .collect()
 }
 
+/// NAPI threads of these interfaces (`napi/INTERFACE-ID`), of whatever network namespace.
+pub fn napi_of(interfaces: &[String]) -> Vec<i32> {
+    find(|name| {
+        name.strip_prefix("napi/")
+            .and_then(|rest| rest.rsplit_once('-'))
+            .is_some_and(|(interface, _)| interfaces.iter().any(|i| i == interface))
+    })
+}
+
 /// Binds a thread (0: the calling one) to one core.
 ///
 /// # Errors

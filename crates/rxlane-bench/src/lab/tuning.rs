@@ -145,15 +145,11 @@ pub(super) fn threads(lab: &Lab) -> Result<Settings, BenchError> {
     })
 }
 
-/// NAPI threads (`napi/INTERFACE-ID`), once there are at least `expected` of them.
+/// NAPI threads, once there are at least `expected` of them.
 fn napi_of(interfaces: &[String], expected: usize) -> Vec<i32> {
     let deadline = Instant::now() + Duration::from_millis(500);
     loop {
-        let found = threads::find(|name| {
-            name.strip_prefix("napi/")
-                .and_then(|rest| rest.rsplit_once('-'))
-                .is_some_and(|(interface, _)| interfaces.iter().any(|i| i == interface))
-        });
+        let found = threads::napi_of(interfaces);
         if found.len() >= expected || Instant::now() > deadline {
             return found;
         }

@@ -32,8 +32,6 @@ pub(crate) enum Count {
     Frames,
     FreeFrames,
     FillFrames,
-    /// Time of the last sign of life, CLOCK_MONOTONIC.
-    AliveNs,
     /// Least time between interrupts that is in force, ns.
     IntervalNs,
     /// Whether the driver writes into the UMEM itself.

@@ -4,7 +4,7 @@
 //! its queues of every port, and its views of the mirrors.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -41,8 +41,7 @@ pub(crate) struct Maps {
 /// A running engine; stops when dropped, and then the XDP program serves its packets otherwise.
 pub(crate) struct Engine {
     control: Option<JoinHandle<()>>,
-    stop: Arc<AtomicBool>,
-    wake: Arc<std::os::fd::OwnedFd>,
+    signals: Signals,
 }
 
 /// How soon the control thread looks after workers and their scheduling: often after a start, when others
@@ -64,8 +63,7 @@ impl Engine {
         let signals = Signals::new().at("an eventfd")?;
         let (tell, told) = mpsc::channel();
         let engine = Self {
-            stop: Arc::clone(&signals.stop),
-            wake: Arc::clone(&signals.wake),
+            signals: signals.clone(),
             control: Some(
                 std::thread::Builder::new()
                     .name("rxlane-control".into())
@@ -96,8 +94,7 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
+        self.signals.stop();
         if let Some(control) = self.control.take() {
             let _ = control.join();
         }
@@ -131,6 +128,7 @@ pub(super) struct Control {
     looked: Instant,
     workers: Vec<Option<Running>>,
     scheduling: Option<Scheduling>,
+    placed: Instant,
     started: Instant,
     up: Up,
 }
@@ -185,6 +183,7 @@ impl Control {
             neighbours: Neighbours::default(),
             workers: (0..workers).map(|_| None).collect(),
             scheduling: None,
+            placed: Instant::now(),
             started: Instant::now(),
             up: links::all()?.iter().map(|d| (d.ifindex, d.up)).collect(),
             plan,
@@ -276,7 +275,10 @@ impl Control {
                 warn!(%error, "cannot follow the kernel's routes");
             }
             self.restart_dead_workers();
-            self.place_workers();
+            // Looks through all processes: not for every route that changes.
+            if self.placed.elapsed() >= tick {
+                self.place_workers();
+            }
         }
     }
 
@@ -388,12 +390,8 @@ impl Control {
     /// would interrupt the service of a packet. Where NAPI runs in soft-IRQs a worker is an ordinary
     /// thread, because what soft-IRQs cannot do at once is done by an ordinary thread, which would starve.
     fn place_workers(&mut self) {
-        let names = &self.names;
-        let napi = threads::find(|name| {
-            name.strip_prefix("napi/")
-                .and_then(|rest| rest.rsplit_once('-'))
-                .is_some_and(|(interface, _)| names.iter().any(|n| n == interface))
-        });
+        self.placed = Instant::now();
+        let napi = threads::napi_of(&self.names);
         let lowest = napi.iter().map(|id| threads::fifo_priority(*id)).min();
         let wanted = match lowest {
             Some(Some(priority)) => Scheduling::Fifo(priority),

@@ -152,31 +152,31 @@ impl Frames {
         if tx.push(desc) { Ok(()) } else { Err(packet) }
     }
 
+    /// Where a packet begins; all of it lies inside the mapping.
+    #[inline]
+    fn start(&self, packet: &Packet) -> std::ptr::NonNull<u8> {
+        let last = (packet.addr + u64::from(packet.len)).saturating_sub(1);
+        let _ = self.memory.at::<u8>(last as usize);
+        self.memory.at::<u8>(packet.addr as usize)
+    }
+
     /// The bytes of a packet.
     #[inline]
     pub fn bytes<'a>(&'a self, packet: &'a Packet) -> &'a [u8] {
-        let start = self.memory.at::<u8>(packet.addr as usize);
-        let _ = self
-            .memory
-            .at::<u8>((packet.addr + u64::from(packet.len)).saturating_sub(1) as usize);
-        // SAFETY: first and last byte lie inside the mapping; the frame is the packet's alone.
+        // SAFETY: inside of the mapping; the frame is the packet's alone.
         #[allow(unsafe_code)]
         unsafe {
-            std::slice::from_raw_parts(start.as_ptr(), packet.len as usize)
+            std::slice::from_raw_parts(self.start(packet).as_ptr(), packet.len as usize)
         }
     }
 
     /// The same, to be changed.
     #[inline]
     pub fn bytes_mut<'a>(&'a self, packet: &'a mut Packet) -> &'a mut [u8] {
-        let start = self.memory.at::<u8>(packet.addr as usize);
-        let _ = self
-            .memory
-            .at::<u8>((packet.addr + u64::from(packet.len)).saturating_sub(1) as usize);
         // SAFETY: as in `bytes`; the packet is borrowed mutably, so there is no other reference.
         #[allow(unsafe_code)]
         unsafe {
-            std::slice::from_raw_parts_mut(start.as_ptr(), packet.len as usize)
+            std::slice::from_raw_parts_mut(self.start(packet).as_ptr(), packet.len as usize)
         }
     }
 

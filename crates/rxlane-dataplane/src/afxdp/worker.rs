@@ -104,7 +104,7 @@ const GIVE_WAY_NS: u64 = 50_000;
 const UNFINISHED_NS: u64 = 1_000_000;
 /// Polls at most before a worker that is to stop does so: more than all rings hold.
 const LAST_TURNS: u32 = 10_000;
-/// A sleeping worker shows that it is alive at least this often.
+/// A sleeping worker brings its counters up to date at least this often.
 const LONGEST_SLEEP_NS: u64 = 1_000_000_000;
 
 fn now_ns() -> u64 {
@@ -140,14 +140,9 @@ impl Worker {
 
     /// Works until told to stop; `wake` becomes readable then.
     pub(crate) fn run(&mut self, stop: &AtomicBool, wake: &impl AsFd) {
-        let mut polls = 0u32;
         while !stop.load(Ordering::Relaxed) {
             if !self.turn() {
                 self.sleep(wake);
-            }
-            polls = polls.wrapping_add(1);
-            if polls.is_multiple_of(1024) {
-                self.p.counters.set(Count::AliveNs, now_ns());
             }
         }
         // What waits has been paid for.
@@ -436,7 +431,6 @@ impl Worker {
         self.p
             .counters
             .set(Count::FillFrames, u64::from(to_receive));
-        self.p.counters.set(Count::AliveNs, now);
         self.p.counters.add(Count::Sleeps, 1);
         let timeout = Timespec {
             tv_sec: (timeout / 1_000_000_000) as i64,
