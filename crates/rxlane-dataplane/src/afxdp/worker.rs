@@ -341,7 +341,12 @@ impl Worker {
             match verdict {
                 Verdict::Send(port) => {
                     let to = self.p.sender_of_port[usize::from(*port)];
-                    match self.p.queues[to].send(&mut self.p.frames, packet) {
+                    // A port that has just come back has no queue until the workers begin anew.
+                    let outcome = match self.p.queues.get_mut(to) {
+                        Some(queue) => queue.send(&mut self.p.frames, packet),
+                        None => Err(packet),
+                    };
+                    match outcome {
                         Ok(()) => sent += 1,
                         Err(packet) => {
                             self.p.frames.discard(packet);
