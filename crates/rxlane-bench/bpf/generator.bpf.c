@@ -4,8 +4,8 @@
  * count: each run drops its frame until the next send time has come, then writes headers, sequence
  * number and time stamp and redirects it. Nothing is queued in front of it, so a packet leaves when it
  * is stamped. What a stalled generator could not send in time is not sent in a burst afterwards, which
- * would overflow a ring that a steady source does not: the schedule goes on from there, and the stall
- * shows in the number sent.
+ * would overflow a ring that a steady source does not: it is made up for at a quarter above the rate, and
+ * a generator that cannot keep up shows in the number sent.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -13,8 +13,12 @@
 
 #include "traffic.h"
 
-/* Behind schedule by more than this is a stall, by less is made up for. */
+/* Behind schedule by more than this is a stall, by less is made up for at once. */
 #define STALL_NS 200000ULL
+/* What is longer ago than this is not sent any more. */
+#define LONGEST_LAG_NS 20000000ULL
+/* Share of a gap by which packets come early after a stall. */
+#define CATCH_UP_SHIFT 2
 
 struct slot {
 	__u32 gap; /* to the next packet, in 2^-16 of the mean gap */
@@ -36,6 +40,7 @@ struct control {
 
 struct state {
 	__u64 next_x256;
+	__u64 lag_x256; /* what stalls held back */
 	__u64 position;
 	__u64 first_ns, last_ns; /* of the packets sent in the window */
 	__u64 sent[MAX_TRAFFIC_CLASSES]; /* within the window */
@@ -79,7 +84,7 @@ int rxlane_generate(struct xdp_md *ctx)
 	struct slot *slot;
 	struct flow *flow;
 	__u32 zero = 0, index;
-	__u64 now, due;
+	__u64 now, due, gap, early;
 
 	control = bpf_map_lookup_elem(&controls, &zero);
 	state = bpf_map_lookup_elem(&states, &zero);
@@ -88,6 +93,7 @@ int rxlane_generate(struct xdp_md *ctx)
 	now = bpf_ktime_get_ns();
 	if (!control->mean_gap_x256) {
 		state->next_x256 = 0;
+		state->lag_x256 = 0;
 		return XDP_DROP;
 	}
 	if (!state->next_x256)
@@ -95,13 +101,22 @@ int rxlane_generate(struct xdp_md *ctx)
 	due = state->next_x256 >> 8;
 	if (now < due)
 		return XDP_DROP;
-	if (now - due > STALL_NS)
+	if (now - due > STALL_NS) {
+		state->lag_x256 += (now - due) << 8;
+		if (state->lag_x256 > LONGEST_LAG_NS << 8)
+			state->lag_x256 = LONGEST_LAG_NS << 8;
 		state->next_x256 = now << 8;
+	}
 	index = state->position++ & (SCHEDULE - 1);
 	slot = bpf_map_lookup_elem(&schedule, &index);
 	if (!slot)
 		return XDP_DROP;
-	state->next_x256 += (slot->gap * control->mean_gap_x256) >> 16;
+	gap = (slot->gap * control->mean_gap_x256) >> 16;
+	early = gap >> CATCH_UP_SHIFT;
+	if (early > state->lag_x256)
+		early = state->lag_x256;
+	state->lag_x256 -= early;
+	state->next_x256 += gap - early;
 	index = slot->flow;
 	flow = bpf_map_lookup_elem(&flows, &index);
 	if (!flow)

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::bench::{Options, Session, in_lab};
 use crate::dut::{Dut, Installed};
 use crate::report::{DisturbanceReport, Disturbed, median};
-use crate::trial::Trial;
+use crate::trial::{Threads, Trial};
 use crate::{BenchError, stop};
 
 /// The daemon verifies its programs on the generator's core, which pauses meanwhile.
@@ -123,7 +123,7 @@ fn disturbed(
     let mut outcome = Ok(());
     let trial = session
         .bed
-        .run_with(plan.pps, seconds, &session.settings.napi_threads, || {
+        .run_with(plan.pps, seconds, &Threads::default(), || {
             outcome = act(&mut installed, what, plan.reloads, seconds);
         })?;
     outcome?;

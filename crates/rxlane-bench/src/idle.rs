@@ -4,7 +4,8 @@
 //! from halting, as `idle=poll` does on a real one: a halted virtual core takes 50 us to wake, which
 //! would otherwise be most of every latency. It is there for every device under test. It runs as
 //! SCHED_FIFO at priority 1, below the NAPI threads: a SCHED_IDLE thread would wake the scheduler's fair
-//! server, which takes 50 ms a second from saturated NAPI threads.
+//! server, which takes 50 ms a second from saturated NAPI threads. Between trials it sleeps, because the kernel's
+//! own workers, which attach and release programs and memory, need the core then.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,9 +16,10 @@ use nix::time::{ClockId, clock_gettime};
 use rxlane_system::SystemError;
 use rxlane_system::threads::{self, Scheduling};
 
-/// Soaks up one core's idle time.
+/// Soaks up one core's idle time while a trial runs.
 pub(crate) struct IdleCounter {
     stop: Arc<AtomicBool>,
+    soaking: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
     clock: ClockId,
     started: (Instant, f64),
@@ -26,9 +28,11 @@ pub(crate) struct IdleCounter {
 impl IdleCounter {
     pub(crate) fn start(core: usize) -> Result<Self, SystemError> {
         let stop = Arc::new(AtomicBool::new(false));
+        let soaking = Arc::new(AtomicBool::new(false));
         let (tell, told) = std::sync::mpsc::channel();
         let thread = std::thread::spawn({
             let stop = Arc::clone(&stop);
+            let soaking = Arc::clone(&soaking);
             move || {
                 let ready = threads::pin(0, core)
                     .and_then(|()| threads::schedule(0, Scheduling::Fifo(1)))
@@ -36,21 +40,36 @@ impl IdleCounter {
                 let failed = ready.is_err();
                 let _ = tell.send(ready);
                 while !failed && !stop.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
+                    while soaking.load(Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                    std::thread::park();
                 }
             }
         });
         let id = told
             .recv()
             .unwrap_or_else(|_| unreachable!("the thread always answers"))?;
-        let mut counter = Self {
+        Ok(Self {
             stop,
+            soaking,
             thread: Some(thread),
             clock: thread_clock(id),
             started: (Instant::now(), 0.0),
-        };
-        counter.restart();
-        Ok(counter)
+        })
+    }
+
+    /// From now on the core never halts.
+    pub(crate) fn soak(&self) {
+        self.soaking.store(true, Ordering::Relaxed);
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+
+    /// The core is everybody's again.
+    pub(crate) fn rest(&self) {
+        self.soaking.store(false, Ordering::Relaxed);
     }
 
     fn soaked_s(&self) -> f64 {
@@ -79,7 +98,9 @@ fn thread_clock(id: nix::unistd::Pid) -> ClockId {
 impl Drop for IdleCounter {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
+        self.rest();
         if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
             let _ = thread.join();
         }
     }

@@ -48,6 +48,7 @@ pub(crate) struct Control {
 #[repr(C)]
 pub(crate) struct State {
     pub(crate) next_x256: u64,
+    pub(crate) lag_x256: u64,
     pub(crate) position: u64,
     pub(crate) first_ns: u64,
     pub(crate) last_ns: u64,

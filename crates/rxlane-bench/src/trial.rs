@@ -86,11 +86,28 @@ pub struct Trial {
     pub loss: f64,
     /// Utilisation of the router's core, 0 to 1.
     pub cpu: f64,
-    /// Times a second that the router's NAPI threads and workers were woken.
+    /// Times a second that the router's NAPI threads were woken.
     pub wakeups_per_s: f64,
+    /// Times a second that workers of the AF_XDP engine were woken.
+    pub worker_wakeups_per_s: f64,
     /// By class, as [`CLASSES`].
     pub classes: Vec<ClassResult>,
     pub(crate) latency_ns: Vec<Histogram<u64>>,
+}
+
+/// Threads of the router whose wake-ups are counted.
+#[derive(Debug, Default)]
+pub struct Threads {
+    /// Of NAPI.
+    pub napi: Vec<i32>,
+    /// Of the AF_XDP engine.
+    pub workers: Vec<i32>,
+}
+
+impl Threads {
+    fn wakeups(&self) -> [u64; 2] {
+        [wakeups(&self.napi), wakeups(&self.workers)]
+    }
 }
 
 /// Generator and sink, ready for trials.
@@ -160,8 +177,8 @@ impl Bed {
     ///
     /// # Errors
     /// An interruption, or a failing BPF call.
-    pub fn run(&mut self, pps: f64, seconds: f64, napi: &[i32]) -> Result<Trial, BenchError> {
-        self.run_with(pps, seconds, napi, || ())
+    pub fn run(&mut self, pps: f64, seconds: f64, threads: &Threads) -> Result<Trial, BenchError> {
+        self.run_with(pps, seconds, threads, || ())
     }
 
     /// The same, with something happening while the packets that count are under way.
@@ -172,7 +189,24 @@ impl Bed {
         &mut self,
         pps: f64,
         seconds: f64,
-        napi: &[i32],
+        threads: &Threads,
+        meanwhile: impl FnOnce(),
+    ) -> Result<Trial, BenchError> {
+        if let Some(idle) = &self.idle {
+            idle.soak();
+        }
+        let trial = self.measure(pps, seconds, threads, meanwhile);
+        if let Some(idle) = &self.idle {
+            idle.rest();
+        }
+        trial
+    }
+
+    fn measure(
+        &mut self,
+        pps: f64,
+        seconds: f64,
+        threads: &Threads,
         meanwhile: impl FnOnce(),
     ) -> Result<Trial, BenchError> {
         stop::check()?;
@@ -187,14 +221,15 @@ impl Bed {
         if let Some(idle) = &mut self.idle {
             idle.restart();
         }
-        let wakeups = wakeups(napi);
+        let before = threads.wakeups();
         meanwhile();
         sleep_until(window.end_ns)?;
         let cpu = self.idle.as_ref().map_or(0.0, IdleCounter::utilisation);
-        let wakeups_per_s = (self::wakeups(napi).saturating_sub(wakeups)) as f64 / seconds;
+        let after = threads.wakeups();
+        let per_s = |i: usize| after[i].saturating_sub(before[i]) as f64 / seconds;
         self.generator.pause()?;
         stop::sleep(DRAIN)?;
-        self.evaluate(pps, seconds, cpu, wakeups_per_s)
+        self.evaluate(pps, seconds, cpu, [per_s(0), per_s(1)])
     }
 
     fn evaluate(
@@ -202,7 +237,7 @@ impl Bed {
         pps: f64,
         seconds: f64,
         cpu: f64,
-        wakeups_per_s: f64,
+        wakeups_per_s: [f64; 2],
     ) -> Result<Trial, BenchError> {
         let state = self.generator.state()?;
         let mut classes = Vec::new();
@@ -246,7 +281,8 @@ impl Bed {
                 0.0
             },
             cpu,
-            wakeups_per_s,
+            wakeups_per_s: wakeups_per_s[0],
+            worker_wakeups_per_s: wakeups_per_s[1],
             classes,
             latency_ns,
         })

@@ -8,7 +8,7 @@ use common::{REST, TestLab, VOICE_ALL, error_of, rxlane, wait_for};
 use nix::sys::signal::Signal;
 use rxlane_bench::bench::{Pattern, Traffic};
 use rxlane_bench::lab::Place;
-use rxlane_bench::trial::Bed;
+use rxlane_bench::trial::{Bed, Threads};
 
 /// Low enough that a stall of a shared machine loses nothing; RXLANE_TEST_PPS raises it on a quiet one.
 fn pps() -> f64 {
@@ -33,10 +33,10 @@ fn a_reload_under_load_loses_and_reorders_nothing() {
     let mut t = TestLab::up("reload", |_| ());
     let _router = t.router(&(VOICE_ALL.to_owned() + REST));
     let mut bed = Bed::new(&t.lab, &traffic()).unwrap();
-    bed.run(pps(), 0.3, &[]).unwrap();
+    bed.run(pps(), 0.3, &Threads::default()).unwrap();
     let more = "[[class]]\nname = \"video\"\nlane = \"express\"\ntrust = \"all\"\nmatch = [{ dscp = \"AF41\" }]\n";
     let trial = bed
-        .run_with(pps(), 3.0, &[], || {
+        .run_with(pps(), 3.0, &Threads::default(), || {
             for (i, classes) in [
                 VOICE_ALL.to_owned() + more + REST,
                 VOICE_ALL.to_owned() + REST,
@@ -105,11 +105,11 @@ fn a_killed_daemon_leaves_a_working_router_that_the_next_start_takes_over() {
     let classes = VOICE_ALL.to_owned() + REST;
     let router = t.router(&classes);
     let mut bed = Bed::new(&t.lab, &traffic()).unwrap();
-    bed.run(pps(), 0.3, &[]).unwrap();
+    bed.run(pps(), 0.3, &Threads::default()).unwrap();
     let before = t.class("voice", "express");
     let mut router = Some(router);
     let trial = bed
-        .run_with(pps(), 1.0, &[], || {
+        .run_with(pps(), 1.0, &Threads::default(), || {
             router.take().unwrap().end(Signal::SIGKILL)
         })
         .unwrap();

@@ -5,7 +5,7 @@ mod common;
 
 use common::{REST, TestLab, VOICE_ALL};
 use rxlane_bench::bench::{Pattern, Traffic};
-use rxlane_bench::trial::Bed;
+use rxlane_bench::trial::{Bed, Threads};
 
 /// Far more than any core forwards through 400 rules.
 const FLOOD_PPS: f64 = 500_000.0;
@@ -25,7 +25,7 @@ fn flood(
         seed: 7,
     };
     let mut bed = Bed::new(&t.lab, &traffic).unwrap();
-    let trial = bed.run(FLOOD_PPS, 1.0, &[]).unwrap();
+    let trial = bed.run(FLOOD_PPS, 1.0, &Threads::default()).unwrap();
     drop(bed);
     (t, trial, router)
 }

@@ -41,6 +41,9 @@ pub struct LabConfig {
     pub router_core: usize,
     /// Core that generator and sink run on.
     pub traffic_core: usize,
+    /// The sink looks for packets this often instead of being woken for them; 0: woken.
+    #[serde(default)]
+    pub sink_coalesce_us: u32,
     /// The process that the lab is for: once it is gone, so may the lab. None: it stays until `lab down`.
     #[serde(default)]
     pub owner: Option<u32>,
@@ -55,6 +58,7 @@ impl Default for LabConfig {
             routes: None,
             router_core: 0,
             traffic_core: 1,
+            sink_coalesce_us: 0,
             owner: None,
         }
     }

@@ -151,7 +151,7 @@ impl SweepReport {
                 "Interrupts: wake-ups of NAPI and worker threads",
                 "a second",
                 false,
-                |p| p.dut.wakeups_per_s,
+                |p| p.dut.wakeups_per_s + p.dut.worker_wakeups_per_s,
                 None,
             ),
         ];

@@ -25,8 +25,10 @@ pub struct DutResult {
     pub forwarded_pps: f64,
     /// Utilisation of the router's core, 0 to 1.
     pub cpu: f64,
-    /// Times a second that the router's NAPI threads and workers were woken.
+    /// Times a second that the router's NAPI threads were woken: interrupts.
     pub wakeups_per_s: f64,
+    /// Times a second that workers of the AF_XDP engine were woken: its interrupts.
+    pub worker_wakeups_per_s: f64,
     /// By class, RT first.
     pub classes: Vec<ClassResult>,
 }

@@ -95,7 +95,8 @@ impl std::fmt::Display for LatencyReport {
             "",
             "forwarded Mpps",
             "core in use %",
-            "wake-ups/s",
+            "NAPI wake-ups/s",
+            "worker wake-ups/s",
         ]);
         for dut in &self.duts {
             rows(&mut classes, dut, &[]);
@@ -105,6 +106,7 @@ impl std::fmt::Display for LatencyReport {
                 format!("{:.3}", dut.forwarded_pps / 1e6),
                 format!("{:.0}", dut.cpu * 100.0),
                 format!("{:.0}", dut.wakeups_per_s),
+                format!("{:.0}", dut.worker_wakeups_per_s),
             ]);
         }
         writeln!(f, "\n{classes}\n\n{totals}\n")?;

@@ -49,6 +49,8 @@ pub(crate) struct Engine {
 const SETTLING: Duration = Duration::from_secs(5);
 const TICK_SETTLING: Duration = Duration::from_millis(200);
 const TICK: Duration = Duration::from_secs(2);
+/// Scheduling is looked at more rarely still, because NAPI threads are found by looking through all processes.
+const PLACEMENT: Duration = Duration::from_secs(10);
 /// A worker that dies again within this time is left alone for as long.
 const RESTART_PAUSE: Duration = Duration::from_secs(2);
 
@@ -275,8 +277,8 @@ impl Control {
                 warn!(%error, "cannot follow the kernel's routes");
             }
             self.restart_dead_workers();
-            // Looks through all processes: not for every route that changes.
-            if self.placed.elapsed() >= tick {
+            let settling = self.started.elapsed() < SETTLING;
+            if settling || self.placed.elapsed() >= PLACEMENT {
                 self.place_workers();
             }
         }

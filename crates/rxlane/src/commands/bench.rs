@@ -98,6 +98,10 @@ pub(crate) struct Common {
     /// Core of generator and sink
     #[arg(long, default_value_t = 1)]
     traffic_core: usize,
+    /// The sink looks for packets every so many us (1 to 1000) instead of being woken for them: the router's core no longer
+    /// pays for waking it, and latencies grow by up to that
+    #[arg(long, value_name = "US", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    sink_coalesce: u32,
     /// Seed of the traffic
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -219,6 +223,7 @@ impl Common {
                 routes: self.routes.clone(),
                 router_core: self.router_core,
                 traffic_core: self.traffic_core,
+                sink_coalesce_us: self.sink_coalesce,
                 owner: Some(std::process::id()),
             },
             traffic: Traffic {
