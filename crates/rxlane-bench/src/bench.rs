@@ -208,9 +208,7 @@ fn kernel_capacity(session: &mut Session) -> Result<f64, BenchError> {
 
 /// A search on a machine that stalls: its result holds when well above it there is loss again, else the search
 /// goes on from there.
-fn confirmed(
-    mut passes: impl FnMut(f64) -> Result<bool, BenchError>,
-) -> Result<f64, BenchError> {
+fn confirmed(mut passes: impl FnMut(f64) -> Result<bool, BenchError>) -> Result<f64, BenchError> {
     let mut from = LOWEST_PPS;
     loop {
         let found = search(from, CAPACITY_WIDTH, &mut passes)?;

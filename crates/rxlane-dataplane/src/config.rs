@@ -49,6 +49,9 @@ pub struct EngineConfig {
     pub tx_ring: u32,
     /// Whether packets are copied.
     pub copy: Copy,
+    /// Whether workers drive NAPI themselves where a socket can: zero-copy queues.
+    #[serde(default)]
+    pub busy_poll: bool,
 }
 
 /// Whose classes are compared.

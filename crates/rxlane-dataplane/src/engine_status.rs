@@ -55,6 +55,10 @@ pub struct EngineRingStatus {
 }
 
 fn beside_napi(w: &WorkerCounters) -> String {
+    if w.drives_napi {
+        return "preferred busy polling: the worker drives NAPI, so neither can starve the other"
+            .into();
+    }
     match w.fifo_priority {
         0 => "ordinary thread: soft-IRQs go first, and the core is shared fairly once they are overloaded".into(),
         p => format!("SCHED_FIFO {p}, as the NAPI threads: they take turns, a poll each"),

@@ -11,7 +11,7 @@ use super::frames::Frames;
 use super::kernel::KernelLane;
 use super::plan::Plan;
 use super::queue::Queue;
-use super::socket::{QueueSockets, SocketError};
+use super::socket::{QueueSockets, SocketError, prefer_busy_poll};
 use super::worker::{Device, Parts};
 use crate::DataplaneError;
 use crate::error::FileTried;
@@ -64,6 +64,8 @@ impl Control {
         let indices: Vec<u32> = ports.all.iter().map(|p| p.ifindex).collect();
         let counters = Counters::of_worker(&self.counters, at);
         counters.set(Count::ZeroCopy, u64::from(zero_copy));
+        let drives_napi = self.plan.engine.busy_poll && drive_napi(&queues);
+        counters.set(Count::DrivesNapi, u64::from(drives_napi));
         Ok(Parts {
             scheduler: self.plan.scheduler(queues.len())?,
             frames,
@@ -79,6 +81,7 @@ impl Control {
             table: self.table.clone(),
             counters,
             sender_of_port,
+            drives_napi,
             throttled: self.plan.engine.itr != rxlane_policy::throttle::Throttling::Off,
         })
     }
@@ -121,6 +124,13 @@ impl Control {
         }
         Ok(())
     }
+}
+
+/// Whether the worker can drive the NAPI of all its queues.
+fn drive_napi(queues: &[Queue]) -> bool {
+    queues
+        .iter()
+        .all(|q| q.zero_copy && q.sender().is_some_and(|fd| prefer_busy_poll(fd).is_ok()))
 }
 
 fn first(queues: &[Queue]) -> Option<BorrowedFd<'_>> {

@@ -38,6 +38,8 @@ pub(crate) enum Count {
     ZeroCopy,
     /// SCHED_FIFO priority, 0 for an ordinary thread.
     Priority,
+    /// Whether the worker drives NAPI.
+    DrivesNapi,
     /// First of the reasons for giving packets to the kernel.
     ToKernel,
 }
@@ -72,6 +74,8 @@ pub struct WorkerCounters {
     pub zero_copy: bool,
     /// Its SCHED_FIFO priority, that of the NAPI threads; 0 for an ordinary thread beside soft-IRQs.
     pub fifo_priority: u64,
+    /// Whether it drives NAPI itself (preferred busy polling).
+    pub drives_napi: bool,
     /// Packets given to the kernel, by reason.
     pub to_kernel: std::collections::BTreeMap<&'static str, u64>,
 }
@@ -192,6 +196,7 @@ pub(crate) fn read(bytes: &[u8]) -> WorkerCounters {
         interval_ns: get(Count::IntervalNs),
         zero_copy: get(Count::ZeroCopy) != 0,
         fifo_priority: get(Count::Priority),
+        drives_napi: get(Count::DrivesNapi) != 0,
         to_kernel: Reason::NAMES
             .iter()
             .enumerate()

@@ -96,6 +96,7 @@ impl InMemory {
             counters: Counters::of_worker(&shared, 0),
             sender_of_port: vec![0, 1],
             throttled: false,
+            drives_napi: false,
         });
         Ok(Self {
             worker,

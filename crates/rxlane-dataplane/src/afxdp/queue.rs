@@ -24,6 +24,8 @@ pub(crate) struct Queue {
     /// Number of the port.
     pub(crate) port: u16,
     pub(crate) rx: Vec<RxRing>,
+    /// Whether the driver writes into the UMEM itself.
+    pub(crate) zero_copy: bool,
     tx: Producer<Desc>,
     fill: Producer<u64>,
     completion: Consumer<u64>,
@@ -49,6 +51,7 @@ impl Queue {
                     socket: Some(socket),
                 })
                 .collect(),
+            zero_copy: sockets.zero_copy,
             tx: sockets.tx,
             fill: sockets.fill,
             completion: sockets.completion,
@@ -75,6 +78,7 @@ impl Queue {
                     socket: None,
                 })
                 .collect(),
+            zero_copy: false,
             tx,
             fill,
             completion,
@@ -92,14 +96,13 @@ impl Queue {
     pub(crate) fn turn_over(&mut self, frames: &mut Frames) {
         frames.recycle(&mut self.completion);
         if frames.refill(&mut self.fill) > 0 && self.fill.needs_wakeup() {
-            self.wake_receiver();
+            self.receive();
         }
     }
 
-    #[cold]
-    fn wake_receiver(&self) {
+    /// Makes the driver look at its rings: one that ran out of frames, or all that prefer busy polling.
+    pub(crate) fn receive(&self) {
         if let Some(fd) = self.sender() {
-            // Zero-copy drivers that have run out of frames look at the ring again.
             let _ = rustix::net::recv(fd, &mut [0u8; 0][..], rustix::net::RecvFlags::DONTWAIT);
         }
     }

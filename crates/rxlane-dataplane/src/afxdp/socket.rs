@@ -3,7 +3,7 @@
 //! One socket a class on the same (device, queue), so all of them draw from one fill ring. Sockets of all
 //! queues of a worker share one UMEM, so a packet goes from any Rx ring to any Tx ring without a copy.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -242,6 +242,39 @@ fn refusal(errno: Errno, queue: u32, copy: Copy) -> SocketError {
             errno,
         },
     }
+}
+
+/// Lets calls on a socket poll its device's NAPI, which then leaves the interrupt alone as far as the device's
+/// `napi_defer_hard_irqs` and `gro_flush_timeout` allow (Documentation/networking/napi.rst, "Busy polling"). Needs
+/// `CAP_NET_ADMIN`, and a socket that knows its NAPI: since Linux 6.14 only zero-copy ones do.
+#[allow(unsafe_code)]
+pub(crate) fn prefer_busy_poll(fd: BorrowedFd<'_>) -> std::io::Result<()> {
+    /// NAPI's own weight; a driver may not do more in a poll without further privileges.
+    const BUDGET: libc::c_int = 64;
+    /// Longest time in one call, us; a call polls once and is back long before.
+    const US: libc::c_int = 20;
+    for (option, value) in [
+        (libc::SO_PREFER_BUSY_POLL, 1),
+        (libc::SO_BUSY_POLL, US),
+        (libc::SO_BUSY_POLL_BUDGET, BUDGET),
+    ] {
+        let value: libc::c_int = value;
+        let at: *const libc::c_int = &raw const value;
+        // SAFETY: `at` is an integer of that size, which is what the three options take.
+        let outcome = unsafe {
+            libc::setsockopt(
+                fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                option,
+                at.cast(),
+                size_of::<libc::c_int>() as libc::socklen_t,
+            )
+        };
+        if outcome < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+    }
+    Ok(())
 }
 
 /// Wakes the kernel's sender. In copy mode it sends up to 32 packets a call, and says "try again" when there

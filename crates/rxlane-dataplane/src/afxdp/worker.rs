@@ -79,6 +79,8 @@ pub(crate) struct Parts {
     /// By number of the port: the queue that sends there.
     pub(crate) sender_of_port: Vec<usize>,
     pub(crate) throttled: bool,
+    /// The devices' NAPI is polled by this worker (preferred busy polling) instead of beside it.
+    pub(crate) drives_napi: bool,
 }
 
 pub(crate) struct Worker {
@@ -141,9 +143,16 @@ impl Worker {
     /// Works until told to stop; `wake` becomes readable then.
     pub(crate) fn run(&mut self, stop: &AtomicBool, wake: &impl AsFd) {
         while !stop.load(Ordering::Relaxed) {
-            if !self.turn() {
-                self.sleep(wake);
+            if self.turn() {
+                continue;
             }
+            if self.p.drives_napi {
+                self.drive_napi();
+                if self.turn() {
+                    continue;
+                }
+            }
+            self.sleep(wake);
         }
         // What waits has been paid for.
         for _ in 0..LAST_TURNS {
@@ -383,8 +392,20 @@ impl Worker {
         self.unclocked = 0;
         let now = now_ns();
         if now - self.gave_way_ns > GIVE_WAY_NS {
-            rustix::thread::sched_yield();
+            if self.p.drives_napi {
+                self.drive_napi();
+            } else {
+                rustix::thread::sched_yield();
+            }
             self.gave_way_ns = now_ns();
+        }
+    }
+
+    /// One poll of the devices, in which packets are classified.
+    #[inline]
+    fn drive_napi(&self) {
+        for queue in &self.p.queues {
+            queue.receive();
         }
     }
 

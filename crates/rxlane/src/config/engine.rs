@@ -114,6 +114,7 @@ fn engine(raw: file::Afxdp, classes: usize) -> Result<EngineConfig, String> {
         rings,
         tx_ring,
         copy: raw.copy,
+        busy_poll: raw.busy_poll.unwrap_or(true),
     })
 }
 

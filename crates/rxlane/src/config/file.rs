@@ -5,7 +5,7 @@ use toml::Spanned;
 
 /// Every key there is; a test holds the example to it.
 #[cfg(test)]
-pub(super) const KEYS: [&str; 43] = [
+pub(super) const KEYS: [&str; 44] = [
     "ports",
     "overlap",
     "[[class]]",
@@ -48,6 +48,7 @@ pub(super) const KEYS: [&str; 43] = [
     "algorithm",
     "tx_ring",
     "copy",
+    "busy_poll",
     "global",
 ];
 
@@ -94,6 +95,7 @@ pub(super) struct Afxdp {
     pub(super) ring: Option<OneOrMore<u32>>,
     pub(super) tx_ring: Option<u32>,
     pub(super) copy: rxlane_dataplane::config::Copy,
+    pub(super) busy_poll: Option<bool>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
