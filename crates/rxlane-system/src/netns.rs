@@ -69,7 +69,11 @@ pub fn within_or_here<T: Send>(
     }
 }
 
-fn mount_private_sysfs() -> Result<(), SystemError> {
+/// Gives the calling thread a /sys of its own that shows its network namespace's devices.
+///
+/// # Errors
+/// Without `CAP_SYS_ADMIN`.
+pub fn mount_private_sysfs() -> Result<(), SystemError> {
     let none: Option<&str> = None;
     unshare(CloneFlags::CLONE_NEWNS).tried(|| "unshare the mount namespace".into())?;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)

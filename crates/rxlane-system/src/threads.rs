@@ -1,8 +1,9 @@
 //! Kernel threads by name, and where and how they run.
 
+use std::collections::BTreeSet;
 use std::io;
 
-use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
 use crate::{SystemError, Tried};
@@ -33,6 +34,18 @@ pub fn napi_of(interfaces: &[String]) -> Vec<i32> {
     })
 }
 
+/// NAPI threads of a device of this network namespace: by its NAPI instances where the kernel tells (Linux 6.8),
+/// else by their names.
+pub fn napi_of_device(device: &str) -> Vec<i32> {
+    let instances = nix::net::if_::if_nametoindex(device)
+        .ok()
+        .and_then(|ifindex| crate::napi::of_device(ifindex).ok());
+    match instances {
+        Some(all) if !all.is_empty() => all.iter().filter_map(|n| n.thread).collect(),
+        _ => napi_of(&[device.to_owned()]),
+    }
+}
+
 /// Binds a thread (0: the calling one) to one core.
 ///
 /// # Errors
@@ -42,6 +55,30 @@ pub fn pin(thread: i32, core: usize) -> Result<(), SystemError> {
     set.set(core).tried(|| format!("name core {core}"))?;
     sched_setaffinity(Pid::from_raw(thread), &set)
         .tried(|| format!("bind thread {thread} to core {core}"))
+}
+
+/// Lets a thread run on these cores only.
+///
+/// # Errors
+/// When a core does not exist or the thread may not be moved.
+pub fn pin_to(thread: i32, cores: &BTreeSet<usize>) -> Result<(), SystemError> {
+    let mut set = CpuSet::new();
+    for core in cores {
+        set.set(*core).tried(|| format!("name core {core}"))?;
+    }
+    sched_setaffinity(Pid::from_raw(thread), &set).tried(|| format!("move thread {thread}"))
+}
+
+/// The cores that a thread may run on.
+///
+/// # Errors
+/// When the thread is gone.
+pub fn cores(thread: i32) -> Result<BTreeSet<usize>, SystemError> {
+    let set = sched_getaffinity(Pid::from_raw(thread))
+        .tried(|| format!("ask where thread {thread} may run"))?;
+    Ok((0..CpuSet::count())
+        .filter(|core| set.is_set(*core).unwrap_or(false))
+        .collect())
 }
 
 /// How a thread competes for its core.

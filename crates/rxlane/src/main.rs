@@ -22,6 +22,7 @@ use clap::{Parser, Subcommand};
   sudo rxlane lab up --firewall 60          a router to play with, in network namespaces
   sudo rxlane bench latency --offered 2x    kernel against express, at twice the kernel's capacity
   rxlane sim run examples/sim.toml          what a router would do, in virtual time
+  rxlane tune plan                          what the kernel around it should be, and why
   rxlane plan --service-time 571ns --rt-rate 450k --total-rate 1.5M --target 3.5us"
 )]
 struct Cli {
@@ -56,6 +57,9 @@ enum Command {
     /// Simulate: the same policies in virtual time
     #[command(subcommand)]
     Sim(commands::sim::Command),
+    /// The kernel around the router: plan, apply, undo
+    #[command(subcommand)]
+    Tune(commands::tune::Command),
     /// Ring budgets for a latency target, with the derivation
     Plan(commands::plan::Args),
 }
@@ -95,6 +99,7 @@ fn run(cli: Cli) -> Result<(), String> {
         Command::Bench(command) => commands::bench::run(command),
         Command::Calibrate(args) => commands::calibrate::run(&args),
         Command::Sim(command) => commands::sim::run(command),
+        Command::Tune(command) => commands::tune::run(&command, cli.netns.as_deref()),
         Command::Plan(args) => commands::plan::run(&args),
     }
 }

@@ -1,0 +1,42 @@
+//! The kernel's NAPI instances (Documentation/netlink/specs/netdev.yaml, since Linux 6.8).
+
+use crate::SystemError;
+use crate::genl::{Family, find, number};
+
+/// A NAPI instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Napi {
+    /// Its number.
+    pub id: u64,
+    /// Device that it polls.
+    pub ifindex: u32,
+    /// Its interrupt, where the driver says.
+    pub irq: Option<u32>,
+    /// Its thread, where it has one.
+    pub thread: Option<i32>,
+}
+
+const NAPI_GET: u8 = 11;
+const IFINDEX: u16 = 1;
+const ID: u16 = 2;
+const IRQ: u16 = 3;
+const PID: u16 = 4;
+
+/// Those of a device.
+///
+/// # Errors
+/// When the kernel has no such family (before Linux 6.8) or refuses.
+pub fn of_device(ifindex: u32) -> Result<Vec<Napi>, SystemError> {
+    let answers = Family::open("netdev")?.dump(NAPI_GET, vec![number(IFINDEX, ifindex)])?;
+    Ok(answers
+        .iter()
+        .filter_map(|a| {
+            Some(Napi {
+                id: find(a, ID)?,
+                ifindex: find(a, IFINDEX)? as u32,
+                irq: find(a, IRQ).map(|irq| irq as u32),
+                thread: find(a, PID).map(|pid| pid as i32),
+            })
+        })
+        .collect())
+}

@@ -1,0 +1,213 @@
+//! What would be changed, and why. Only reads.
+
+mod buffers;
+mod idle;
+mod moderation;
+mod placement;
+
+use serde::{Deserialize, Serialize};
+
+use super::inventory::Inventory;
+use super::{Knob, Machine};
+use crate::SystemError;
+
+/// What the machine is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Profile {
+    /// Packets wait as little as possible.
+    #[default]
+    Latency,
+    /// As many packets as possible.
+    Throughput,
+    /// As few interrupts and wake-ups as possible.
+    Power,
+}
+
+/// A kind of change, to be left out by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Area {
+    /// The ports' interrupts, or NAPI threads, to cores of their own.
+    Interrupts,
+    /// Other interrupts off those cores.
+    OtherInterrupts,
+    /// Rx rings.
+    Rings,
+    /// Interrupt moderation and NAPI deferral.
+    Moderation,
+    /// Socket buffers and the backlog.
+    Buffers,
+    /// Idle states of the ports' cores.
+    Idle,
+    /// Receive and transmit packet steering.
+    Steering,
+    /// Kernel work that is bound to no core.
+    Workqueues,
+}
+
+impl Area {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Interrupts,
+        Self::OtherInterrupts,
+        Self::Rings,
+        Self::Moderation,
+        Self::Buffers,
+        Self::Idle,
+        Self::Steering,
+        Self::Workqueues,
+    ];
+
+    /// As options name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Interrupts => "interrupts",
+            Self::OtherInterrupts => "other-interrupts",
+            Self::Rings => "rings",
+            Self::Moderation => "moderation",
+            Self::Buffers => "buffers",
+            Self::Idle => "idle",
+            Self::Steering => "steering",
+            Self::Workqueues => "workqueues",
+        }
+    }
+}
+
+/// A change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// What kind.
+    pub area: Area,
+    /// What.
+    pub knob: Knob,
+    /// Its value now.
+    pub now: String,
+    /// What it would be.
+    pub wanted: String,
+    /// Why, with the figures that decided.
+    pub why: String,
+    /// The paper or kernel document behind it.
+    pub source: String,
+    /// What it can cost.
+    pub cost: String,
+}
+
+/// What to plan for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// What the machine is for.
+    pub profile: Profile,
+    /// Left out.
+    pub skip: Vec<Area>,
+    /// Interrupts that stay where they are.
+    pub except: Vec<u32>,
+    /// How long a core may be away from its rings, ns; rings hold what arrives meanwhile. None: by profile.
+    pub away_ns: Option<u64>,
+    /// One-way delay of the paths that sockets use, s.
+    pub delay_s: f64,
+    /// The bandwidth-delay product is doubled so often.
+    pub k: u32,
+    /// Also keep packet steering and unbound kernel work off the ports' cores.
+    pub isolate: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            profile: Profile::default(),
+            skip: Vec::new(),
+            except: Vec::new(),
+            away_ns: None,
+            delay_s: 0.001,
+            k: 1,
+            isolate: false,
+        }
+    }
+}
+
+/// The changes, and what cannot be changed but should be known.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// In the order in which they are made.
+    pub changes: Vec<Change>,
+    /// For people.
+    pub notes: Vec<String>,
+}
+
+/// Collects changes, and leaves out what is already so, what the machine has not, and what was not wanted.
+struct Draft<'a> {
+    machine: &'a dyn Machine,
+    options: &'a Options,
+    plan: Plan,
+}
+
+/// Why a change is made.
+struct Reason {
+    why: String,
+    source: &'static str,
+    cost: &'static str,
+}
+
+impl Draft<'_> {
+    fn note(&mut self, text: impl Into<String>) {
+        self.plan.notes.push(text.into());
+    }
+
+    fn want(
+        &mut self,
+        area: Area,
+        knob: Knob,
+        wanted: impl Into<String>,
+        reason: Reason,
+    ) -> Result<(), SystemError> {
+        if self.options.skip.contains(&area) {
+            return Ok(());
+        }
+        let wanted = wanted.into();
+        let Some(now) = self.machine.get(&knob)? else {
+            return Ok(());
+        };
+        if !knob.same(&now, &wanted) {
+            self.plan.changes.push(Change {
+                area,
+                knob,
+                now,
+                wanted,
+                why: reason.why,
+                source: reason.source.into(),
+                cost: reason.cost.into(),
+            });
+        }
+        Ok(())
+    }
+}
+
+impl Plan {
+    /// Plans for a machine.
+    ///
+    /// # Errors
+    /// When the kernel refuses to tell a value, or an option makes no sense.
+    pub fn new(
+        machine: &dyn Machine,
+        inventory: &Inventory,
+        options: &Options,
+    ) -> Result<Self, SystemError> {
+        let mut draft = Draft {
+            machine,
+            options,
+            plan: Self::default(),
+        };
+        if inventory.nics.is_empty() {
+            draft.note("no network device is up: name the ports with --ports");
+        }
+        let chosen = placement::plan(&mut draft, inventory)?;
+        idle::plan(&mut draft, inventory, &chosen)?;
+        for nic in &inventory.nics {
+            buffers::ring(&mut draft, nic)?;
+            moderation::plan(&mut draft, nic)?;
+        }
+        buffers::sockets(&mut draft, inventory)?;
+        Ok(draft.plan)
+    }
+}

@@ -1,0 +1,307 @@
+//! `rxlane tune`: the kernel around the router.
+
+mod text;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use rxlane_system::SystemError;
+use rxlane_system::tune::inventory::{Inventory, Window};
+use rxlane_system::tune::journal::{self, Journal};
+use rxlane_system::tune::plan::{Area, Change, Options, Plan, Profile};
+use rxlane_system::tune::{Live, Machine, Recorded, apply, revert};
+
+use crate::one_line;
+
+#[derive(clap::Subcommand)]
+pub(crate) enum Command {
+    /// Look at the machine for a few seconds and say what would be better; changes nothing
+    #[command(after_help = "Examples:
+  rxlane tune plan --ports eth0,eth1
+  rxlane tune plan --profile throughput --json > plan.json
+  rxlane tune plan --root recorded/        a copy of another machine's /proc and /sys")]
+    Plan(PlanArgs),
+    /// Make the changes of a plan, all or none
+    #[command(after_help = "Examples:
+  sudo rxlane tune apply --ports eth0,eth1
+  sudo rxlane tune apply plan.json
+  sudo rxlane tune apply --profile power --skip idle,buffers")]
+    Apply(ApplyArgs),
+    /// Undo what was applied
+    Revert(JournalArgs),
+    /// Show what is applied, and what someone else has changed since
+    Status(StatusArgs),
+}
+
+#[derive(clap::Args)]
+pub(crate) struct JournalArgs {
+    /// Where old values are kept
+    #[arg(long, value_name = "FILE")]
+    journal: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    journal: JournalArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Wanted {
+    /// Ports to tune for; without it all devices that are up
+    #[arg(long, value_delimiter = ',', value_name = "IF")]
+    ports: Vec<String>,
+    /// What the machine is for
+    #[arg(long, default_value = "latency", value_parser = profile)]
+    profile: Profile,
+    /// Kinds of change to leave out
+    #[arg(long, value_delimiter = ',', value_name = "AREA", value_parser = area, help = area_help())]
+    skip: Vec<Area>,
+    /// Interrupts that stay where they are, by number
+    #[arg(long, value_delimiter = ',', value_name = "IRQ")]
+    except: Vec<u32>,
+    /// Also keep packet steering (RPS, XPS) and unbound kernel work off the ports' cores
+    #[arg(long)]
+    isolate: bool,
+    /// How long a core may be away while its ring takes everything, us [default: 1000 for latency, else 4000]
+    #[arg(long, value_name = "US")]
+    away: Option<u64>,
+    /// One-way delay of the paths that sockets of this machine use, ms
+    #[arg(long, default_value_t = 1.0, value_name = "MS")]
+    delay: f64,
+    /// Socket buffers are 2^k times bandwidth times delay
+    #[arg(long, default_value_t = 1)]
+    k: u32,
+    /// How long to watch loads and rates, s
+    #[arg(long, default_value_t = 3.0, value_name = "S")]
+    window: f64,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct PlanArgs {
+    #[command(flatten)]
+    wanted: Wanted,
+    /// A recorded tree (proc, sys and ethtool below DIR) instead of this machine; loads are those since its boot
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+    /// Print JSON: the inventory and the plan, which `tune apply FILE` takes
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct ApplyArgs {
+    /// A plan saved by `tune plan --json`; without it one is made now
+    plan: Option<PathBuf>,
+    #[command(flatten)]
+    wanted: Wanted,
+    #[command(flatten)]
+    journal: JournalArgs,
+}
+
+fn profile(text: &str) -> Result<Profile, String> {
+    match text {
+        "latency" => Ok(Profile::Latency),
+        "throughput" => Ok(Profile::Throughput),
+        "power" => Ok(Profile::Power),
+        _ => Err(format!(
+            "`{text}` is no profile: use latency, throughput or power"
+        )),
+    }
+}
+
+fn area(text: &str) -> Result<Area, String> {
+    Area::ALL
+        .into_iter()
+        .find(|a| a.name() == text)
+        .ok_or_else(|| format!("`{text}` is no kind of change: use {}", areas()))
+}
+
+fn areas() -> String {
+    Area::ALL.map(Area::name).join(", ")
+}
+
+fn area_help() -> String {
+    format!("Kinds of change to leave out: {}", areas())
+}
+
+/// Between two samples of a window.
+const SAMPLE: Duration = Duration::from_millis(250);
+
+impl Wanted {
+    fn options(&self) -> Result<Options, String> {
+        if !(self.delay > 0.0 && self.delay <= 10_000.0) {
+            return Err(format!(
+                "--delay {}: use more than 0 and at most 10000 ms",
+                self.delay
+            ));
+        }
+        if !(0.25..=3600.0).contains(&self.window) {
+            return Err(format!("--window {}: use 0.25 to 3600 s", self.window));
+        }
+        Ok(Options {
+            profile: self.profile,
+            skip: self.skip.clone(),
+            except: self.except.clone(),
+            away_ns: self.away.map(|us| us.saturating_mul(1000)),
+            delay_s: self.delay / 1000.0,
+            k: self.k,
+            isolate: self.isolate,
+        })
+    }
+
+    fn inventory(&self, machine: &dyn Machine) -> Result<Inventory, String> {
+        let bar = ProgressBar::new(100);
+        if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:30}] {elapsed}") {
+            bar.set_style(style);
+        }
+        bar.set_message("watching loads and rates");
+        let window = Window {
+            every: SAMPLE,
+            samples: (self.window / SAMPLE.as_secs_f64()).round().max(1.0) as u32,
+        };
+        let found = Inventory::take(machine, &self.ports, window, |share| {
+            bar.set_position((share * 100.0) as u64);
+        });
+        bar.finish_and_clear();
+        found.map_err(one_line)
+    }
+
+    fn plan(&self, machine: &dyn Machine) -> Result<(Inventory, Plan), String> {
+        let options = self.options()?;
+        let inventory = self.inventory(machine)?;
+        let plan = Plan::new(machine, &inventory, &options).map_err(one_line)?;
+        Ok((inventory, plan))
+    }
+}
+
+impl JournalArgs {
+    /// Namespaces have devices of their own, so each has its journal.
+    fn path(&self, netns: Option<&str>) -> PathBuf {
+        match (&self.journal, netns) {
+            (Some(path), _) => path.clone(),
+            (None, None) => journal::PATH.into(),
+            (None, Some(name)) => {
+                Path::new(journal::PATH).with_file_name(format!("tune-{name}.journal"))
+            }
+        }
+    }
+}
+
+pub(crate) fn run(command: &Command, netns: Option<&str>) -> Result<(), String> {
+    if netns.is_some() {
+        rxlane_system::netns::mount_private_sysfs().map_err(one_line)?;
+    }
+    match command {
+        Command::Plan(args) => plan(args),
+        Command::Apply(args) => apply_plan(args, &args.journal.path(netns)),
+        Command::Revert(args) => undo(&args.path(netns)),
+        Command::Status(args) => status(args, &args.journal.path(netns)),
+    }
+}
+
+fn plan(args: &PlanArgs) -> Result<(), String> {
+    let machine: Box<dyn Machine> = match &args.root {
+        None => Box::new(Live::default()),
+        Some(root) => Box::new(Recorded::open(root).map_err(one_line)?),
+    };
+    let (inventory, plan) = args.wanted.plan(&*machine)?;
+    if args.json {
+        let both = serde_json::json!({ "inventory": inventory, "plan": plan });
+        println!("{}", serde_json::to_string_pretty(&both).map_err(one_line)?);
+    } else {
+        text::inventory(&inventory);
+        text::plan(&plan);
+    }
+    Ok(())
+}
+
+/// What `tune plan --json` writes.
+#[derive(serde::Deserialize)]
+struct Saved {
+    plan: Plan,
+}
+
+fn apply_plan(args: &ApplyArgs, journal: &Path) -> Result<(), String> {
+    let machine = Live::default();
+    let mut journal = open(journal, &machine)?;
+    let plan = match &args.plan {
+        None => args.wanted.plan(&machine)?.1,
+        Some(path) => {
+            let text = std::fs::read_to_string(path)
+                .map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+            let saved: Saved = serde_json::from_str(&text).map_err(|e| {
+                format!(
+                    "{} is no plan ({e}): write one with rxlane tune plan --json",
+                    path.display()
+                )
+            })?;
+            saved.plan
+        }
+    };
+    let moves = |c: &Change| matches!(c.area, Area::Interrupts | Area::OtherInterrupts);
+    if plan.changes.iter().any(moves)
+        && let Some(note) = plan.notes.iter().find(|n| n.starts_with("irqbalance"))
+    {
+        return Err(note.clone());
+    }
+    let applied = apply(&machine, &mut journal, &plan.changes).map_err(one_line)?;
+    text::plan(&plan);
+    println!(
+        "{} changes are in force; sudo rxlane tune revert undoes them",
+        applied.changed
+    );
+    Ok(())
+}
+
+fn open(path: &Path, machine: &dyn Machine) -> Result<Journal, String> {
+    Journal::open(path, machine).map_err(|error| match &error {
+        SystemError::Refused { source, .. }
+            if source.kind() == std::io::ErrorKind::PermissionDenied =>
+        {
+            "cannot change the kernel: run as root (sudo rxlane tune …)".into()
+        }
+        _ => one_line(error),
+    })
+}
+
+fn undo(path: &Path) -> Result<(), String> {
+    let machine = Live::default();
+    if Journal::peek(path, &machine).map_err(one_line)?.is_none() {
+        println!("nothing is applied");
+        return Ok(());
+    }
+    let mut journal = open(path, &machine)?;
+    let reverted = revert(&machine, &mut journal).map_err(one_line)?;
+    for left in &reverted.left {
+        println!("{}", text::left(left));
+    }
+    println!("{} values are as they were before", reverted.restored);
+    Ok(())
+}
+
+fn status(args: &StatusArgs, path: &Path) -> Result<(), String> {
+    let machine = Live::default();
+    let entries = Journal::peek(path, &machine)
+        .map_err(one_line)?
+        .unwrap_or_default();
+    let mut rows = Vec::new();
+    for entry in entries {
+        let now = machine.get(&entry.knob).map_err(one_line)?;
+        rows.push((entry, now));
+    }
+    if args.json {
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|(entry, now)| serde_json::json!({ "entry": entry, "now": now }))
+            .collect();
+        println!("{}", serde_json::to_string_pretty(&rows).map_err(one_line)?);
+    } else {
+        text::status(&rows);
+    }
+    Ok(())
+}
