@@ -5,13 +5,14 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 RXLANE := target/release/rxlane
 PACKAGES := clang clang-format llvm libelf-dev zlib1g-dev pkg-config make gcc libc6-dev linux-libc-dev m4 \
 	iproute2 ethtool nftables iputils-ping traceroute socat shellcheck util-linux
-SHELL_SCRIPTS := .ci/run
+SHELL_SCRIPTS := .ci/run tests/vm/run
 
-.PHONY: help setup build demo test test-only lint clean
+.PHONY: help setup build demo test test-only test-vm lint clean
 
 help:
 	@echo "make demo    build, then kernel against express at twice the kernel's capacity; report.html"
 	@echo "make test    all tests: unit, property, BPF programs, end to end in network namespaces"
+	@echo "make test-vm tune against real drivers in an emulated virtual machine (downloads a kernel; root)"
 	@echo "make lint    formatting and lints, as CI runs them"
 	@echo "make setup   install Debian packages (the others do it by themselves)"
 
@@ -47,6 +48,12 @@ test-only:
 	@echo "test: running as root, one at a time"
 	@CARGO_TARGET_$(shell rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER="$(if $(SUDO),sudo -E,env)" \
 		cargo test --workspace -- --test-threads=1
+
+# Not part of `make test`: it needs a virtual machine, a kernel package and a minute or two.
+VM_PACKAGES := qemu-system-x86 busybox-static kmod cpio
+test-vm: build
+	@$(MAKE) --no-print-directory setup PACKAGES="$(VM_PACKAGES)"
+	@$(SUDO) tests/vm/run
 
 lint: setup
 	cargo fmt --all --check

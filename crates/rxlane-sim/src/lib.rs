@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod calibrate;
+pub mod distribution;
 pub mod engine;
 pub mod histogram;
 pub mod outcome;

@@ -6,7 +6,7 @@ mod model;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Express lanes through the receive path of a Linux router.
 ///
@@ -62,6 +62,10 @@ enum Command {
     Tune(commands::tune::Command),
     /// Ring budgets for a latency target, with the derivation
     Plan(commands::plan::Args),
+    /// Print completions for a shell
+    Completions(commands::manual::Completions),
+    /// Write man pages into a folder
+    Man(commands::manual::Man),
 }
 
 fn main() -> ExitCode {
@@ -101,6 +105,11 @@ fn run(cli: Cli) -> Result<(), String> {
         Command::Sim(command) => commands::sim::run(command),
         Command::Tune(command) => commands::tune::run(&command, cli.netns.as_deref()),
         Command::Plan(args) => commands::plan::run(&args),
+        Command::Completions(args) => {
+            commands::manual::completions(&args, &mut Cli::command());
+            Ok(())
+        }
+        Command::Man(args) => commands::manual::pages(&args, Cli::command()),
     }
 }
 

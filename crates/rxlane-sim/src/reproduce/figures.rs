@@ -6,7 +6,7 @@ use rxlane_report::plot::{Axes, Legend, Line, Mark, lines};
 use super::low_latency_router::max_throughput;
 use super::single_input_queue::loads;
 use super::table::{Data, Rows};
-use crate::stats::Samples;
+use crate::distribution;
 
 const LOAD: &str = "traffic.pps";
 const RATIO: &str = "traffic.rt_ratio";
@@ -334,75 +334,9 @@ fn throughput_over_ratio(rows: &Rows) -> Result<String, PlotError> {
 /// Distributions of core load (SIQ 5 to 7).
 fn distributions(rows: &Rows) -> Result<String, PlotError> {
     const CASES: [&str; 3] = ["default", "proposed", "core 0 freed"];
-    let samples = CASES.map(|case| loads(rows, case));
-    let percent = |points: Vec<(f64, f64)>| -> Vec<(f64, f64)> {
-        points.into_iter().map(|(x, p)| (x * 100.0, p)).collect()
-    };
-    let curves = |of: &dyn Fn(&Samples) -> Vec<(f64, f64)>| -> Vec<Line> {
-        samples
-            .iter()
-            .enumerate()
-            .map(|(colour, s)| Line {
-                label: CASES[colour].into(),
-                points: percent(of(s)),
-                colour,
-                dashed: false,
-            })
-            .collect()
-    };
-    let mut fitted = curves(&Samples::ccdf);
-    for (colour, s) in samples.iter().enumerate() {
-        let mean = s.mean();
-        fitted.push(Line {
-            label: format!("exponential of mean {:.0} %", mean * 100.0),
-            points: (0..=100)
-                .map(|x| (f64::from(x), (-f64::from(x) / 100.0 / mean).exp()))
-                .collect(),
-            colour,
-            dashed: true,
-        });
-    }
-    let axes = |title, y, log_x, log_y| Axes {
-        title,
-        x: "core load, %",
-        y,
-        log_x,
-        log_y,
-        legend: if log_y {
-            Legend::UpperRight
-        } else {
-            Legend::LowerRight
-        },
-    };
+    let cases = CASES.map(|case| (case.to_owned(), loads(rows, case)));
     let stated = marks(&[(10.0, 0.12, "default"), (10.0, 0.75, "proposed")]);
-    Ok(lines(
-        &axes(
-            "SIQ 5: distribution of core load",
-            "P(load <= x)",
-            false,
-            false,
-        ),
-        &curves(&Samples::ecdf),
-        &stated,
-    )? + &lines(
-        &axes(
-            "SIQ 6: complementary distribution, with exponential fits",
-            "P(load > x)",
-            false,
-            false,
-        ),
-        &fitted,
-        &[],
-    )? + &lines(
-        &axes(
-            "SIQ 7: the same in log-log scale",
-            "P(load > x)",
-            true,
-            true,
-        ),
-        &curves(&Samples::ccdf),
-        &[],
-    )?)
+    distribution::figures(&cases, ["SIQ 5: ", "SIQ 6: ", "SIQ 7: "], &stated)
 }
 
 /// All figures of a paper as SVGs.

@@ -13,6 +13,7 @@ use super::machine::Machine;
 use crate::SystemError;
 use crate::ethtool::Setting;
 use crate::napi::{self, Napi};
+use crate::threads;
 
 /// A core.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -69,8 +70,22 @@ pub struct Nic {
     pub rx_pps: f64,
     /// Packets that found no descriptor in the window.
     pub rx_missed: u64,
+    /// Share of a core that its NAPI threads took, which `/proc/stat` counts as the kernel's time.
+    pub napi_thread_load: f64,
     /// Rx queues with receive packet steering on.
     pub rps: Vec<usize>,
+}
+
+impl Nic {
+    /// Whether its driver moderates interrupts. A virtio-net whose host cannot shows an interval of 0 and one packet
+    /// an interrupt, and refuses everything else (drivers/net/virtio_net.c, `virtnet_get_coalesce`).
+    pub fn moderates(&self) -> bool {
+        let value = |s: Setting| self.settings.get(s.name()).copied();
+        let refuses = self.driver == "virtio_net"
+            && value(Setting::RxUsecs) == Some(0)
+            && value(Setting::RxFrames) == Some(1);
+        value(Setting::RxUsecs).is_some() && !refuses
+    }
 }
 
 /// An interrupt of a device.
@@ -129,6 +144,7 @@ impl Inventory {
             (
                 of("rx_packets"),
                 of("rx_missed_errors") + of("rx_fifo_errors"),
+                napi_thread_ns(machine, name),
             )
         };
         let first = Counters::read(machine);
@@ -162,6 +178,7 @@ impl Inventory {
             if window_s > 0.0 {
                 nic.rx_pps = after.0.saturating_sub(before.0) as f64 / window_s;
                 nic.rx_missed = after.1.saturating_sub(before.1);
+                nic.napi_thread_load = after.2.saturating_sub(before.2) as f64 / 1e9 / window_s;
             }
             nics.push(nic);
         }
@@ -189,7 +206,7 @@ impl Inventory {
             window_s,
             cores,
             others,
-            irqbalance: irqbalance(machine),
+            irqbalance: irqbalance_runs(machine),
             samples,
             nics,
         })
@@ -226,6 +243,20 @@ fn count(machine: &dyn Machine, device: &str, what: &str) -> u64 {
     .unwrap_or(0)
 }
 
+/// CPU time of a device's NAPI threads (`/proc/PID/schedstat`: run time in ns first).
+pub(super) fn napi_thread_ns(machine: &dyn Machine, device: &str) -> u64 {
+    if !machine.is_live() {
+        return 0;
+    }
+    threads::napi_of_device(device)
+        .iter()
+        .filter_map(|t| {
+            let text = machine.read(&format!("/proc/{t}/schedstat"))?;
+            text.split_ascii_whitespace().next()?.parse::<u64>().ok()
+        })
+        .sum()
+}
+
 fn number(machine: &dyn Machine, path: &str) -> Option<u64> {
     machine.read(path)?.trim().parse().ok()
 }
@@ -238,7 +269,8 @@ fn affinity(machine: &dyn Machine, irq: u32) -> Vec<usize> {
         .unwrap_or_default()
 }
 
-fn nic(machine: &dyn Machine, name: &str, lines: &[Interrupt]) -> Nic {
+/// A device as it is, without what only a window shows.
+pub(super) fn nic(machine: &dyn Machine, name: &str, lines: &[Interrupt]) -> Nic {
     let base = format!("/sys/class/net/{name}");
     let queues = machine.list(&format!("{base}/queues"));
     let rx: Vec<&String> = queues.iter().filter(|q| q.starts_with("rx-")).collect();
@@ -276,6 +308,7 @@ fn nic(machine: &dyn Machine, name: &str, lines: &[Interrupt]) -> Nic {
         settings: settings.collect(),
         rx_pps: 0.0,
         rx_missed: 0,
+        napi_thread_load: 0.0,
         rps: rps.collect(),
     }
 }
@@ -314,7 +347,8 @@ fn core(machine: &dyn Machine, number: usize, load: Load, net_rx: u64) -> Core {
     }
 }
 
-fn irqbalance(machine: &dyn Machine) -> bool {
+/// Whether irqbalance runs, which moves interrupts every 10 s.
+pub fn irqbalance_runs(machine: &dyn Machine) -> bool {
     machine
         .list("/proc")
         .iter()

@@ -6,7 +6,9 @@ pub mod inventory;
 pub mod journal;
 pub mod load;
 pub mod machine;
+pub mod measure;
 pub mod plan;
+pub mod watch;
 
 mod apply;
 mod knob;

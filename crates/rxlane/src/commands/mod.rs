@@ -5,6 +5,7 @@ pub(crate) mod calibrate;
 pub(crate) mod check;
 pub(crate) mod detach;
 pub(crate) mod lab;
+pub(crate) mod manual;
 pub(crate) mod plan;
 pub(crate) mod reload;
 pub(crate) mod run;

@@ -5,6 +5,8 @@ mod idle;
 mod moderation;
 mod placement;
 
+pub use placement::IRQBALANCE;
+
 use serde::{Deserialize, Serialize};
 
 use super::inventory::Inventory;

@@ -32,7 +32,7 @@ fn longest_us() -> u64 {
 
 pub(super) fn plan(draft: &mut Draft<'_>, nic: &Nic) -> Result<(), SystemError> {
     let has = |s: Setting| nic.settings.contains_key(s.name());
-    if has(Setting::RxUsecs) {
+    if nic.moderates() {
         by_driver(draft, nic, has(Setting::AdaptiveRx))
     } else {
         by_deferral(draft, nic)

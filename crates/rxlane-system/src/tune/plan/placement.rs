@@ -6,22 +6,28 @@ use rxlane_policy::placement::CoreLoads;
 
 use super::{Area, Draft, Reason};
 use crate::SystemError;
-use crate::tune::Knob;
 use crate::tune::cpus::{self, Cpus};
 use crate::tune::interrupts::Purpose;
-use crate::tune::inventory::{Inventory, Nic};
+use crate::tune::inventory::{Core, Inventory, Nic};
+use crate::tune::{Knob, Machine};
 
 /// A core is left only for one that is less loaded by more than this.
 pub(crate) const MARGIN: f64 = 0.1;
 const LEAST_LOADED: &str = "single-input-queue III.B, step b";
 const ALONE: &str = "single-input-queue III.A, III.B, step c";
 
+/// What is to be done about irqbalance.
+pub const IRQBALANCE: &str = "irqbalance runs and would move interrupts back within 10 s: stop it (systemctl stop irqbalance) before apply, or use --skip interrupts,other-interrupts";
+
 /// Places all devices; returns the cores that serve them.
 pub(super) fn plan(draft: &mut Draft<'_>, inventory: &Inventory) -> Result<Cpus, SystemError> {
-    let loads = loads(inventory)?;
+    let loads = loads(draft.machine, inventory)?;
     let mut taken = Cpus::new();
+    let cores_of = place(draft, inventory, &loads, &mut taken)?;
     for nic in &inventory.nics {
-        place(draft, inventory, nic, &loads, &mut taken)?;
+        if let Some(cores) = cores_of.get(nic.name.as_str()) {
+            place_tx(draft, nic, &cores.values().copied().collect::<Vec<_>>())?;
+        }
     }
     let moving = draft
         .plan
@@ -29,9 +35,7 @@ pub(super) fn plan(draft: &mut Draft<'_>, inventory: &Inventory) -> Result<Cpus,
         .iter()
         .any(|c| c.area == Area::Interrupts);
     if inventory.irqbalance && (moving || !taken.is_empty()) {
-        draft.note(
-            "irqbalance runs and would move interrupts back within 10 s: stop it (systemctl stop irqbalance) before apply, or use --skip interrupts,other-interrupts",
-        );
+        draft.note(IRQBALANCE);
     }
     let online: Cpus = inventory.cores.iter().map(|c| c.number).collect();
     let rest: Cpus = online.difference(&taken).copied().collect();
@@ -49,8 +53,22 @@ pub(super) fn plan(draft: &mut Draft<'_>, inventory: &Inventory) -> Result<Cpus,
     Ok(taken)
 }
 
-/// Samples of the window for the policy: load of each core by everything but soft-IRQs.
-pub(crate) fn loads(inventory: &Inventory) -> Result<CoreLoads, SystemError> {
+/// Samples of the window for the policy: load of each core by everything but serving packets.
+fn loads(machine: &dyn Machine, inventory: &Inventory) -> Result<CoreLoads, SystemError> {
+    // A NAPI thread's time is the kernel's; where it runs it must not speak against staying there.
+    let mut own: BTreeMap<usize, f64> = BTreeMap::new();
+    for nic in inventory.nics.iter().filter(|n| n.napi_thread_load > 0.0) {
+        let knob = Knob::NapiThreads {
+            device: nic.name.clone(),
+        };
+        let cores = machine.get(&knob)?.and_then(|t| cpus::parse_list(&t));
+        if let Some(core) = cores
+            .filter(|c| c.len() == 1)
+            .and_then(|c| c.first().copied())
+        {
+            *own.entry(core).or_default() += nic.napi_thread_load;
+        }
+    }
     let mut loads =
         CoreLoads::new(inventory.samples.len().max(1)).map_err(|e| SystemError::Answer {
             what: "the loads of cores",
@@ -61,122 +79,142 @@ pub(crate) fn loads(inventory: &Inventory) -> Result<CoreLoads, SystemError> {
         // Cores that are not online are as good as busy.
         loads.add(
             (0..cores)
-                .map(|c| sample.get(&c).map_or(1.0, |l| l.without_soft_irq()))
+                .map(|c| {
+                    let load = sample.get(&c).map_or(1.0, |l| l.without_soft_irq());
+                    (load - own.get(&c).copied().unwrap_or(0.0)).max(0.0)
+                })
                 .collect(),
         );
     }
     Ok(loads)
 }
 
-fn place(
+/// By device: core by number of the interrupt, which is in the order of queues.
+type CoresOf<'a> = BTreeMap<&'a str, BTreeMap<u32, usize>>;
+
+/// Something that has to be served on a core: an Rx interrupt, or a device's NAPI threads.
+struct Served<'a> {
+    nic: &'a Nic,
+    /// Its interrupt; 0 for threads.
+    number: u32,
+    knob: Knob,
+    what: String,
+    /// Its core, when it has only one.
+    current: Option<usize>,
+}
+
+fn served<'a>(draft: &Draft<'_>, inventory: &'a Inventory) -> Result<Vec<Served<'a>>, SystemError> {
+    let mut all = Vec::new();
+    let only = |cores: &Cpus| cores.first().copied().filter(|_| cores.len() == 1);
+    for nic in &inventory.nics {
+        for i in nic.interrupts.iter().filter(|i| i.purpose == Purpose::Rx) {
+            if draft.options.except.contains(&i.interrupt.number) {
+                continue;
+            }
+            all.push(Served {
+                nic,
+                number: i.interrupt.number,
+                knob: affinity(i.interrupt.number),
+                what: format!("{}: one queue", i.interrupt.action),
+                current: only(&i.cores.iter().copied().collect()),
+            });
+        }
+        let knob = Knob::NapiThreads {
+            device: nic.name.clone(),
+        };
+        if nic.interrupts.is_empty()
+            && let Some(now) = draft.machine.get(&knob)?
+        {
+            all.push(Served {
+                nic,
+                number: 0,
+                knob,
+                what: format!("{} has no interrupt but NAPI threads: these", nic.name),
+                current: cpus::parse_list(&now).as_ref().and_then(only),
+            });
+        }
+    }
+    // What is well placed keeps its core before others may choose.
+    all.sort_by_key(|s| s.current.is_none());
+    Ok(all)
+}
+
+fn affinity(irq: u32) -> Knob {
+    Knob::file(format!("/proc/irq/{irq}/smp_affinity_list"))
+}
+
+/// Chooses a core for each; returns the cores of each device's queues.
+fn place<'a>(
     draft: &mut Draft<'_>,
-    inventory: &Inventory,
-    nic: &Nic,
+    inventory: &'a Inventory,
     loads: &CoreLoads,
     taken: &mut Cpus,
-) -> Result<(), SystemError> {
-    let near: Vec<usize> = inventory
-        .cores
-        .iter()
-        .filter(|c| nic.node.is_none_or(|node| node == c.node))
-        .map(|c| c.number)
-        .collect();
-    let siblings: BTreeMap<usize, &Vec<usize>> = inventory
-        .cores
-        .iter()
-        .map(|c| (c.number, &c.siblings))
-        .collect();
-    let mut choose = |current: Option<usize>| {
-        let free = |c: &&usize| !taken.contains(c);
-        let alone = |c: &&usize| {
-            siblings
-                .get(*c)
-                .is_none_or(|s| s.iter().all(|sibling| !taken.contains(sibling)))
-        };
-        let lists: [Vec<usize>; 3] = [
-            near.iter().filter(free).filter(alone).copied().collect(),
-            near.iter().filter(free).copied().collect(),
-            near.clone(),
+) -> Result<CoresOf<'a>, SystemError> {
+    let mut cores_of: CoresOf<'_> = BTreeMap::new();
+    for s in served(draft, inventory)? {
+        let near: Vec<&Core> = inventory
+            .cores
+            .iter()
+            .filter(|c| s.nic.node.is_none_or(|node| node == c.node))
+            .collect();
+        let free = |c: &&&Core| !taken.contains(&c.number);
+        let alone = |c: &&&Core| c.siblings.iter().all(|sibling| !taken.contains(sibling));
+        let numbers =
+            |cores: Vec<&&Core>| -> Vec<usize> { cores.iter().map(|c| c.number).collect() };
+        let lists = [
+            numbers(near.iter().filter(free).filter(alone).collect()),
+            numbers(near.iter().filter(free).collect()),
+            numbers(near.iter().collect()),
         ];
         let choice = lists
             .iter()
-            .find_map(|list| loads.choose(list, current.filter(|c| list.contains(c)), MARGIN));
-        if let Some(choice) = choice {
-            taken.insert(choice.core);
-        }
-        choice
-    };
-    let why = |choice: &rxlane_policy::placement::Choice, what: &str| Reason {
-        why: format!(
-            "{what} to core {}, {:.0} % loaded without it{}",
-            choice.core,
-            choice.load * 100.0,
-            nic.node
-                .map_or_else(String::new, |n| format!(", on the device's NUMA node {n}"))
-        ),
-        source: LEAST_LOADED,
-        cost: "the core has less time for processes",
-    };
-    // A Tx interrupt belongs to the core of the Rx interrupt of the same queue.
-    let mut cores_of_queues = Vec::new();
-    for interrupt in nic.interrupts.iter().filter(|i| i.purpose == Purpose::Rx) {
-        if draft.options.except.contains(&interrupt.interrupt.number) {
-            continue;
-        }
-        let current = match interrupt.cores[..] {
-            [one] => Some(one),
-            _ => None,
+            .find_map(|list| loads.choose(list, s.current.filter(|c| list.contains(c)), MARGIN));
+        let Some(choice) = choice else { continue };
+        taken.insert(choice.core);
+        cores_of
+            .entry(&s.nic.name)
+            .or_default()
+            .insert(s.number, choice.core);
+        let node = s
+            .nic
+            .node
+            .map_or_else(String::new, |n| format!(", on the device's NUMA node {n}"));
+        let reason = Reason {
+            why: format!(
+                "{} to core {}, {:.0} % loaded without it{node}",
+                s.what,
+                choice.core,
+                choice.load * 100.0
+            ),
+            source: LEAST_LOADED,
+            cost: "the core has less time for processes",
         };
-        let Some(choice) = choose(current) else {
-            continue;
-        };
-        cores_of_queues.push(choice.core);
-        let knob = Knob::file(format!(
-            "/proc/irq/{}/smp_affinity_list",
-            interrupt.interrupt.number
-        ));
-        let reason = why(
-            &choice,
-            &format!("{}: one queue", interrupt.interrupt.action),
-        );
-        draft.want(Area::Interrupts, knob, choice.core.to_string(), reason)?;
+        draft.want(Area::Interrupts, s.knob, choice.core.to_string(), reason)?;
     }
+    Ok(cores_of)
+}
+
+/// A Tx interrupt belongs to the core of the Rx interrupt of the same queue.
+fn place_tx(draft: &mut Draft<'_>, nic: &Nic, cores: &[usize]) -> Result<(), SystemError> {
     let tx = nic.interrupts.iter().filter(|i| i.purpose == Purpose::Tx);
-    for (queue, interrupt) in tx.enumerate().filter(|_| !cores_of_queues.is_empty()) {
-        if draft.options.except.contains(&interrupt.interrupt.number) {
+    for (i, core) in tx.zip(cores.iter().cycle()) {
+        if draft.options.except.contains(&i.interrupt.number) {
             continue;
         }
-        let core = cores_of_queues[queue % cores_of_queues.len()];
-        let knob = Knob::file(format!(
-            "/proc/irq/{}/smp_affinity_list",
-            interrupt.interrupt.number
-        ));
         let reason = Reason {
             why: format!(
                 "{}: sent packets are freed where their queue is served",
-                interrupt.interrupt.action
+                i.interrupt.action
             ),
             source: "Documentation/networking/scaling.rst, \"RSS IRQ configuration\"",
             cost: "none",
         };
-        draft.want(Area::Interrupts, knob, core.to_string(), reason)?;
-    }
-    if nic.interrupts.is_empty() {
-        let knob = Knob::NapiThreads {
-            device: nic.name.clone(),
-        };
-        if let Some(now) = draft.machine.get(&knob)? {
-            let current = cpus::parse_list(&now)
-                .filter(|c| c.len() == 1)
-                .and_then(|c| c.first().copied());
-            if let Some(choice) = choose(current) {
-                let reason = why(
-                    &choice,
-                    &format!("{} has no interrupt but NAPI threads: these", nic.name),
-                );
-                draft.want(Area::Interrupts, knob, choice.core.to_string(), reason)?;
-            }
-        }
+        draft.want(
+            Area::Interrupts,
+            affinity(i.interrupt.number),
+            core.to_string(),
+            reason,
+        )?;
     }
     Ok(())
 }

@@ -1,15 +1,17 @@
 //! `rxlane tune`: the kernel around the router.
 
+mod measure;
 mod text;
+mod watch;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use rxlane_system::SystemError;
-use rxlane_system::tune::inventory::{Inventory, Window};
+use rxlane_system::tune::inventory::{Inventory, Window, irqbalance_runs};
 use rxlane_system::tune::journal::{self, Journal};
-use rxlane_system::tune::plan::{Area, Change, Options, Plan, Profile};
+use rxlane_system::tune::plan::{Area, Change, IRQBALANCE, Options, Plan, Profile};
 use rxlane_system::tune::{Live, Machine, Recorded, apply, revert};
 
 use crate::one_line;
@@ -28,8 +30,14 @@ pub(crate) enum Command {
   sudo rxlane tune apply plan.json
   sudo rxlane tune apply --profile power --skip idle,buffers")]
     Apply(ApplyArgs),
-    /// Undo what was applied
+    /// Undo what was applied, and what a killed `tune watch` left
     Revert(JournalArgs),
+    /// Follow packet rates and loads: interrupt moderation and cores, until stopped; then all is undone
+    #[command(after_help = watch::EXAMPLES)]
+    Watch(watch::Args),
+    /// Record loads, interrupts and losses; with --apply also under the plan, which is undone afterwards
+    #[command(after_help = measure::EXAMPLES)]
+    Measure(measure::Args),
     /// Show what is applied, and what someone else has changed since
     Status(StatusArgs),
 }
@@ -200,6 +208,8 @@ pub(crate) fn run(command: &Command, netns: Option<&str>) -> Result<(), String> 
         Command::Plan(args) => plan(args),
         Command::Apply(args) => apply_plan(args, &args.journal.path(netns)),
         Command::Revert(args) => undo(&args.path(netns)),
+        Command::Watch(args) => watch::run(args, &args.journal.path(netns)),
+        Command::Measure(args) => measure::run(args, &args.journal.path(netns)),
         Command::Status(args) => status(args, &args.journal.path(netns)),
     }
 }
@@ -243,18 +253,22 @@ fn apply_plan(args: &ApplyArgs, journal: &Path) -> Result<(), String> {
             saved.plan
         }
     };
-    let moves = |c: &Change| matches!(c.area, Area::Interrupts | Area::OtherInterrupts);
-    if plan.changes.iter().any(moves)
-        && let Some(note) = plan.notes.iter().find(|n| n.starts_with("irqbalance"))
-    {
-        return Err(note.clone());
-    }
+    refuse_beside_irqbalance(&machine, &plan)?;
     let applied = apply(&machine, &mut journal, &plan.changes).map_err(one_line)?;
     text::plan(&plan);
     println!(
         "{} changes are in force; sudo rxlane tune revert undoes them",
         applied.changed
     );
+    Ok(())
+}
+
+/// What irqbalance would undo is not begun.
+fn refuse_beside_irqbalance(machine: &Live, plan: &Plan) -> Result<(), String> {
+    let moves = |c: &Change| matches!(c.area, Area::Interrupts | Area::OtherInterrupts);
+    if plan.changes.iter().any(moves) && irqbalance_runs(machine) {
+        return Err(IRQBALANCE.into());
+    }
     Ok(())
 }
 
@@ -271,12 +285,24 @@ fn open(path: &Path, machine: &dyn Machine) -> Result<Journal, String> {
 
 fn undo(path: &Path) -> Result<(), String> {
     let machine = Live::default();
-    if Journal::peek(path, &machine).map_err(one_line)?.is_none() {
-        println!("nothing is applied");
-        return Ok(());
+    let mut any = false;
+    for path in [path.to_path_buf(), watch::journal_of(path)] {
+        if Journal::peek(&path, &machine).map_err(one_line)?.is_none() {
+            continue;
+        }
+        any = true;
+        let mut journal = open(&path, &machine)?;
+        restore(&machine, &mut journal)?;
     }
-    let mut journal = open(path, &machine)?;
-    let reverted = revert(&machine, &mut journal).map_err(one_line)?;
+    if !any {
+        println!("nothing is applied");
+    }
+    Ok(())
+}
+
+/// Undoes a journal and says what came of it.
+fn restore(machine: &Live, journal: &mut Journal) -> Result<(), String> {
+    let reverted = revert(machine, journal).map_err(one_line)?;
     for left in &reverted.left {
         println!("{}", text::left(left));
     }
@@ -286,9 +312,14 @@ fn undo(path: &Path) -> Result<(), String> {
 
 fn status(args: &StatusArgs, path: &Path) -> Result<(), String> {
     let machine = Live::default();
-    let entries = Journal::peek(path, &machine)
-        .map_err(one_line)?
-        .unwrap_or_default();
+    let mut entries = Vec::new();
+    for path in [path.to_path_buf(), watch::journal_of(path)] {
+        entries.extend(
+            Journal::peek(&path, &machine)
+                .map_err(one_line)?
+                .unwrap_or_default(),
+        );
+    }
     let mut rows = Vec::new();
     for entry in entries {
         let now = machine.get(&entry.knob).map_err(one_line)?;

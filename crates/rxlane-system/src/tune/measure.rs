@@ -1,0 +1,140 @@
+//! What happens to packets and cores over a while (single-input-queue IV): soft-IRQ load of each core, interrupts,
+//! and loss at each buffer on the way.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::interrupts;
+use super::load::{self, Counters, Load};
+use super::machine::Machine;
+
+/// Packets lost at each buffer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Losses {
+    /// In the device: no descriptor was free.
+    pub nic: u64,
+    /// In softnet's backlog.
+    pub backlog: u64,
+    /// In UDP sockets.
+    pub socket: u64,
+}
+
+/// What was seen.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Record {
+    /// How long, s.
+    pub seconds: f64,
+    /// Loads of each core, a sample after the other.
+    pub loads: BTreeMap<usize, Vec<Load>>,
+    /// Hard interrupts a second, of numbered lines.
+    pub interrupts_per_s: f64,
+    /// NET_RX soft-IRQs a second, by core.
+    pub net_rx_per_s: Vec<f64>,
+    /// Packets received a second by the ports.
+    pub rx_pps: f64,
+    /// Lost meanwhile.
+    pub losses: Losses,
+    /// Times that a soft-IRQ ran out of budget.
+    pub squeezed: u64,
+}
+
+#[derive(Default)]
+struct Totals {
+    losses: Losses,
+    squeezed: u64,
+    interrupts: u64,
+    packets: u64,
+}
+
+fn totals(machine: &dyn Machine, ports: &[String]) -> Totals {
+    let statistic = |port: &String, what: &str| -> u64 {
+        machine
+            .read(&format!("/sys/class/net/{port}/statistics/{what}"))
+            .and_then(|t| t.trim().parse().ok())
+            .unwrap_or(0)
+    };
+    let sum = |what: &str| ports.iter().map(|p| statistic(p, what)).sum::<u64>();
+    let (backlog, squeezed) = load::softnet(machine);
+    Totals {
+        losses: Losses {
+            nic: sum("rx_missed_errors") + sum("rx_fifo_errors") + sum("rx_dropped"),
+            backlog,
+            socket: udp_overflows(machine),
+        },
+        squeezed,
+        interrupts: interrupts::all(machine).iter().map(|i| i.count).sum(),
+        packets: sum("rx_packets"),
+    }
+}
+
+/// `RcvbufErrors` of `/proc/net/snmp`, whose lines come in pairs of names and values, and of `/proc/net/snmp6`.
+fn udp_overflows(machine: &dyn Machine) -> u64 {
+    let v4 = machine.read("/proc/net/snmp").unwrap_or_default();
+    let mut lines = v4.lines().filter(|l| l.starts_with("Udp:"));
+    let names = lines.next().unwrap_or_default();
+    let values = lines.next().unwrap_or_default();
+    let of_v4 = names
+        .split_ascii_whitespace()
+        .zip(values.split_ascii_whitespace())
+        .find_map(|(name, value)| (name == "RcvbufErrors").then(|| value.parse::<u64>().ok())?);
+    let v6 = machine.read("/proc/net/snmp6").unwrap_or_default();
+    let of_v6 = v6.lines().find_map(|l| {
+        l.strip_prefix("Udp6RcvbufErrors")?
+            .trim()
+            .parse::<u64>()
+            .ok()
+    });
+    of_v4.unwrap_or(0) + of_v6.unwrap_or(0)
+}
+
+impl Record {
+    /// Looks for `length`, with a sample of loads `every` so often; `meanwhile` is told the share that is done and
+    /// says whether to go on.
+    pub fn take(
+        machine: &dyn Machine,
+        ports: &[String],
+        length: Duration,
+        every: Duration,
+        mut meanwhile: impl FnMut(f64) -> bool,
+    ) -> Self {
+        let started = Instant::now();
+        let before = totals(machine, ports);
+        let first = Counters::read(machine);
+        let mut last = first.clone();
+        let mut loads: BTreeMap<usize, Vec<Load>> = BTreeMap::new();
+        while started.elapsed() < length {
+            std::thread::sleep(every);
+            let now = Counters::read(machine);
+            for (core, load) in now.since(&last) {
+                loads.entry(core).or_default().push(load);
+            }
+            last = now;
+            if !meanwhile(started.elapsed().as_secs_f64() / length.as_secs_f64()) {
+                break;
+            }
+        }
+        let after = totals(machine, ports);
+        let seconds = started.elapsed().as_secs_f64();
+        let since = |f: fn(&Totals) -> u64| f(&after).saturating_sub(f(&before));
+        Self {
+            seconds,
+            loads,
+            interrupts_per_s: since(|t| t.interrupts) as f64 / seconds,
+            net_rx_per_s: last
+                .net_rx()
+                .iter()
+                .zip(first.net_rx())
+                .map(|(now, then)| now.saturating_sub(*then) as f64 / seconds)
+                .collect(),
+            rx_pps: since(|t| t.packets) as f64 / seconds,
+            losses: Losses {
+                nic: since(|t| t.losses.nic),
+                backlog: since(|t| t.losses.backlog),
+                socket: since(|t| t.losses.socket),
+            },
+            squeezed: since(|t| t.squeezed),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! `rxlane man` and `rxlane completions`: what packages install, made from the command itself.
+
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+#[command(after_help = "Example:
+  rxlane completions bash > /etc/bash_completion.d/rxlane")]
+pub(crate) struct Completions {
+    /// The shell
+    shell: clap_complete::Shell,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Example:
+  sudo rxlane man /usr/local/share/man/man1")]
+pub(crate) struct Man {
+    /// The folder
+    dir: PathBuf,
+}
+
+pub(crate) fn completions(args: &Completions, command: &mut clap::Command) {
+    clap_complete::generate(args.shell, command, "rxlane", &mut std::io::stdout());
+}
+
+pub(crate) fn pages(args: &Man, command: clap::Command) -> Result<(), String> {
+    clap_mangen::generate_to(command, &args.dir)
+        .map_err(|e| format!("cannot write man pages into {}: {e}", args.dir.display()))
+}
