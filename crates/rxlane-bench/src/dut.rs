@@ -17,6 +17,8 @@ pub enum Dut {
     External,
     /// rxlane with the benchmark's configuration of that name.
     Rxlane(String, String),
+    /// Plain Linux forwarding under `rxlane tune watch` with these options.
+    Watched(String, Vec<String>),
 }
 
 /// RT is what the benchmark marks EF.
@@ -31,7 +33,7 @@ fn rest(keys: &str) -> String {
 }
 
 /// Names that `--dut` takes, with what each is.
-pub const DUTS: [(&str, &str); 11] = [
+pub const DUTS: [(&str, &str); 12] = [
     ("kernel", "plain Linux forwarding"),
     ("express", "RT express, BE by the stack, defaults otherwise"),
     (
@@ -57,6 +59,10 @@ pub const DUTS: [(&str, &str); 11] = [
         "afxdp-stack",
         "the engine's rings and budgets in front of the stack, which forwards both",
     ),
+    (
+        "watch-LAW",
+        "plain Linux forwarding under rxlane tune watch with the law linear, linear:R_MAX:R_MIN:RHO_MAX, three-state or net-dim",
+    ),
     ("external", "a router behind --in and --out"),
 ];
 
@@ -76,6 +82,7 @@ impl std::str::FromStr for Dut {
             }
             "afxdp" | "afxdp-mixed" | "afxdp-stack" => return Engine::default().dut(text),
             "express-rules" => many_rules() + &voice("all") + &rest(""),
+            _ if text.starts_with("watch-") => return watched(text),
             _ => {
                 let names: Vec<&str> = DUTS.iter().map(|(n, _)| *n).collect();
                 return Err(format!(
@@ -163,6 +170,32 @@ fn throttling(word: &str) -> Result<String, String> {
     }
 }
 
+/// `watch-LAW`.
+fn watched(name: &str) -> Result<Dut, String> {
+    let law = name.trim_start_matches("watch-");
+    let mut parts = law.split(':');
+    let algorithm = parts.next().unwrap_or_default();
+    if !["linear", "three-state", "net-dim"].contains(&algorithm) {
+        return Err(format!(
+            "`{law}` is no law of rxlane tune watch: use linear, linear:R_MAX:R_MIN:RHO_MAX, three-state or net-dim"
+        ));
+    }
+    let mut options = vec!["--law".to_owned(), algorithm.to_owned()];
+    let numbers: Vec<&str> = parts.collect();
+    if !numbers.is_empty() {
+        let all = algorithm == "linear" && numbers.len() == 3;
+        if !all || numbers.iter().any(|n| n.parse::<f64>().is_err()) {
+            return Err(format!(
+                "`{law}`: write linear:R_MAX:R_MIN:RHO_MAX, per second"
+            ));
+        }
+        for (option, number) in ["--r-max", "--r-min", "--rho-max"].iter().zip(numbers) {
+            options.extend([(*option).to_owned(), number.to_owned()]);
+        }
+    }
+    Ok(Dut::Watched(name.into(), options))
+}
+
 /// Rules that no test packet matches, over several fields.
 fn many_rules() -> String {
     let mut text = String::from("[[class]]\nname = \"others\"\nlane = \"stack\"\nmatch = [\n");
@@ -184,14 +217,14 @@ impl Dut {
         match self {
             Self::Kernel => "kernel",
             Self::External => "external",
-            Self::Rxlane(name, _) => name,
+            Self::Rxlane(name, _) | Self::Watched(name, _) => name,
         }
     }
 
     /// The configuration without its ports; `None` where there is none.
     pub fn classes(&self) -> Option<&str> {
         match self {
-            Self::Kernel | Self::External => None,
+            Self::Kernel | Self::External | Self::Watched(..) => None,
             Self::Rxlane(_, classes) => Some(classes),
         }
     }
@@ -205,6 +238,9 @@ impl Dut {
             return Err(BenchError::Parameter(
                 "--dut external needs --in and --out".into(),
             ));
+        }
+        if let Self::Watched(_, options) = self {
+            return watch(lab, options);
         }
         let Self::Rxlane(name, classes) = self else {
             return Ok(Installed {
@@ -229,12 +265,9 @@ impl Dut {
         let mut file = std::fs::File::create(&path).map_err(file_error)?;
         file.write_all(text.as_bytes()).map_err(file_error)?;
         let netns = lab.netns(Place::Router);
-        let exe = std::env::var_os("RXLANE_EXE")
-            .map_or_else(std::env::current_exe, |e| Ok(e.into()))
-            .map_err(file_error)?;
         let log_path = path.with_extension("log");
         let log = std::fs::File::create(&log_path).map_err(file_error)?;
-        let child = Command::new(exe)
+        let child = Command::new(executable()?)
             .args(["--netns", &netns, "run", "--accept-bypass", "-c"])
             .arg(&path)
             .stdin(Stdio::null())
@@ -252,6 +285,60 @@ impl Dut {
         installed.wait_until_attached(&log_path)?;
         Ok(installed)
     }
+}
+
+/// Starts `rxlane tune watch` on the router's ingress.
+fn watch(lab: &Lab, options: &[String]) -> Result<Installed, BenchError> {
+    let netns = lab.netns(Place::Router);
+    let journal = std::env::temp_dir().join(format!("rxlane-bench-{}.journal", std::process::id()));
+    let ports: Vec<String> = lab
+        .router_ports()
+        .into_iter()
+        .filter(|p| p.starts_with("in"))
+        .collect();
+    let child = Command::new(executable()?)
+        .args([
+            "--netns",
+            &netns,
+            "tune",
+            "watch",
+            "--keep-cores",
+            "--ports",
+        ])
+        .arg(ports.join(","))
+        .args(options)
+        .arg("--journal")
+        .arg(&journal)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|e| BenchError::Dut(e.to_string()))?;
+    let mut installed = Installed {
+        child: Some(child),
+        files: vec![journal.clone(), journal.with_extension("watch.journal")],
+        netns,
+        config: String::new(),
+    };
+    // Its first decision is a change, of which its journal tells.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while std::fs::read_to_string(&installed.files[1]).map_or(0, |t| t.lines().count()) < 2 {
+        let ended = installed
+            .child
+            .as_mut()
+            .is_some_and(|c| c.try_wait().is_ok_and(|s| s.is_some()));
+        if ended || Instant::now() > deadline {
+            return Err(BenchError::Dut("rxlane tune watch did not begin".into()));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(installed)
+}
+
+fn executable() -> Result<PathBuf, BenchError> {
+    std::env::var_os("RXLANE_EXE")
+        .map_or_else(std::env::current_exe, |e| Ok(e.into()))
+        .map_err(|e| BenchError::Dut(format!("cannot find the program itself: {e}")))
 }
 
 /// A device under test at work.

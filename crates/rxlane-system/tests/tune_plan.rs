@@ -113,6 +113,26 @@ fn two_threads_of_a_core_are_not_both_taken_while_others_are_free() {
 }
 
 #[test]
+fn two_queues_share_a_core_rather_than_one_of_them_taking_a_busy_one() {
+    let tree = Tree::unpack("e1000e");
+    let mut found = inventory(&tree);
+    for core in [0, 1, 3] {
+        let load = found.samples[0].get_mut(&core).unwrap();
+        (load.user, load.idle) = (0.9, 0.1);
+    }
+    let mut other = found.nics[0].clone();
+    other.name = "eth1".into();
+    other.interrupts[0].interrupt.number = 16;
+    found.nics.push(other);
+    let plan = Plan::new(&tree.machine, &found, &Options::default()).unwrap();
+    let cores: Vec<String> = of(&plan, Area::Interrupts)
+        .into_iter()
+        .map(|c| c.2)
+        .collect();
+    assert_eq!(cores, ["2", "2"]);
+}
+
+#[test]
 fn a_virtio_device_is_known_by_its_bus_name() {
     let tree = Tree::unpack("virtio");
     let plan = plan(&tree, &Options::default());

@@ -13,6 +13,8 @@ use crate::tune::{Knob, Machine};
 
 /// A core is left only for one that is less loaded by more than this.
 pub(crate) const MARGIN: f64 = 0.1;
+/// A queue takes a core of its own unless that is busier than another one by more than this: then two share.
+const SHARE: f64 = 0.5;
 const LEAST_LOADED: &str = "single-input-queue III.B, step b";
 const ALONE: &str = "single-input-queue III.A, III.B, step c";
 
@@ -166,9 +168,12 @@ fn place<'a>(
             numbers(near.iter().filter(free).collect()),
             numbers(near.iter().collect()),
         ];
-        let choice = lists
-            .iter()
-            .find_map(|list| loads.choose(list, s.current.filter(|c| list.contains(c)), MARGIN));
+        let least = loads.choose(&lists[2], None, 0.0).map_or(0.0, |c| c.load);
+        let choice = lists.iter().find_map(|list| {
+            loads
+                .choose(list, s.current.filter(|c| list.contains(c)), MARGIN)
+                .filter(|c| c.load <= least + SHARE)
+        });
         let Some(choice) = choice else { continue };
         taken.insert(choice.core);
         cores_of
