@@ -5,7 +5,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 RXLANE := target/release/rxlane
 PACKAGES := clang clang-format llvm libelf-dev zlib1g-dev pkg-config make gcc libc6-dev linux-libc-dev m4 \
 	iproute2 ethtool nftables iputils-ping traceroute socat shellcheck util-linux
-SHELL_SCRIPTS := .ci/run tests/vm/run
+SHELL_SCRIPTS := .ci/run tests/vm/run tests/vm/init-tune tests/vm/init-engine
 
 .PHONY: help setup build demo test test-only test-vm lint clean
 
@@ -53,7 +53,7 @@ test-only:
 VM_PACKAGES := qemu-system-x86 busybox-static kmod cpio
 test-vm: build
 	@$(MAKE) --no-print-directory setup PACKAGES="$(VM_PACKAGES)"
-	@$(SUDO) tests/vm/run
+	@$(SUDO) tests/vm/run tune
 
 lint: setup
 	cargo fmt --all --check

@@ -22,7 +22,7 @@ const volatile __u32 tcp_window_ignored = 0; /* net.netfilter.nf_conntrack_tcp_b
 const volatile __u32 udp_timeout_ms = 30000;
 const volatile __u32 udp_stream_timeout_ms = 120000;
 const volatile __u32 tcp_timeout_ms = 432000000;
-extern int CONFIG_HZ __kconfig __weak;
+const volatile __u32 kernel_hz = 0; /* ticks a second, 0: unknown */
 
 /* Classes that trust the source, one bit each. */
 PREFIX_MAP(trust4, struct lpm4, __u32);
@@ -54,7 +54,7 @@ static __always_inline void keep_alive(struct nf_conn *ct, __u8 protocol)
 							 : udp_timeout_ms;
 	__s32 left = ct->timeout - (__u32)bpf_jiffies64();
 
-	if (!CONFIG_HZ || left < (__s32)(timeout_ms / 2000 * CONFIG_HZ))
+	if (!kernel_hz || left < (__s32)(timeout_ms / 2000 * kernel_hz))
 		bpf_ct_change_timeout(ct, timeout_ms);
 }
 

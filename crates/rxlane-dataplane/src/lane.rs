@@ -256,6 +256,7 @@ fn set_constants(
 
     let conntrack = Conntrack::read();
     c.tcp_window_ignored = u32::from(conntrack.liberal);
+    c.kernel_hz = rxlane_system::features::hz().unwrap_or(0);
     c.udp_timeout_ms = conntrack.udp_ms;
     c.udp_stream_timeout_ms = conntrack.udp_stream_ms;
     c.tcp_timeout_ms = conntrack.tcp_ms;

@@ -41,7 +41,7 @@ pub enum SocketError {
     #[error("there is no queue {0}: give the device more (ethtool -L), or the engine fewer cores")]
     NoQueue(u32),
     /// The driver has no zero-copy mode.
-    #[error("the driver has no zero-copy mode: use copy = \"auto\" or \"always\"")]
+    #[error("the driver has no zero-copy mode here: use copy = \"auto\" or \"always\"")]
     NoZeroCopy,
     /// Anything else.
     #[error("cannot {what}: {errno}")]
@@ -235,8 +235,9 @@ fn bind_shared(
 fn refusal(errno: Errno, queue: u32, copy: Copy) -> SocketError {
     match errno {
         Errno::BUSY => SocketError::Busy(queue),
+        // A driver may have the mode and refuse it: virtio-net without VIRTIO_F_ACCESS_PLATFORM.
+        Errno::OPNOTSUPP | Errno::INVAL if copy == Copy::Never => SocketError::NoZeroCopy,
         Errno::INVAL => SocketError::NoQueue(queue),
-        Errno::OPNOTSUPP if copy == Copy::Never => SocketError::NoZeroCopy,
         errno => SocketError::Kernel {
             what: "bind an AF_XDP socket",
             errno,
