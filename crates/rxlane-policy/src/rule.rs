@@ -59,6 +59,18 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// The DSCPs that the rule takes whatever else a packet is; none when it looks at anything else too.
+    pub fn dscps_alone(&self) -> Vec<u8> {
+        let alone = Self {
+            dscp: self.dscp,
+            ..Self::default()
+        };
+        match self.dscp {
+            Some(set) if *self == alone => (0..64).filter(|d| set >> d & 1 == 1).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Whether the rule takes this packet. This is the reference the compiled classifier is held to.
     pub fn matches(&self, packet: &Headers) -> bool {
         self.ports

@@ -8,6 +8,7 @@ pub mod bpffs;
 pub mod capabilities;
 pub mod ethtool;
 pub mod features;
+pub mod filters;
 pub mod firewall;
 pub mod links;
 pub mod napi;

@@ -22,6 +22,25 @@ const ID: u16 = 2;
 const IRQ: u16 = 3;
 const PID: u16 = 4;
 
+const QUEUE_GET: u8 = 10;
+const QUEUE_ID: u16 = 1;
+const QUEUE_IFINDEX: u16 = 2;
+const QUEUE_TYPE: u16 = 3;
+const QUEUE_NAPI: u16 = 4;
+const RX: u64 = 0;
+
+/// Number of the NAPI instance that polls an Rx queue, where the driver tells.
+///
+/// # Errors
+/// As [`of_device`].
+pub fn of_queue(ifindex: u32, queue: u32) -> Result<Option<u64>, SystemError> {
+    let answers = Family::open("netdev")?.dump(QUEUE_GET, vec![number(QUEUE_IFINDEX, ifindex)])?;
+    Ok(answers
+        .iter()
+        .find(|a| find(a, QUEUE_TYPE) == Some(RX) && find(a, QUEUE_ID) == Some(u64::from(queue)))
+        .and_then(|a| find(a, QUEUE_NAPI)))
+}
+
 /// Those of a device.
 ///
 /// # Errors

@@ -46,6 +46,14 @@ pub fn napi_of_device(device: &str) -> Vec<i32> {
     }
 }
 
+/// The NAPI thread of an Rx queue; `None` where it has none, or the kernel does not tell (before Linux 6.8).
+pub fn napi_of_queue(device: &str, queue: u32) -> Option<i32> {
+    let ifindex = nix::net::if_::if_nametoindex(device).ok()?;
+    let id = crate::napi::of_queue(ifindex, queue).ok()??;
+    let all = crate::napi::of_device(ifindex).ok()?;
+    all.iter().find(|n| n.id == id)?.thread
+}
+
 /// Binds a thread (0: the calling one) to one core.
 ///
 /// # Errors

@@ -25,6 +25,7 @@ fn plan(tree: &Tree, profile: Profile) -> Plan {
     let options = Options {
         profile,
         isolate: true,
+        rt_dscps: vec![46],
         ..Options::default()
     };
     Plan::new(&tree.machine, &found, &options).unwrap()

@@ -133,6 +133,43 @@ fn two_queues_share_a_core_rather_than_one_of_them_taking_a_busy_one() {
 }
 
 #[test]
+fn rt_classes_get_a_hardware_queue_and_a_thread_where_the_device_can() {
+    let options = Options {
+        rt_dscps: vec![46],
+        ..Options::default()
+    };
+    let tree = Tree::unpack("ixgbe");
+    let card = "enp3s0f0";
+    assert_eq!(
+        of(&plan(&tree, &options), Area::RtQueue),
+        [
+            change(
+                &format!("RSS table of {card}"),
+                "0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7",
+                "0,1,2,3,4,5,6,0,1,2,3,4,5,6,0,1"
+            ),
+            change(&format!("hardware filters of {card}"), "0", "1"),
+            change(&format!("{card} queue of DSCP 46 in IPv4"), "none", "7"),
+            change(&format!("{card} queue of DSCP 46 in IPv6"), "none", "7"),
+            change(&format!("/sys/class/net/{card}/threaded"), "0", "1"),
+            change(
+                &format!("NAPI thread of {card} queue 7"),
+                "normal",
+                "fifo 50"
+            ),
+        ]
+    );
+    for name in ["e1000e", "numa"] {
+        let plan = plan(&Tree::unpack(name), &options);
+        assert!(of(&plan, Area::RtQueue).is_empty());
+        assert!(
+            plan.notes.iter().any(|n| n.contains("cannot sort")),
+            "{name}"
+        );
+    }
+}
+
+#[test]
 fn a_virtio_device_is_known_by_its_bus_name() {
     let tree = Tree::unpack("virtio");
     let plan = plan(&tree, &Options::default());

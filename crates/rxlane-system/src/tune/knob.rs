@@ -1,4 +1,4 @@
-//! What can be changed: a file of procfs or sysfs, a setting of ethtool's, the core of a NAPI thread.
+//! What can be changed: files of procfs and sysfs, settings of ethtool's, NAPI threads, hardware filters.
 
 use std::fmt;
 
@@ -21,6 +21,32 @@ pub enum Knob {
         device: String,
         /// Which.
         setting: Setting,
+    },
+    /// Whether hardware filters are on, 0 or 1.
+    Filtering {
+        /// Name of the device.
+        device: String,
+    },
+    /// The queue that packets of a DSCP are sent to by a hardware filter, or `none`.
+    Filter {
+        /// Name of the device.
+        device: String,
+        /// 0 to 63.
+        dscp: u8,
+        /// IPv6, else IPv4.
+        v6: bool,
+    },
+    /// Queues that flows are spread over: the RSS table, an entry after the other.
+    RssTable {
+        /// Name of the device.
+        device: String,
+    },
+    /// How the NAPI thread of a queue is scheduled: `normal`, or `fifo N`.
+    QueueThread {
+        /// Name of the device.
+        device: String,
+        /// Rx queue.
+        queue: u32,
     },
     /// Cores that the NAPI threads of a device may run on, as a list.
     NapiThreads {
@@ -51,7 +77,7 @@ impl Knob {
         let list = match self {
             Self::File { path } => path.ends_with("_list"),
             Self::NapiThreads { .. } => true,
-            Self::Ethtool { .. } => false,
+            _ => false,
         };
         if list {
             return super::cpus::parse_list(a)
@@ -67,6 +93,18 @@ impl fmt::Display for Knob {
         match self {
             Self::File { path } => f.write_str(path),
             Self::Ethtool { device, setting } => write!(f, "ethtool {device} {}", setting.name()),
+            Self::Filtering { device } => write!(f, "hardware filters of {device}"),
+            Self::Filter { device, dscp, v6 } => {
+                write!(
+                    f,
+                    "{device} queue of DSCP {dscp} in IPv{}",
+                    if *v6 { 6 } else { 4 }
+                )
+            }
+            Self::RssTable { device } => write!(f, "RSS table of {device}"),
+            Self::QueueThread { device, queue } => {
+                write!(f, "NAPI thread of {device} queue {queue}")
+            }
             Self::NapiThreads { device } => write!(f, "NAPI threads of {device}"),
         }
     }

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use super::Knob;
 use super::cpus::{self, Cpus};
 use crate::ethtool::{Ethtool, Setting};
-use crate::{SystemError, Tried, threads};
+use crate::filters::{self, Filter};
+use crate::threads::{self, Scheduling};
+use crate::{SystemError, Tried};
 
 /// A machine's knobs and files.
 pub trait Machine {
@@ -36,6 +38,15 @@ pub trait Machine {
 
     /// Whether its counters move: a recorded tree stands still.
     fn is_live(&self) -> bool;
+}
+
+const NO_QUEUE: &str = "none";
+const NORMAL: &str = "normal";
+const FIFO: &str = "fifo ";
+
+fn number(knob: &Knob, value: &str) -> Result<u32, SystemError> {
+    let value = value.trim().parse().map_err(std::io::Error::other);
+    value.tried(|| format!("read a value of {knob}"))
 }
 
 /// Files below a root.
@@ -117,6 +128,28 @@ impl Machine for Live {
             Knob::Ethtool { device, setting } => {
                 Ok(self.ethtool.get(device, *setting)?.map(|v| v.to_string()))
             }
+            Knob::Filtering { device } => {
+                Ok(filters::enabled(device)?.map(|on| u8::from(on).to_string()))
+            }
+            Knob::Filter { device, dscp, v6 } => {
+                let filter = Filter {
+                    dscp: *dscp,
+                    v6: *v6,
+                };
+                let queue = filters::get(device, filter)?;
+                Ok(queue.map(|q| q.map_or_else(|| NO_QUEUE.into(), |q| q.to_string())))
+            }
+            Knob::RssTable { device } => {
+                let table = filters::rss_table(device)?;
+                Ok(table.map(|t| t.iter().map(u32::to_string).collect::<Vec<_>>().join(",")))
+            }
+            Knob::QueueThread { device, queue } => {
+                let thread = threads::napi_of_queue(device, *queue);
+                Ok(thread.map(|t| match threads::fifo_priority(t) {
+                    None => NORMAL.into(),
+                    Some(priority) => format!("{FIFO}{priority}"),
+                }))
+            }
             Knob::NapiThreads { device } => {
                 let threads = threads::napi_of_device(device);
                 let mut cores = Cpus::new();
@@ -132,12 +165,35 @@ impl Machine for Live {
         match knob {
             Knob::File { path } => self.files.set(path, value),
             Knob::Ethtool { device, setting } => {
-                let value = value.parse().map_err(std::io::Error::other);
-                self.ethtool.set(
-                    device,
-                    *setting,
-                    value.tried(|| format!("read a value of {knob}"))?,
-                )
+                self.ethtool
+                    .set(device, *setting, u64::from(number(knob, value)?))
+            }
+            Knob::Filtering { device } => filters::enable(device, value.trim() == "1"),
+            Knob::Filter { device, dscp, v6 } => {
+                let filter = Filter {
+                    dscp: *dscp,
+                    v6: *v6,
+                };
+                let queue = match value {
+                    NO_QUEUE => None,
+                    queue => Some(number(knob, queue)?),
+                };
+                filters::set(device, filter, queue)
+            }
+            Knob::RssTable { device } => {
+                let table = value.split(',').map(|q| number(knob, q));
+                filters::set_rss_table(device, &table.collect::<Result<Vec<u32>, _>>()?)
+            }
+            Knob::QueueThread { device, queue } => {
+                let thread =
+                    threads::napi_of_queue(device, *queue).ok_or_else(|| SystemError::Gone {
+                        knob: knob.to_string(),
+                    })?;
+                let how = match value.strip_prefix(FIFO) {
+                    Some(priority) => Scheduling::Fifo(number(knob, priority)? as i32),
+                    None => Scheduling::Nice(0),
+                };
+                threads::schedule(thread, how)
             }
             Knob::NapiThreads { device } => {
                 let cores = cpus::parse_list(value).unwrap_or_default();
@@ -199,6 +255,15 @@ impl Recorded {
         match knob {
             Knob::File { path } => path.clone(),
             Knob::Ethtool { device, setting } => Self::setting(device, *setting),
+            Knob::Filtering { device } => format!("/ethtool/{device}/ntuple-filters"),
+            Knob::Filter { device, dscp, v6 } => {
+                format!(
+                    "/ethtool/{device}/filter-v{}-dscp-{dscp}",
+                    if *v6 { 6 } else { 4 }
+                )
+            }
+            Knob::RssTable { device } => format!("/ethtool/{device}/rss-table"),
+            Knob::QueueThread { device, queue } => format!("/napi-threads/{device}-queue-{queue}"),
             Knob::NapiThreads { device } => format!("/napi-threads/{device}"),
         }
     }

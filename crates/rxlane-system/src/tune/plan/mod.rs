@@ -4,6 +4,7 @@ mod buffers;
 mod idle;
 mod moderation;
 mod placement;
+mod rt_queue;
 
 pub use placement::IRQBALANCE;
 
@@ -46,11 +47,13 @@ pub enum Area {
     Steering,
     /// Kernel work that is bound to no core.
     Workqueues,
+    /// RT classes into a queue of their own, by hardware filters.
+    RtQueue,
 }
 
 impl Area {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Interrupts,
         Self::OtherInterrupts,
         Self::Rings,
@@ -59,6 +62,7 @@ impl Area {
         Self::Idle,
         Self::Steering,
         Self::Workqueues,
+        Self::RtQueue,
     ];
 
     /// As options name it.
@@ -72,6 +76,7 @@ impl Area {
             Self::Idle => "idle",
             Self::Steering => "steering",
             Self::Workqueues => "workqueues",
+            Self::RtQueue => "rt-queue",
         }
     }
 }
@@ -110,6 +115,8 @@ pub struct Options {
     pub delay_s: f64,
     /// The bandwidth-delay product is doubled so often.
     pub k: u32,
+    /// DSCPs of RT classes, which get a hardware queue of their own.
+    pub rt_dscps: Vec<u8>,
     /// Also keep packet steering and unbound kernel work off the ports' cores.
     pub isolate: bool,
 }
@@ -123,6 +130,7 @@ impl Default for Options {
             away_ns: None,
             delay_s: 0.001,
             k: 1,
+            rt_dscps: Vec::new(),
             isolate: false,
         }
     }
@@ -208,6 +216,7 @@ impl Plan {
         for nic in &inventory.nics {
             buffers::ring(&mut draft, nic)?;
             moderation::plan(&mut draft, nic)?;
+            rt_queue::plan(&mut draft, nic)?;
         }
         buffers::sockets(&mut draft, inventory)?;
         Ok(draft.plan)

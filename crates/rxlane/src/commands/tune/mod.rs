@@ -72,6 +72,9 @@ pub(crate) struct Wanted {
     /// Interrupts that stay where they are, by number
     #[arg(long, value_delimiter = ',', value_name = "IRQ")]
     except: Vec<u32>,
+    /// A router's configuration: its classes by DSCP in the express lane get a hardware queue of their own
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Also keep packet steering (RPS, XPS) and unbound kernel work off the ports' cores
     #[arg(long)]
     isolate: bool,
@@ -158,8 +161,31 @@ impl Wanted {
             away_ns: self.away.map(|us| us.saturating_mul(1000)),
             delay_s: self.delay / 1000.0,
             k: self.k,
+            rt_dscps: self.rt_dscps()?,
             isolate: self.isolate,
         })
+    }
+
+    /// DSCPs that belong to an express class whatever else a packet is.
+    fn rt_dscps(&self) -> Result<Vec<u8>, String> {
+        let Some(path) = &self.config else {
+            return Ok(Vec::new());
+        };
+        let config = crate::config::load(path).map_err(one_line)?;
+        let dscps: Vec<u8> = config
+            .classes
+            .iter()
+            .filter(|c| c.lane.is_express())
+            .flat_map(|c| &c.rules)
+            .flat_map(rxlane_policy::rule::Rule::dscps_alone)
+            .collect();
+        if dscps.is_empty() {
+            return Err(format!(
+                "{}: no express class is told by its DSCP alone, and hardware queues are: add a rule like {{ dscp = \"EF\" }}, or leave --config out",
+                path.display()
+            ));
+        }
+        Ok(dscps)
     }
 
     fn inventory(&self, machine: &dyn Machine) -> Result<Inventory, String> {

@@ -101,6 +101,19 @@ fn nic(n: &Nic) -> [String; 9] {
     ]
 }
 
+/// An RSS table has 128 entries and more.
+fn short(value: &str) -> String {
+    const MOST: usize = 40;
+    match value.char_indices().nth(MOST) {
+        Some((cut, _)) => format!(
+            "{}... ({} entries)",
+            &value[..cut],
+            value.split(',').count()
+        ),
+        None => value.to_owned(),
+    }
+}
+
 pub(super) fn plan(plan: &Plan) {
     if plan.changes.is_empty() {
         println!("nothing to change");
@@ -109,8 +122,8 @@ pub(super) fn plan(plan: &Plan) {
         for c in &plan.changes {
             changes.add_row([
                 c.knob.to_string(),
-                c.now.clone(),
-                c.wanted.clone(),
+                short(&c.now),
+                short(&c.wanted),
                 c.why.clone(),
                 c.source.clone(),
                 c.cost.clone(),
@@ -148,9 +161,9 @@ pub(super) fn status(rows: &[(Entry, Option<String>)]) {
         };
         all.add_row([
             entry.knob.to_string(),
-            entry.old.clone(),
-            ours.to_owned(),
-            now.clone().unwrap_or_default(),
+            short(&entry.old),
+            short(ours),
+            short(now.as_deref().unwrap_or_default()),
             verdict.to_owned(),
         ]);
     }

@@ -1,0 +1,113 @@
+//! Ingress QoS on the plain kernel path: the device sorts RT packets into a queue of their own, which a thread of
+//! real-time priority polls (low-latency-router III: a ring a class; here the rings are the NIC's).
+
+use super::{Area, Change, Draft, Reason};
+use crate::SystemError;
+use crate::tune::Knob;
+use crate::tune::inventory::Nic;
+
+const SOURCE: &str = "low-latency-router III.A; Documentation/networking/scaling.rst, \"RSS\"";
+/// Above threads of programs, below what the kernel itself runs at 99.
+const PRIORITY: u32 = 50;
+
+/// The last queue becomes the RT classes'.
+pub(super) fn plan(draft: &mut Draft<'_>, nic: &Nic) -> Result<(), SystemError> {
+    let device = || nic.name.clone();
+    let dscps = draft.options.rt_dscps.clone();
+    let Some(first) = dscps.first() else {
+        return Ok(());
+    };
+    let any = Knob::Filter {
+        device: device(),
+        dscp: *first,
+        v6: false,
+    };
+    if nic.rx_queues < 2 || draft.machine.get(&any)?.is_none() {
+        let why = match nic.rx_queues {
+            0 | 1 => "it has one queue",
+            _ => "its driver has no filters",
+        };
+        draft.note(format!(
+            "{} cannot sort RT packets into a queue of their own, {why}: rxlane run can, in software",
+            nic.name
+        ));
+        return Ok(());
+    }
+    let queue = nic.rx_queues as u32 - 1;
+    let reason = |why: String, cost: &'static str| Reason {
+        why,
+        source: SOURCE,
+        cost,
+    };
+    let rss = Knob::RssTable { device: device() };
+    if let Some(table) = draft.machine.get(&rss)? {
+        let spread: Vec<String> = (0..table.split(',').count())
+            .map(|entry| (entry as u32 % queue).to_string())
+            .collect();
+        let why = format!("queue {queue} is for RT classes only");
+        draft.want(
+            Area::RtQueue,
+            rss,
+            spread.join(","),
+            reason(why, "a queue less for the rest; flows move once"),
+        )?;
+    }
+    let on = Knob::Filtering { device: device() };
+    draft.want(
+        Area::RtQueue,
+        on,
+        "1",
+        reason("filters are needed".into(), "none"),
+    )?;
+    for dscp in dscps {
+        for v6 in [false, true] {
+            let knob = Knob::Filter {
+                device: device(),
+                dscp,
+                v6,
+            };
+            let why = format!("RT packets do not wait behind others in a ring: to queue {queue}");
+            draft.want(
+                Area::RtQueue,
+                knob,
+                queue.to_string(),
+                reason(why, "whoever marks packets so gets there too: police it"),
+            )?;
+        }
+    }
+    let before = draft.plan.changes.len();
+    let threaded = Knob::file(format!("/sys/class/net/{}/threaded", nic.name));
+    let why = "soft-IRQs have no priority, threads do".to_owned();
+    draft.want(
+        Area::RtQueue,
+        threaded,
+        "1",
+        reason(why, "a thread switch for each poll"),
+    )?;
+    if draft.options.skip.contains(&Area::RtQueue) {
+        return Ok(());
+    }
+    let knob = Knob::QueueThread {
+        device: device(),
+        queue,
+    };
+    let now = match draft.machine.get(&knob)? {
+        Some(now) => now,
+        // The change before this one makes the thread, with the default scheduling.
+        None if draft.plan.changes.len() > before => "normal".into(),
+        None => return Ok(()),
+    };
+    let wanted = format!("fifo {PRIORITY}");
+    if now != wanted {
+        draft.plan.changes.push(Change {
+            area: Area::RtQueue,
+            knob,
+            now,
+            wanted,
+            why: "the RT queue's poll goes before all other queues' polls on its core".into(),
+            source: SOURCE.into(),
+            cost: "RT traffic that fills a core starves the rest of it: police it".into(),
+        });
+    }
+    Ok(())
+}
