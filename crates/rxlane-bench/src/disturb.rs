@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use crate::bench::{Options, Session, in_lab};
-use crate::dut::{Dut, Installed};
+use crate::dut::Dut;
+use crate::installed::Installed;
 use crate::report::{DisturbanceReport, Disturbed, median};
 use crate::trial::{Threads, Trial};
 use crate::{BenchError, stop};

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use rxlane_system::SystemError;
 use rxlane_system::tune::inventory::{Inventory, Window};
 use rxlane_system::tune::journal::Journal;
+use rxlane_system::tune::machine::Files;
 use rxlane_system::tune::plan::{Options, Plan, Profile};
 use rxlane_system::tune::{Knob, Machine, Recorded, apply, revert};
 
@@ -78,20 +79,8 @@ impl Machine for Faulty<'_> {
         }
     }
 
-    fn read(&self, path: &str) -> Option<String> {
-        self.inner.read(path)
-    }
-
-    fn list(&self, path: &str) -> Vec<String> {
-        self.inner.list(path)
-    }
-
-    fn is_writable(&self, path: &str) -> bool {
-        self.inner.is_writable(path)
-    }
-
-    fn link(&self, path: &str) -> Option<String> {
-        self.inner.link(path)
+    fn files(&self) -> &Files {
+        self.inner.files()
     }
 
     fn is_live(&self) -> bool {

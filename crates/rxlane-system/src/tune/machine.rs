@@ -24,20 +24,40 @@ pub trait Machine {
     /// When the kernel or the driver refuses.
     fn set(&self, knob: &Knob, value: &str) -> Result<(), SystemError>;
 
-    /// A file's text; `None` when it cannot be read.
-    fn read(&self, path: &str) -> Option<String>;
-
-    /// Names in a directory, sorted; none when there is no such directory.
-    fn list(&self, path: &str) -> Vec<String>;
-
-    /// Whether a file may be written by its owner: the kernel takes that away from interrupts that their driver places.
-    fn is_writable(&self, path: &str) -> bool;
-
-    /// Last part of what a symbolic link points to.
-    fn link(&self, path: &str) -> Option<String>;
+    /// Its files.
+    fn files(&self) -> &Files;
 
     /// Whether its counters move: a recorded tree stands still.
     fn is_live(&self) -> bool;
+
+    /// A file's text; `None` when it cannot be read.
+    fn read(&self, path: &str) -> Option<String> {
+        std::fs::read_to_string(self.files().at(path)).ok()
+    }
+
+    /// Names in a directory, sorted; none when there is no such directory.
+    fn list(&self, path: &str) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(self.files().at(path))
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|e| e.file_name().into_string().ok())
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// Whether a file may be written by its owner: the kernel takes that away from interrupts that their driver places.
+    fn is_writable(&self, path: &str) -> bool {
+        const OWNER: u32 = 0o200;
+        std::fs::metadata(self.files().at(path)).is_ok_and(|m| m.permissions().mode() & OWNER != 0)
+    }
+
+    /// Last part of what a symbolic link points to.
+    fn link(&self, path: &str) -> Option<String> {
+        let target = std::fs::read_link(self.files().at(path)).ok()?;
+        Some(target.file_name()?.to_str()?.to_owned())
+    }
 }
 
 const NO_QUEUE: &str = "none";
@@ -51,38 +71,13 @@ fn number(knob: &Knob, value: &str) -> Result<u32, SystemError> {
 
 /// Files below a root.
 #[derive(Debug, Clone)]
-struct Files {
+pub struct Files {
     root: PathBuf,
 }
 
 impl Files {
     fn at(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
-    }
-
-    fn read(&self, path: &str) -> Option<String> {
-        std::fs::read_to_string(self.at(path)).ok()
-    }
-
-    fn list(&self, path: &str) -> Vec<String> {
-        let mut names: Vec<String> = std::fs::read_dir(self.at(path))
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter_map(|e| e.file_name().into_string().ok())
-            .collect();
-        names.sort();
-        names
-    }
-
-    fn is_writable(&self, path: &str) -> bool {
-        const OWNER: u32 = 0o200;
-        std::fs::metadata(self.at(path)).is_ok_and(|m| m.permissions().mode() & OWNER != 0)
-    }
-
-    fn link(&self, path: &str) -> Option<String> {
-        let target = std::fs::read_link(self.at(path)).ok()?;
-        Some(target.file_name()?.to_str()?.to_owned())
     }
 
     fn get(&self, path: &str) -> Result<Option<String>, SystemError> {
@@ -205,20 +200,8 @@ impl Machine for Live {
         }
     }
 
-    fn read(&self, path: &str) -> Option<String> {
-        self.files.read(path)
-    }
-
-    fn list(&self, path: &str) -> Vec<String> {
-        self.files.list(path)
-    }
-
-    fn is_writable(&self, path: &str) -> bool {
-        self.files.is_writable(path)
-    }
-
-    fn link(&self, path: &str) -> Option<String> {
-        self.files.link(path)
+    fn files(&self) -> &Files {
+        &self.files
     }
 
     fn is_live(&self) -> bool {
@@ -282,20 +265,8 @@ impl Machine for Recorded {
         self.files.set(&Self::path(knob), value)
     }
 
-    fn read(&self, path: &str) -> Option<String> {
-        self.files.read(path)
-    }
-
-    fn list(&self, path: &str) -> Vec<String> {
-        self.files.list(path)
-    }
-
-    fn is_writable(&self, path: &str) -> bool {
-        self.files.is_writable(path)
-    }
-
-    fn link(&self, path: &str) -> Option<String> {
-        self.files.link(path)
+    fn files(&self) -> &Files {
+        &self.files
     }
 
     fn is_live(&self) -> bool {

@@ -1,0 +1,259 @@
+//! A device under test at work in a lab.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::BenchError;
+use crate::dut::Dut;
+use crate::lab::{Lab, Place};
+
+impl Dut {
+    /// Puts it in charge of the lab's router, until the returned guard is dropped.
+    ///
+    /// # Errors
+    /// When the router does not start.
+    pub fn install(&self, lab: &Lab) -> Result<Installed, BenchError> {
+        if *self == Self::External {
+            return Err(BenchError::Parameter(
+                "--dut external needs --in and --out".into(),
+            ));
+        }
+        if let Self::Watched(_, options) = self {
+            return watch(lab, options);
+        }
+        let Self::Rxlane(name, classes) = self else {
+            return Ok(Installed {
+                child: None,
+                files: Vec::new(),
+                netns: String::new(),
+                config: String::new(),
+            });
+        };
+        let ports: Vec<String> = lab
+            .router_ports()
+            .iter()
+            .map(|p| format!("\"{p}\""))
+            .collect();
+        let text = format!("ports = [{}]\n\n{classes}", ports.join(", "));
+        let path =
+            std::env::temp_dir().join(format!("rxlane-bench-{}-{name}.toml", std::process::id()));
+        let file_error = |source| BenchError::File {
+            path: path.display().to_string(),
+            source,
+        };
+        let mut file = std::fs::File::create(&path).map_err(file_error)?;
+        file.write_all(text.as_bytes()).map_err(file_error)?;
+        let netns = lab.netns(Place::Router);
+        let log_path = path.with_extension("log");
+        let log = std::fs::File::create(&log_path).map_err(file_error)?;
+        let child = Command::new(executable()?)
+            .args(["--netns", &netns, "run", "--accept-bypass", "-c"])
+            .arg(&path)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log.try_clone().map_err(file_error)?)
+            .env("RUST_LOG", "warn")
+            .spawn()
+            .map_err(|e| BenchError::Dut(e.to_string()))?;
+        let mut installed = Installed {
+            child: Some(child),
+            files: vec![path.clone(), log_path.clone()],
+            netns,
+            config: text,
+        };
+        installed.wait_until_attached(&log_path)?;
+        Ok(installed)
+    }
+}
+
+/// Starts `rxlane tune watch` on the router's ingress.
+fn watch(lab: &Lab, options: &[String]) -> Result<Installed, BenchError> {
+    let netns = lab.netns(Place::Router);
+    let journal = std::env::temp_dir().join(format!("rxlane-bench-{}.journal", std::process::id()));
+    let ports: Vec<String> = lab
+        .router_ports()
+        .into_iter()
+        .filter(|p| p.starts_with("in"))
+        .collect();
+    let child = Command::new(executable()?)
+        .args([
+            "--netns",
+            &netns,
+            "tune",
+            "watch",
+            "--keep-cores",
+            "--ports",
+        ])
+        .arg(ports.join(","))
+        .args(options)
+        .arg("--journal")
+        .arg(&journal)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|e| BenchError::Dut(e.to_string()))?;
+    let mut installed = Installed {
+        child: Some(child),
+        files: vec![journal.clone(), journal.with_extension("watch.journal")],
+        netns,
+        config: String::new(),
+    };
+    // Its first decision is a change, of which its journal tells.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while std::fs::read_to_string(&installed.files[1]).map_or(0, |t| t.lines().count()) < 2 {
+        let ended = installed
+            .child
+            .as_mut()
+            .is_some_and(|c| c.try_wait().is_ok_and(|s| s.is_some()));
+        if ended || Instant::now() > deadline {
+            return Err(BenchError::Dut("rxlane tune watch did not begin".into()));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(installed)
+}
+
+fn executable() -> Result<PathBuf, BenchError> {
+    std::env::var_os("RXLANE_EXE")
+        .map_or_else(std::env::current_exe, |e| Ok(e.into()))
+        .map_err(|e| BenchError::Dut(format!("cannot find the program itself: {e}")))
+}
+
+/// A device under test at work.
+pub struct Installed {
+    child: Option<Child>,
+    /// Configuration, log.
+    files: Vec<PathBuf>,
+    netns: String,
+    config: String,
+}
+
+/// A class that no test packet is in, for a reload that changes something.
+const ONE_MORE: &str = "[[class]]\nname = \"more\"\nlane = \"express\"\ntrust = \"all\"\nmatch = [{ dscp = \"AF41\" }]\n\n";
+
+impl Installed {
+    fn in_netns<T: Send>(
+        &self,
+        f: impl FnOnce(rxlane_dataplane::instance::Instance) -> T + Send,
+    ) -> Result<Option<T>, BenchError> {
+        Ok(rxlane_system::netns::within(&self.netns, false, || {
+            Ok(rxlane_dataplane::instance::Instance::current().ok().map(f))
+        })?)
+    }
+
+    fn signal(&self, signal: nix::sys::signal::Signal) {
+        if let Some(child) = &self.child {
+            let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), signal);
+        }
+    }
+
+    /// Threads of the daemon that serve packets.
+    pub fn workers(&self) -> Vec<i32> {
+        let Some(child) = &self.child else {
+            return Vec::new();
+        };
+        let tasks = format!("/proc/{}/task", child.id());
+        std::fs::read_dir(tasks)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter(|task| {
+                std::fs::read_to_string(task.path().join("comm"))
+                    .is_ok_and(|name| name.starts_with("rxlane-rx/"))
+            })
+            .filter_map(|task| task.file_name().to_str()?.parse().ok())
+            .collect()
+    }
+
+    /// Makes the daemon read its configuration with one more class, or without it again. Starts no
+    /// process, which would disturb the machine more than the reload does.
+    ///
+    /// # Errors
+    /// When the daemon refuses it or does not answer.
+    pub fn reload(&self, one_more: bool) -> Result<(), BenchError> {
+        let Some(path) = self.files.first() else {
+            return Ok(());
+        };
+        let text = if one_more {
+            self.config
+                .replacen("[[class]]", &format!("{ONE_MORE}[[class]]"), 1)
+        } else {
+            self.config.clone()
+        };
+        std::fs::write(path, text).map_err(|source| BenchError::File {
+            path: path.display().to_string(),
+            source,
+        })?;
+        let before = self.in_netns(|i| i.reload_count())?;
+        self.signal(nix::sys::signal::Signal::SIGHUP);
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < deadline {
+            if self.in_netns(|i| i.reload_count())? > before {
+                return match self.in_netns(|i| i.reload_error())?.flatten() {
+                    None => Ok(()),
+                    Some(error) => Err(BenchError::Dut(error)),
+                };
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Err(BenchError::Dut(
+            "it did not answer a reload within 5 s".into(),
+        ))
+    }
+
+    /// Kills the daemon; its programs stay.
+    pub fn kill(&mut self) {
+        self.signal(nix::sys::signal::Signal::SIGKILL);
+        if let Some(child) = &mut self.child {
+            let _ = child.wait();
+        }
+    }
+
+    fn wait_until_attached(&mut self, log: &Path) -> Result<(), BenchError> {
+        let Some(child) = &mut self.child else {
+            return Ok(());
+        };
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while Instant::now() < deadline {
+            if let Ok(Some(_)) = child.try_wait() {
+                let text = std::fs::read_to_string(log).unwrap_or_default();
+                return Err(BenchError::Dut(
+                    text.lines().last().unwrap_or("it ended at once").into(),
+                ));
+            }
+            let pid = child.id();
+            let ready = rxlane_system::netns::within(&self.netns, false, || {
+                Ok(rxlane_dataplane::instance::Instance::current()
+                    .ok()
+                    .and_then(|i| i.load_state())
+                    .is_some_and(|s| s.pid == pid))
+            })?;
+            if ready {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Err(BenchError::Dut("it did not attach within 20 s".into()))
+    }
+}
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+            let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
+            let _ = child.wait();
+            // What a killed daemon left; there is nothing to detach after one that ended by itself.
+            let _ = rxlane_system::netns::within(&self.netns, false, || {
+                let _ = rxlane_dataplane::router::detach_orphan();
+                Ok(())
+            });
+        }
+        for path in &self.files {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
