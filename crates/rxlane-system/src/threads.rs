@@ -26,7 +26,7 @@ pub fn find(matches: impl Fn(&str) -> bool) -> Vec<i32> {
 }
 
 /// NAPI threads of these interfaces (`napi/INTERFACE-ID`), of whatever network namespace.
-pub fn napi_of(interfaces: &[String]) -> Vec<i32> {
+fn napi_of(interfaces: &[String]) -> Vec<i32> {
     find(|name| {
         name.strip_prefix("napi/")
             .and_then(|rest| rest.rsplit_once('-'))

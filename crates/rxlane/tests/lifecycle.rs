@@ -337,6 +337,29 @@ fn a_lab_touches_only_what_it_made() {
 }
 
 #[test]
+fn a_lab_places_only_its_own_napi_threads() {
+    let first = TestLab::up("own1", |_| ());
+    let threads = || {
+        let netns = first.lab.netns(Place::Router);
+        rxlane_system::netns::within(&netns, false, || {
+            Ok(rxlane_system::threads::napi_of_device("in0"))
+        })
+        .unwrap()
+    };
+    let ids = threads();
+    assert!(!ids.is_empty());
+    for id in &ids {
+        rxlane_system::threads::pin(*id, 1).unwrap();
+    }
+    // A second lab has devices of the same names and puts their threads on core 0.
+    let _second = TestLab::up("own2", |_| ());
+    assert_eq!(threads(), ids);
+    for id in &ids {
+        assert_eq!(rxlane_system::threads::cores(*id).unwrap(), [1].into());
+    }
+}
+
+#[test]
 fn what_a_killed_benchmark_left_goes_with_the_next_lab() {
     let throttling = || std::fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us").unwrap();
     // Clears what earlier runs left, so that the value below is the machine's own.

@@ -102,8 +102,7 @@ pub(super) fn threads(lab: &Lab) -> Result<Settings, BenchError> {
             }
             Ok(())
         })?;
-        // Another lab's threads of the same name may be among them; they are wanted just the same.
-        let found = napi_of(&names, names.len());
+        let found = netns::within(&lab.netns(place), false, || Ok(napi_of(&names)))?;
         for thread in &found {
             threads::pin(*thread, core)?;
             let how = Scheduling::Fifo(NAPI_PRIORITY);
@@ -168,13 +167,16 @@ fn coalesce(sink: &str, us: u32) -> Result<(), SystemError> {
     Ok(())
 }
 
-/// NAPI threads, once there are at least `expected` of them.
-fn napi_of(interfaces: &[String], expected: usize) -> Vec<i32> {
+/// NAPI threads of this namespace's interfaces, once each has one.
+fn napi_of(interfaces: &[String]) -> Vec<i32> {
     let deadline = Instant::now() + Duration::from_millis(500);
     loop {
-        let found = threads::napi_of(interfaces);
-        if found.len() >= expected || Instant::now() > deadline {
-            return found;
+        let found: Vec<Vec<i32>> = interfaces
+            .iter()
+            .map(|i| threads::napi_of_device(i))
+            .collect();
+        if found.iter().all(|threads| !threads.is_empty()) || Instant::now() > deadline {
+            return found.concat();
         }
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -49,7 +49,7 @@ pub(crate) struct Engine {
 const SETTLING: Duration = Duration::from_secs(5);
 const TICK_SETTLING: Duration = Duration::from_millis(200);
 const TICK: Duration = Duration::from_secs(2);
-/// Scheduling is looked at more rarely still, because NAPI threads are found by looking through all processes.
+/// Scheduling is looked at more rarely still: before Linux 6.8 NAPI threads are found by looking through all processes.
 const PLACEMENT: Duration = Duration::from_secs(10);
 /// A worker that dies again within this time is left alone for as long.
 const RESTART_PAUSE: Duration = Duration::from_secs(2);
@@ -393,8 +393,12 @@ impl Control {
     /// thread, because what soft-IRQs cannot do at once is done by an ordinary thread, which would starve.
     fn place_workers(&mut self) {
         self.placed = Instant::now();
-        let napi = threads::napi_of(&self.names);
-        let lowest = napi.iter().map(|id| threads::fifo_priority(*id)).min();
+        let lowest = self
+            .names
+            .iter()
+            .flat_map(|name| threads::napi_of_device(name))
+            .map(threads::fifo_priority)
+            .min();
         let wanted = match lowest {
             Some(Some(priority)) => Scheduling::Fifo(priority),
             _ => Scheduling::Nice(0),
