@@ -1,5 +1,6 @@
 //! `rxlane man` and `rxlane completions`: what packages install, made from the command itself.
 
+use std::io::Write;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -19,7 +20,10 @@ pub(crate) struct Man {
 }
 
 pub(crate) fn completions(args: &Completions, command: &mut clap::Command) {
-    clap_complete::generate(args.shell, command, "rxlane", &mut std::io::stdout());
+    let mut text = Vec::new();
+    clap_complete::generate(args.shell, command, "rxlane", &mut text);
+    // Whoever reads them may have seen enough.
+    let _ = std::io::stdout().write_all(&text);
 }
 
 pub(crate) fn pages(args: &Man, command: clap::Command) -> Result<(), String> {
