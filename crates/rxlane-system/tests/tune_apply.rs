@@ -281,3 +281,33 @@ fn a_knob_turned_a_thousand_times_has_a_short_journal_and_its_first_value_back()
     assert_eq!(undo(&tree).restored, 1);
     assert_eq!(tree.snapshot(), before);
 }
+
+#[test]
+fn what_a_crash_left_in_the_copy_is_not_lost_by_the_next_change() {
+    let tree = Tree::unpack("e1000e");
+    let before = tree.snapshot();
+    let knobs = [27, 1, 8].map(|irq| Knob::file(format!("/proc/irq/{irq}/smp_affinity_list")));
+    let turn = |journal: &mut Journal, knob: &Knob| {
+        let now = tree.machine.get(knob).unwrap().unwrap();
+        journal.record(knob, &now, "1").unwrap();
+        tree.machine.set(knob, "1").unwrap();
+    };
+    {
+        let mut journal = Journal::open(&tree.journal(), &tree.machine).unwrap();
+        turn(&mut journal, &knobs[0]);
+        turn(&mut journal, &knobs[1]);
+    }
+    // The crash came after the first line had been written anew.
+    let whole = std::fs::read_to_string(tree.journal()).unwrap();
+    let copy = tree.journal().with_extension("copy");
+    std::fs::write(&copy, &whole).unwrap();
+    let first = whole.find('\n').unwrap() + 1;
+    std::fs::write(tree.journal(), &whole[..first]).unwrap();
+    {
+        let mut journal = Journal::open(&tree.journal(), &tree.machine).unwrap();
+        turn(&mut journal, &knobs[2]);
+    }
+    assert!(!copy.exists());
+    assert_eq!(undo(&tree).restored, 3);
+    assert_eq!(tree.snapshot(), before);
+}

@@ -90,12 +90,13 @@ impl Journal {
             entries: Vec::new(),
             lines: 0,
         };
-        match parse(path, &text)? {
+        let newest = newest(path, &text);
+        match parse(path, &newest)? {
             Some((boot, entries)) if boot == this.boot => {
                 this.lines = text.lines().count();
                 this.entries = entries;
-                // What a crash left of a line would damage the next one.
-                if !text.ends_with('\n') {
+                // What a crash left of a line would damage the next one, and what it left in the copy belongs here.
+                if newest != text || !text.ends_with('\n') {
                     this.rewrite()?;
                 }
             }
@@ -122,7 +123,7 @@ impl Journal {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             text => text.tried(|| format!("read the journal {}", path.display()))?,
         };
-        Ok(parse(path, &text)?
+        Ok(parse(path, &newest(path, &text))?
             .filter(|(of, entries)| *of == boot(machine) && !entries.is_empty())
             .map(|(_, entries)| entries))
     }
@@ -132,39 +133,22 @@ impl Journal {
     /// # Errors
     /// The file system's refusal; then the knob must not be turned.
     pub fn record(&mut self, knob: &Knob, old: &str, new: &str) -> Result<(), SystemError> {
-        let (line, at) = match self.entries.iter().position(|e| e.knob == *knob) {
-            Some(at) => (self.entries[at].old.clone(), Some(at)),
-            None => (old.to_owned(), None),
-        };
-        let line = Line {
+        let first = self.entries.iter().find(|e| e.knob == *knob);
+        let turned = Line {
             knob: knob.clone(),
-            old: line,
+            old: first.map_or(old, |e| &e.old).to_owned(),
             new: new.to_owned(),
         };
-        self.append(&line)?;
-        match at {
-            Some(at) => fold(&mut self.entries[at], new),
-            None => self.entries.push(Entry {
-                knob: line.knob,
-                old: line.old,
-                ours: vec![line.new],
-            }),
-        }
+        let tried = || format!("write the journal {}", self.path.display());
+        self.file
+            .write_all(line(&turned)?.as_bytes())
+            .tried(tried)?;
+        self.file.sync_data().tried(tried)?;
+        self.lines += 1;
+        fold(&mut self.entries, turned);
         if self.lines > LONGEST {
             self.rewrite()?;
         }
-        Ok(())
-    }
-
-    fn append(&mut self, line: &impl Serialize) -> Result<(), SystemError> {
-        let tried = || format!("write the journal {}", self.path.display());
-        let mut text = serde_json::to_string(line)
-            .map_err(std::io::Error::other)
-            .tried(tried)?;
-        text.push('\n');
-        self.file.write_all(text.as_bytes()).tried(tried)?;
-        self.file.sync_data().tried(tried)?;
-        self.lines += 1;
         Ok(())
     }
 
@@ -209,22 +193,33 @@ fn line(value: &impl Serialize) -> Result<String, SystemError> {
     Ok(text.tried(|| "write a line of the journal".into())? + "\n")
 }
 
-/// Values before the newest but one have been overwritten long ago.
-fn fold(entry: &mut Entry, new: &str) {
-    if entry.ours.len() == 2 {
-        entry.ours.remove(0);
+/// Adds a line to what is known of its knob. Values before the newest but one have been overwritten long ago.
+fn fold(entries: &mut Vec<Entry>, line: Line) {
+    match entries.iter_mut().find(|e| e.knob == line.knob) {
+        Some(entry) => {
+            if entry.ours.len() == 2 {
+                entry.ours.remove(0);
+            }
+            entry.ours.push(line.new);
+        }
+        None => entries.push(Entry {
+            knob: line.knob,
+            old: line.old,
+            ours: vec![line.new],
+        }),
     }
-    entry.ours.push(new.to_owned());
+}
+
+/// The journal's text: a crash while it was written anew leaves a whole copy, and less than that in its place.
+fn newest(path: &Path, text: &str) -> String {
+    std::fs::read_to_string(path.with_extension("copy"))
+        .ok()
+        .filter(|copy| copy.ends_with('\n') && copy.len() > text.len())
+        .unwrap_or_else(|| text.to_owned())
 }
 
 /// The boot and the entries; `None` for an empty file.
 fn parse(path: &Path, text: &str) -> Result<Option<(String, Vec<Entry>)>, SystemError> {
-    // A crash while the journal was written anew leaves the copy whole.
-    let copy = std::fs::read_to_string(path.with_extension("copy")).ok();
-    let text = match &copy {
-        Some(copy) if copy.ends_with('\n') && copy.len() > text.len() => copy,
-        _ => text,
-    };
     let damaged = |n: usize, why: String| SystemError::Damaged {
         path: path.into(),
         line: n + 1,
@@ -239,14 +234,7 @@ fn parse(path: &Path, text: &str) -> Result<Option<(String, Vec<Entry>)>, System
     let mut entries: Vec<Entry> = Vec::new();
     for (n, text) in lines {
         let line: Line = serde_json::from_str(text).map_err(|e| damaged(n, e.to_string()))?;
-        match entries.iter_mut().find(|e| e.knob == line.knob) {
-            Some(entry) => fold(entry, &line.new),
-            None => entries.push(Entry {
-                knob: line.knob,
-                old: line.old,
-                ours: vec![line.new],
-            }),
-        }
+        fold(&mut entries, line);
     }
     Ok(Some((head.boot, entries)))
 }

@@ -157,11 +157,22 @@ impl Watch {
         let window_ns = (now_ns - self.placed_ns) as f64;
         self.placed_ns = now_ns;
         self.decisions += 1;
+        let there = machine.list("/sys/class/net");
+        let ports: Vec<String> = self
+            .control
+            .ports
+            .iter()
+            .filter(|p| there.contains(p))
+            .cloned()
+            .collect();
+        if ports.is_empty() {
+            return Ok(());
+        }
         let at_once = Window {
             every: Duration::ZERO,
             samples: 1,
         };
-        let mut inventory = Inventory::take(machine, &self.control.ports, at_once, |_| ())?;
+        let mut inventory = Inventory::take(machine, &ports, at_once, |_| ())?;
         inventory.samples = self.loads.iter().cloned().collect();
         let mut known = true;
         for nic in &mut inventory.nics {
@@ -194,21 +205,16 @@ impl Watch {
 
 impl Port {
     fn new(machine: &dyn Machine, name: &str, law: &Throttling) -> Result<Self, SystemError> {
-        let queues = machine
-            .list(&format!("/sys/class/net/{name}/queues"))
-            .iter()
-            .filter(|q| q.starts_with("rx-"))
-            .count() as u64;
-        if queues == 0 {
+        let nic = nic(machine, name, &[]);
+        if nic.rx_queues == 0 {
             return Err(SystemError::Gone {
                 knob: format!("port {name}"),
             });
         }
-        let moderates = nic(machine, name, &[]).moderates();
         Ok(Self {
             name: name.into(),
-            queues,
-            actuator: if moderates {
+            queues: nic.rx_queues as u64,
+            actuator: if nic.moderates() {
                 Actuator::RxUsecs
             } else {
                 Actuator::Deferral

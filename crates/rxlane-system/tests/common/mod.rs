@@ -1,6 +1,6 @@
 //! Recorded machines: a tree of procfs, sysfs and ethtool's settings in one text file.
 
-#![allow(unreachable_pub, reason = "shared by several tests")]
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses a part")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
