@@ -34,6 +34,17 @@ struct FlowSpec {
     location: u32,
 }
 
+/// Nothing but zeros.
+const NO_FLOW: FlowSpec = FlowSpec {
+    flow_type: 0,
+    header: [0; 52],
+    header_ext: [0; 20],
+    mask: [0; 52],
+    mask_ext: [0; 20],
+    ring_cookie: 0,
+    location: 0,
+};
+
 /// `struct ethtool_rxnfc` up to its list of locations.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
@@ -57,7 +68,12 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// As `usr_ip4_spec` (TOS at 12, version at 13) or `usr_ip6_spec` (traffic class at 36).
+    /// Of the byte with the DSCP: TOS in `usr_ip4_spec`, traffic class in `usr_ip6_spec`.
+    fn offset(self) -> usize {
+        if self.v6 { 36 } else { 12 }
+    }
+
+    /// As `usr_ip4_spec`, whose version stands at 13, or `usr_ip6_spec`.
     fn spec(self, queue: u32, location: u32) -> FlowSpec {
         const IPV4_USER_FLOW: u32 = 0x0d;
         const IPV6_USER_FLOW: u32 = 0x0e;
@@ -70,14 +86,11 @@ impl Filter {
             } else {
                 IPV4_USER_FLOW
             },
-            header: [0; 52],
-            header_ext: [0; 20],
-            mask: [0; 52],
-            mask_ext: [0; 20],
             ring_cookie: u64::from(queue),
             location,
+            ..NO_FLOW
         };
-        let at = if self.v6 { 36 } else { 12 };
+        let at = self.offset();
         spec.header[at] = self.dscp << 2;
         spec.mask[at] = DSCP;
         if !self.v6 {
@@ -89,7 +102,7 @@ impl Filter {
     fn is(self, spec: &FlowSpec) -> bool {
         let own = self.spec(0, 0);
         // Drivers fill in the masks of what they do not look at in their own ways.
-        let at = if self.v6 { 36 } else { 12 };
+        let at = self.offset();
         spec.flow_type == own.flow_type
             && spec.header[at] & own.mask[at] == own.header[at]
             && spec.mask[at] != 0
@@ -97,16 +110,11 @@ impl Filter {
 }
 
 fn empty(cmd: u32) -> Rxnfc {
-    let none = Filter { dscp: 0, v6: true }.spec(0, 0);
     Rxnfc {
         cmd,
         flow_type: 0,
         data: 0,
-        spec: FlowSpec {
-            flow_type: 0,
-            mask: [0; 52],
-            ..none
-        },
+        spec: NO_FLOW,
         rule_cnt: 0,
     }
 }

@@ -1,5 +1,7 @@
 //! The model of a measured engine: what `rxlane calibrate` writes and `rxlane bench sweep --with-sim` asks.
 
+use std::path::Path;
+
 use rxlane_bench::bench::{Dut, Pattern, Prediction, Traffic};
 use rxlane_dataplane::config::{Datapath, EngineConfig};
 use rxlane_policy::poll::Strategy;
@@ -60,9 +62,30 @@ pub(crate) fn scenario(
     Ok(s)
 }
 
-/// What the model says.
-pub(crate) fn predict(scenario: &Scenario) -> Result<Prediction, String> {
-    let (estimates, _) = replicate(scenario).map_err(one_line)?;
+/// Writes a calibration to a file and prints what it says of itself, or prints all of it.
+pub(crate) fn write(path: Option<&Path>, text: &str) -> Result<(), String> {
+    let Some(path) = path else {
+        print!("{text}");
+        return Ok(());
+    };
+    std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))?;
+    for line in text.lines().filter(|l| l.starts_with('#')) {
+        println!("{}", line.trim_start_matches(['#', ' ']));
+    }
+    eprintln!("wrote {}", path.display());
+    Ok(())
+}
+
+/// What the model says of that.
+pub(crate) fn predict(
+    costs: &Scenario,
+    engine: &EngineConfig,
+    offered: &Traffic,
+    rt_ratio: f64,
+    pps: f64,
+) -> Result<Prediction, String> {
+    let at = scenario(costs, engine, offered, rt_ratio, pps)?;
+    let (estimates, _) = replicate(&at).map_err(one_line)?;
     let get = |name: &str| {
         estimates
             .iter()

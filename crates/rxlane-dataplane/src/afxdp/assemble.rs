@@ -35,11 +35,9 @@ impl Control {
         })?;
         let mut queues = Vec::new();
         let mut sender_of_port = vec![usize::MAX; ports.all.len()];
-        let mut zero_copy = true;
         for port in (0..ports.all.len()).filter(present) {
             for queue in self.plan.queues_of(at, port) {
                 let opened = self.open(port, &ports.all[port], queue, &frames, first(&queues))?;
-                zero_copy &= opened.zero_copy;
                 let index = self.plan.index(port, queue);
                 if sender_of_port[port] == usize::MAX {
                     sender_of_port[port] = queues.len();
@@ -63,8 +61,9 @@ impl Control {
         }
         let indices: Vec<u32> = ports.all.iter().map(|p| p.ifindex).collect();
         let counters = Counters::of_worker(&self.counters, at);
+        let zero_copy = queues.iter().all(|q| q.zero_copy);
         counters.set(Count::ZeroCopy, u64::from(zero_copy));
-        let drives_napi = self.plan.engine.busy_poll && drive_napi(&queues);
+        let drives_napi = self.plan.engine.busy_poll && zero_copy && drive_napi(&queues);
         counters.set(Count::DrivesNapi, u64::from(drives_napi));
         Ok(Parts {
             scheduler: self.plan.scheduler(queues.len())?,
@@ -126,11 +125,11 @@ impl Control {
     }
 }
 
-/// Whether the worker can drive the NAPI of all its queues.
+/// Whether the worker can drive the NAPI of all its queues, which are zero-copy ones.
 fn drive_napi(queues: &[Queue]) -> bool {
     queues
         .iter()
-        .all(|q| q.zero_copy && q.sender().is_some_and(|fd| prefer_busy_poll(fd).is_ok()))
+        .all(|q| q.sender().is_some_and(|fd| prefer_busy_poll(fd).is_ok()))
 }
 
 fn first(queues: &[Queue]) -> Option<BorrowedFd<'_>> {

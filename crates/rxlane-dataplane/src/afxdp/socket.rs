@@ -254,12 +254,12 @@ pub(crate) fn prefer_busy_poll(fd: BorrowedFd<'_>) -> std::io::Result<()> {
     const BUDGET: libc::c_int = 64;
     /// Longest time in one call, us; a call polls once and is back long before.
     const US: libc::c_int = 20;
-    for (option, value) in [
+    let options: [(libc::c_int, libc::c_int); 3] = [
         (libc::SO_PREFER_BUSY_POLL, 1),
         (libc::SO_BUSY_POLL, US),
         (libc::SO_BUSY_POLL_BUDGET, BUDGET),
-    ] {
-        let value: libc::c_int = value;
+    ];
+    for (option, value) in options {
         let at: *const libc::c_int = &raw const value;
         // SAFETY: `at` is an integer of that size, which is what the three options take.
         let outcome = unsafe {

@@ -5,13 +5,6 @@ use super::plan::Change;
 use super::{Knob, Machine};
 use crate::SystemError;
 
-/// What applying did.
-#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Applied {
-    /// Knobs turned.
-    pub changed: usize,
-}
-
 /// What undoing did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Reverted {
@@ -44,7 +37,7 @@ pub fn apply(
     machine: &dyn Machine,
     journal: &mut Journal,
     changes: &[Change],
-) -> Result<Applied, SystemError> {
+) -> Result<(), SystemError> {
     if !journal.entries.is_empty() {
         return Err(SystemError::Applied {
             changes: journal.entries.len(),
@@ -69,9 +62,7 @@ pub fn apply(
             });
         }
     }
-    Ok(Applied {
-        changed: changes.len(),
-    })
+    Ok(())
 }
 
 fn make(machine: &dyn Machine, journal: &mut Journal, change: &Change) -> Result<(), SystemError> {

@@ -27,6 +27,11 @@ pub struct Interrupt {
     pub count: u64,
 }
 
+/// The file with the cores that may serve an interrupt, as a list.
+pub fn affinity_path(number: u32) -> String {
+    format!("/proc/irq/{number}/smp_affinity_list")
+}
+
 /// All numbered interrupts.
 pub fn all(machine: &dyn Machine) -> Vec<Interrupt> {
     let text = machine.read("/proc/interrupts").unwrap_or_default();

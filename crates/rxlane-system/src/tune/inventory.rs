@@ -263,7 +263,7 @@ fn number(machine: &dyn Machine, path: &str) -> Option<u64> {
 
 fn affinity(machine: &dyn Machine, irq: u32) -> Vec<usize> {
     machine
-        .read(&format!("/proc/irq/{irq}/smp_affinity_list"))
+        .read(&interrupts::affinity_path(irq))
         .and_then(|t| cpus::parse_list(&t))
         .map(|c| c.into_iter().collect())
         .unwrap_or_default()

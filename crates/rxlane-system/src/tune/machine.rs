@@ -61,8 +61,9 @@ pub trait Machine {
 }
 
 const NO_QUEUE: &str = "none";
-const NORMAL: &str = "normal";
-const FIFO: &str = "fifo ";
+/// Scheduling of a thread, as a value: an ordinary one, or SCHED_FIFO with the priority after it.
+pub(super) const NORMAL: &str = "normal";
+pub(super) const FIFO: &str = "fifo ";
 
 fn number(knob: &Knob, value: &str) -> Result<u32, SystemError> {
     let value = value.trim().parse().map_err(std::io::Error::other);

@@ -13,6 +13,6 @@ pub mod watch;
 mod apply;
 mod knob;
 
-pub use apply::{Applied, Left, Reverted, apply, revert};
+pub use apply::{Left, Reverted, apply, revert};
 pub use knob::Knob;
 pub use machine::{Live, Machine, Recorded};

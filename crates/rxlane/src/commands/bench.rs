@@ -343,14 +343,9 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
                     let Some(engine) = engines.get(&point.dut.name) else {
                         continue;
                     };
-                    let at = model::scenario(
-                        &costs,
-                        engine,
-                        &options.traffic,
-                        point.rt_ratio,
-                        point.offered_pps,
-                    )?;
-                    point.predicted = Some(model::predict(&at)?);
+                    let (ratio, pps) = (point.rt_ratio, point.offered_pps);
+                    let said = model::predict(&costs, engine, &options.traffic, ratio, pps)?;
+                    point.predicted = Some(said);
                 }
             }
             args.common

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use rxlane_bench::bench::{self, Dut, Options, SweepPoint};
+use rxlane_bench::bench::{self, Dut, Options, Prediction, SweepPoint};
 use rxlane_dataplane::config::EngineConfig;
 use rxlane_sim::scenario::Scenario;
 
@@ -47,17 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     let report = bench::sweep(&options, &loads, &[ratio]).map_err(one_line)?;
     let costs = fit(&options, &engine, capacity, &report.points)?;
     let text = file(&options, dut, &engine, capacity, &costs, &report.points)?;
-    match &args.write {
-        None => print!("{text}"),
-        Some(path) => {
-            std::fs::write(path, &text).map_err(|e| format!("{}: {e}", path.display()))?;
-            for line in text.lines().filter(|l| l.starts_with('#')) {
-                println!("{}", line.trim_start_matches(['#', ' ']));
-            }
-            eprintln!("wrote {}", path.display());
-        }
-    }
-    Ok(())
+    model::write(args.write.as_deref(), &text)
 }
 
 /// What the engine forwards when it is offered more.
@@ -122,15 +112,8 @@ fn fit_offset(
 ) -> Result<f64, String> {
     let mut pairs = Vec::new();
     for p in points {
-        let at = model::scenario(
-            trial,
-            engine,
-            &options.traffic,
-            p.rt_ratio,
-            p.dut.offered_pps,
-        )?;
-        let modelled = model::predict(&at)?.mean_us;
-        for (class, modelled) in p.dut.classes.iter().zip(modelled) {
+        let model = predict(trial, options, engine, p)?;
+        for (class, modelled) in p.dut.classes.iter().zip(model.mean_us) {
             if class.received > 0.0 {
                 pairs.push((class.latency_us.mean, modelled));
             }
@@ -144,6 +127,17 @@ fn fit_offset(
         .iter()
         .map(|(m, s)| ((s + trial.nic.fixed_latency_us - m) / m).powi(2))
         .sum())
+}
+
+/// What the model says of a measured point.
+fn predict(
+    costs: &Scenario,
+    options: &Options,
+    engine: &EngineConfig,
+    p: &SweepPoint,
+) -> Result<Prediction, String> {
+    let offered = &options.traffic;
+    model::predict(costs, engine, offered, p.rt_ratio, p.dut.offered_pps)
 }
 
 fn file(
@@ -164,14 +158,7 @@ fn file(
         capacity_pps
     );
     for p in points {
-        let at = model::scenario(
-            costs,
-            engine,
-            &options.traffic,
-            p.rt_ratio,
-            p.dut.offered_pps,
-        )?;
-        let model = model::predict(&at)?;
+        let model = predict(costs, options, engine, p)?;
         for (class, modelled) in p.dut.classes.iter().zip(model.mean_us) {
             let measured = class.latency_us.mean;
             text += &format!(

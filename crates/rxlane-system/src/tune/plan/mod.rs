@@ -164,6 +164,7 @@ impl Draft<'_> {
         self.plan.notes.push(text.into());
     }
 
+    /// A change of a knob from what it is.
     fn want(
         &mut self,
         area: Area,
@@ -174,11 +175,15 @@ impl Draft<'_> {
         if self.options.skip.contains(&area) {
             return Ok(());
         }
-        let wanted = wanted.into();
-        let Some(now) = self.machine.get(&knob)? else {
-            return Ok(());
-        };
-        if !knob.same(&now, &wanted) {
+        if let Some(now) = self.machine.get(&knob)? {
+            self.change(area, knob, now, wanted.into(), reason);
+        }
+        Ok(())
+    }
+
+    /// A change of a knob from what it will be by then.
+    fn change(&mut self, area: Area, knob: Knob, now: String, wanted: String, reason: Reason) {
+        if !self.options.skip.contains(&area) && !knob.same(&now, &wanted) {
             self.plan.changes.push(Change {
                 area,
                 knob,
@@ -189,7 +194,6 @@ impl Draft<'_> {
                 cost: reason.cost.into(),
             });
         }
-        Ok(())
     }
 }
 

@@ -13,7 +13,7 @@ const LAW: &str = "interrupt-throttling V.C";
 const DEFERRAL: &str = "Documentation/networking/napi.rst, \"Software IRQ coalescing\"";
 
 /// Interval at a packet rate by the linear law, us.
-pub(crate) fn interval_us(pps: f64) -> u64 {
+fn interval_us(pps: f64) -> u64 {
     let Ok(mut law) = Throttling::Linear(LinearLaw::default()).start() else {
         return 0;
     };

@@ -7,12 +7,12 @@ use rxlane_policy::placement::CoreLoads;
 use super::{Area, Draft, Reason};
 use crate::SystemError;
 use crate::tune::cpus::{self, Cpus};
-use crate::tune::interrupts::Purpose;
+use crate::tune::interrupts::{Purpose, affinity_path};
 use crate::tune::inventory::{Core, Inventory, Nic};
 use crate::tune::{Knob, Machine};
 
 /// A core is left only for one that is less loaded by more than this.
-pub(crate) const MARGIN: f64 = 0.1;
+const MARGIN: f64 = 0.1;
 /// A queue takes a core of its own unless that is busier than another one by more than this: then two share.
 const SHARE: f64 = 0.5;
 const LEAST_LOADED: &str = "single-input-queue III.B, step b";
@@ -31,19 +31,14 @@ pub(super) fn plan(draft: &mut Draft<'_>, inventory: &Inventory) -> Result<Cpus,
             place_tx(draft, nic, &cores.values().copied().collect::<Vec<_>>())?;
         }
     }
-    let moving = draft
-        .plan
-        .changes
-        .iter()
-        .any(|c| c.area == Area::Interrupts);
-    if inventory.irqbalance && (moving || !taken.is_empty()) {
+    if taken.is_empty() {
+        return Ok(taken);
+    }
+    if inventory.irqbalance {
         draft.note(IRQBALANCE);
     }
     let online: Cpus = inventory.cores.iter().map(|c| c.number).collect();
     let rest: Cpus = online.difference(&taken).copied().collect();
-    if taken.is_empty() {
-        return Ok(taken);
-    }
     if rest.is_empty() {
         draft.note("the ports' queues use all cores, so nothing else can be moved off them: fewer queues (ethtool -L) would leave room");
         return Ok(taken);
@@ -142,7 +137,7 @@ fn served<'a>(draft: &Draft<'_>, inventory: &'a Inventory) -> Result<Vec<Served<
 }
 
 fn affinity(irq: u32) -> Knob {
-    Knob::file(format!("/proc/irq/{irq}/smp_affinity_list"))
+    Knob::file(affinity_path(irq))
 }
 
 /// Chooses a core for each; returns the cores of each device's queues.
@@ -237,8 +232,7 @@ fn others(
         {
             continue;
         }
-        let path = format!("/proc/irq/{}/smp_affinity_list", interrupt.number);
-        if !draft.machine.is_writable(&path) {
+        if !draft.machine.is_writable(&affinity_path(interrupt.number)) {
             draft.note(format!(
                 "interrupt {} ({}) is placed by its driver and may disturb core {}",
                 interrupt.number,
@@ -249,7 +243,7 @@ fn others(
         }
         let left: Cpus = cores.iter().copied().filter(|c| rest.contains(c)).collect();
         let wanted = if left.is_empty() { rest } else { &left };
-        let knob = Knob::file(path);
+        let knob = affinity(interrupt.number);
         let reason = Reason {
             why: format!(
                 "{} would interrupt NET_RX on core {}",

@@ -1,10 +1,11 @@
 //! Ingress QoS on the plain kernel path: the device sorts RT packets into a queue of their own, which a thread of
 //! real-time priority polls (low-latency-router III: a ring a class; here the rings are the NIC's).
 
-use super::{Area, Change, Draft, Reason};
+use super::{Area, Draft, Reason};
 use crate::SystemError;
 use crate::tune::Knob;
 use crate::tune::inventory::Nic;
+use crate::tune::machine::{FIFO, NORMAL};
 
 const SOURCE: &str = "low-latency-router III.A; Documentation/networking/scaling.rst, \"RSS\"";
 /// Above threads of programs, below what the kernel itself runs at 99.
@@ -84,9 +85,6 @@ pub(super) fn plan(draft: &mut Draft<'_>, nic: &Nic) -> Result<(), SystemError> 
         "1",
         reason(why, "a thread switch for each poll"),
     )?;
-    if draft.options.skip.contains(&Area::RtQueue) {
-        return Ok(());
-    }
     let knob = Knob::QueueThread {
         device: device(),
         queue,
@@ -94,20 +92,18 @@ pub(super) fn plan(draft: &mut Draft<'_>, nic: &Nic) -> Result<(), SystemError> 
     let now = match draft.machine.get(&knob)? {
         Some(now) => now,
         // The change before this one makes the thread, with the default scheduling.
-        None if draft.plan.changes.len() > before => "normal".into(),
+        None if draft.plan.changes.len() > before => NORMAL.into(),
         None => return Ok(()),
     };
-    let wanted = format!("fifo {PRIORITY}");
-    if now != wanted {
-        draft.plan.changes.push(Change {
-            area: Area::RtQueue,
-            knob,
-            now,
-            wanted,
-            why: "the RT queue's poll goes before all other queues' polls on its core".into(),
-            source: SOURCE.into(),
-            cost: "RT traffic that fills a core starves the rest of it: police it".into(),
-        });
-    }
+    draft.change(
+        Area::RtQueue,
+        knob,
+        now,
+        format!("{FIFO}{PRIORITY}"),
+        reason(
+            "the RT queue's poll goes before all other queues' polls on its core".into(),
+            "RT traffic that fills a core starves the rest of it: police it",
+        ),
+    );
     Ok(())
 }

@@ -6,7 +6,7 @@ use clap::Args as ClapArgs;
 use indicatif::{ProgressBar, ProgressStyle};
 use rxlane_sim::calibrate::{calibrate, file_of};
 
-use crate::one_line;
+use crate::{model, one_line};
 
 #[derive(ClapArgs)]
 pub(crate) struct Args {
@@ -25,15 +25,5 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     let found = calibrate(&args.paper, || bar.inc(1)).map_err(one_line)?;
     bar.finish_and_clear();
     let text = file_of(&found).map_err(one_line)?;
-    match &args.out {
-        None => print!("{text}"),
-        Some(path) => {
-            std::fs::write(path, &text).map_err(|e| format!("{}: {e}", path.display()))?;
-            for line in text.lines().filter(|l| l.starts_with('#')) {
-                println!("{}", line.trim_start_matches(['#', ' ']));
-            }
-            eprintln!("wrote {}", path.display());
-        }
-    }
-    Ok(())
+    model::write(args.out.as_deref(), &text)
 }

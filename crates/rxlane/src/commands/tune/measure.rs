@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use comfy_table::{Table, presets};
-use indicatif::{ProgressBar, ProgressStyle};
 use rxlane_bench::stop;
 use rxlane_sim::distribution;
 use rxlane_sim::stats::Samples;
@@ -84,11 +83,7 @@ pub(super) fn run(args: &Args, journal: &Path) -> Result<(), String> {
 }
 
 fn record(args: &Args, machine: &Live, what: &'static str) -> Result<Record, String> {
-    let bar = ProgressBar::new(100);
-    if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:30}] {elapsed}") {
-        bar.set_style(style);
-    }
-    bar.set_message(what);
+    let bar = super::progress(what);
     let length = Duration::from_secs_f64(args.seconds);
     let every = Duration::from_millis(args.every);
     let record = Record::take(machine, &args.wanted.ports, length, every, |share| {

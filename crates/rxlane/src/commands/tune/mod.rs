@@ -189,11 +189,7 @@ impl Wanted {
     }
 
     fn inventory(&self, machine: &dyn Machine) -> Result<Inventory, String> {
-        let bar = ProgressBar::new(100);
-        if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:30}] {elapsed}") {
-            bar.set_style(style);
-        }
-        bar.set_message("watching loads and rates");
+        let bar = progress("watching loads and rates");
         let window = Window {
             every: SAMPLE,
             samples: (self.window / SAMPLE.as_secs_f64()).round().max(1.0) as u32,
@@ -211,6 +207,16 @@ impl Wanted {
         let plan = Plan::new(machine, &inventory, &options).map_err(one_line)?;
         Ok((inventory, plan))
     }
+}
+
+/// A bar of 100 steps.
+fn progress(message: &'static str) -> ProgressBar {
+    let bar = ProgressBar::new(100);
+    if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:30}] {elapsed}") {
+        bar.set_style(style);
+    }
+    bar.set_message(message);
+    bar
 }
 
 impl JournalArgs {
@@ -280,11 +286,11 @@ fn apply_plan(args: &ApplyArgs, journal: &Path) -> Result<(), String> {
         }
     };
     refuse_beside_irqbalance(&machine, &plan)?;
-    let applied = apply(&machine, &mut journal, &plan.changes).map_err(one_line)?;
+    apply(&machine, &mut journal, &plan.changes).map_err(one_line)?;
     text::plan(&plan);
     println!(
         "{} changes are in force; sudo rxlane tune revert undoes them",
-        applied.changed
+        plan.changes.len()
     );
     Ok(())
 }
