@@ -26,3 +26,6 @@ mod sink;
 mod wire;
 
 pub use error::BenchError;
+
+/// What the BPF programs in this crate are: the compiler, then name and SHA-256 of each object, separated by `;`.
+pub const BPF: &str = env!("RXLANE_BPF");

@@ -21,6 +21,22 @@ pub enum DataplaneError {
         /// libbpf's error.
         source: libbpf_rs::Error,
     },
+    /// The kernel does not take a program of ours: a bug, or a kernel that nobody has tried.
+    #[error(
+        "Linux {kernel} refuses the program `{program}` ({source}); its verifier says: {why}. This is a fault of rxlane, not of your configuration: please report it, with the configuration and this message, at {report_to}"
+    )]
+    Refused {
+        /// The program.
+        program: String,
+        /// Release of the kernel.
+        kernel: String,
+        /// The end of the verifier's log.
+        why: String,
+        /// Where to report it.
+        report_to: &'static str,
+        /// libbpf's error.
+        source: libbpf_rs::Error,
+    },
     /// A file of the instance could not be used.
     #[error("cannot use {}: {source}", path.display())]
     File {
@@ -62,7 +78,15 @@ pub enum DataplaneError {
         "port `{0}`: its ifindex collides with four others; recreate the interface to give it another"
     )]
     PortTable(String),
-    /// The kernel lacks something that the configuration needs.
+    /// The kernel lacks something that every program of this configuration needs.
+    #[error("Linux {kernel}: {without}")]
+    Kernel {
+        /// Release of the kernel.
+        kernel: String,
+        /// What is missing, and what cannot be done without.
+        without: String,
+    },
+    /// The kernel lacks something that a class needs.
     #[error("class `{class}`: {needs}")]
     Unsupported {
         /// Name of the class.

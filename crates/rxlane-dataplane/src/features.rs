@@ -1,10 +1,15 @@
-//! Which kernel features there are, and what a missing one costs.
+//! Which kernel features there are, and what a missing one costs. Every one is looked for, whatever the version:
+//! distributions add and leave out. What the verifier makes of the programs is another question
+//! ([`crate::rehearsal`]).
 
-use rxlane_system::features::{btf_knows, kernel_version};
+use rxlane_system::features::{KernelTypes, has_af_xdp, kernel_version};
 use serde::{Deserialize, Serialize};
 
-/// Oldest kernel that rxlane is meant for (Debian 12).
-pub const OLDEST: (u32, u32) = (6, 1);
+/// Whether connection tracking is a module of this kernel, and loaded: then its functions are not in the type
+/// information of the kernel proper.
+pub fn conntrack_is_a_module() -> bool {
+    std::path::Path::new("/sys/kernel/btf/nf_conntrack").exists()
+}
 
 /// A kernel feature.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +31,8 @@ pub struct Features {
     pub features: Vec<Feature>,
 }
 
+/// Name of the feature that every program needs.
+pub const TYPES: &str = "type-information";
 /// Name of the feature that `trust = "established"` needs.
 pub const CONNTRACK: &str = "conntrack-lookup";
 /// Name of the feature that the controller needs.
@@ -36,49 +43,61 @@ pub const CPUMAP_TRACE: &str = "cpumap-trace";
 pub const REDIRECT_TRACE: &str = "xdp-redirect-trace";
 /// Name of the feature that egress counters need.
 pub const DEVMAP_TRACE: &str = "devmap-trace";
+/// Name of the feature that the engine needs.
+pub const AF_XDP: &str = "af-xdp";
 
 impl Features {
     /// Looks at the running kernel.
     pub fn probe() -> Self {
-        let (version, kernel) = kernel_version().unwrap_or(((0, 0), "unknown".into()));
+        let types = KernelTypes::read(&["nf_conntrack"]);
+        let traces = |names: &[&str]| names.iter().all(|n| types.know(&format!("btf_trace_{n}")));
+        let kfuncs = |names: &[&str]| names.iter().all(|n| types.know(n));
         let feature = |name: &str, present, without: &str| Feature {
             name: name.into(),
             present,
             without: without.into(),
         };
-        let traces = |name: &str| btf_knows("vmlinux", &format!("btf_trace_{name}"));
         Self {
-            kernel,
+            kernel: kernel_version().map_or_else(|| "unknown".into(), |(_, release)| release),
             features: vec![
                 feature(
-                    "linux-6.1",
-                    version >= OLDEST,
-                    "untested kernel: older than Linux 6.1",
+                    TYPES,
+                    types.are_there(),
+                    "no program can be loaded: the kernel is built without CONFIG_DEBUG_INFO_BTF",
                 ),
                 feature(
                     CONNTRACK,
-                    btf_knows("nf_conntrack", "bpf_xdp_ct_lookup"),
-                    "trust = \"established\" cannot be used (load the nf_conntrack module, or enable CONFIG_NF_CONNTRACK and CONFIG_DEBUG_INFO_BTF)",
+                    kfuncs(&[
+                        "bpf_xdp_ct_lookup",
+                        "bpf_ct_release",
+                        "bpf_ct_change_timeout",
+                    ]),
+                    "trust = \"established\" cannot be used (load the nf_conntrack module, or enable CONFIG_NF_CONNTRACK and CONFIG_DEBUG_INFO_BTF_MODULES)",
                 ),
                 feature(
                     NAPI_TRACE,
-                    traces("napi_poll"),
+                    traces(&["napi_poll"]),
                     "overload cannot be seen: stack classes are always passed straight on",
                 ),
                 feature(
                     CPUMAP_TRACE,
-                    traces("xdp_cpumap_enqueue") && traces("xdp_cpumap_kthread"),
+                    traces(&["xdp_cpumap_enqueue", "xdp_cpumap_kthread"]),
                     "rings cannot be counted: classes with overload = \"queue\" cannot be used",
                 ),
                 feature(
                     REDIRECT_TRACE,
-                    traces("xdp_redirect_err"),
+                    traces(&["xdp_redirect_err"]),
                     "packets that an engine's ring refuses are not counted, and go on counting towards its share",
                 ),
                 feature(
                     DEVMAP_TRACE,
-                    traces("xdp_devmap_xmit"),
+                    traces(&["xdp_devmap_xmit"]),
                     "drops by the egress driver are not counted",
+                ),
+                feature(
+                    AF_XDP,
+                    has_af_xdp(),
+                    "datapath = \"afxdp\" cannot be used: the kernel is built without CONFIG_XDP_SOCKETS",
                 ),
             ],
         }
@@ -87,5 +106,10 @@ impl Features {
     /// Whether a feature is there.
     pub fn has(&self, name: &str) -> bool {
         self.features.iter().any(|f| f.name == name && f.present)
+    }
+
+    /// Those that are not there.
+    pub fn missing(&self) -> impl Iterator<Item = &Feature> {
+        self.features.iter().filter(|f| !f.present)
     }
 }

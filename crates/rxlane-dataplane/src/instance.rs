@@ -13,6 +13,7 @@ use crate::DataplaneError;
 use crate::config::RouterConfig;
 use crate::error::FileTried;
 use crate::features::Features;
+use crate::verifier::Accepted;
 
 /// Where the state of all routers is kept, one folder per network namespace.
 const RUN: &str = "/run/rxlane";
@@ -40,6 +41,9 @@ pub struct State {
     pub ports: BTreeMap<String, PortState>,
     /// The kernel's features.
     pub features: Features,
+    /// The programs that are loaded, and what it took the kernel to accept each.
+    #[serde(default)]
+    pub programs: Vec<Accepted>,
     /// Things the operator should know.
     pub warnings: Vec<String>,
 }

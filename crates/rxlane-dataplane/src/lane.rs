@@ -20,6 +20,7 @@ use crate::error::BpfTried;
 use crate::layout::EngineRing;
 use crate::rings;
 use crate::tables::{self, TableMaps};
+use crate::verifier::{self, Accepted};
 use crate::watch::Shared;
 
 #[allow(
@@ -40,6 +41,8 @@ pub(crate) struct LaneProgram {
     pub(crate) program: OwnedFd,
     /// Devices that the express lane may send to.
     pub(crate) egress: MapHandle,
+    /// What it took to be accepted.
+    pub(crate) accepted: Accepted,
     /// What the engine works with, where there is one.
     pub(crate) engine: Option<EngineMaps>,
 }
@@ -118,9 +121,8 @@ impl LaneProgram {
             .rings
             .set_inner_map_fd(template.as_fd())
             .tried(reuse)?;
-        let loaded = open
-            .load()
-            .tried(|| "load the XDP program (RUST_LOG=debug shows the verifier's log)".into())?;
+        let name = if plain { "rxlane_plain" } else { "rxlane_full" };
+        let loaded = verifier::load(name, || open.load())?;
         let program = if plain {
             &loaded.progs.rxlane_plain
         } else {
@@ -154,6 +156,7 @@ impl LaneProgram {
         };
         Ok(Self {
             engine,
+            accepted: Accepted::ask(name, program.as_fd()),
             program: program
                 .as_fd()
                 .try_clone_to_owned()

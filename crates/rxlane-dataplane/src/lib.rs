@@ -11,8 +11,10 @@ pub mod engine_status;
 pub mod features;
 pub mod instance;
 pub mod layout;
+pub mod rehearsal;
 pub mod router;
 pub mod status;
+pub mod verifier;
 
 mod error;
 mod lane;
@@ -26,14 +28,7 @@ pub mod testing;
 
 pub use error::DataplaneError;
 pub use pinned::create_link;
+pub use verifier::log_libbpf;
 
-/// Sends libbpf's messages to the log: they are many lines, and matter only to whoever debugs.
-pub fn log_libbpf() {
-    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Debug, |level, text| {
-        let text = text.trim_end();
-        match level {
-            libbpf_rs::PrintLevel::Debug => tracing::trace!("{text}"),
-            _ => tracing::debug!("{text}"),
-        }
-    })));
-}
+/// What the BPF programs in this crate are: the compiler, then name and SHA-256 of each object, separated by `;`.
+pub const BPF: &str = env!("RXLANE_BPF");

@@ -13,12 +13,13 @@ use crate::DataplaneError;
 use crate::afxdp::{self, Engine, Maps, Plan, Programs};
 use crate::config::{Datapath, RouterConfig};
 use crate::error::BpfTried;
-use crate::features::{CONNTRACK, CPUMAP_TRACE, Features};
+use crate::features::{AF_XDP, CONNTRACK, CPUMAP_TRACE, Features, TYPES};
 use crate::instance::{Instance, PortState, State};
 use crate::lane::{LaneProgram, control};
 use crate::layout::{Core, MAX_PORTS, Port, PortTable};
 use crate::pinned;
 use crate::rings;
+use crate::verifier::Accepted;
 use crate::watch::Shared;
 
 /// Pins of the engine's counters.
@@ -89,8 +90,8 @@ impl Router {
         old: Option<State>,
     ) -> Result<(Shared, LaneProgram, State, Option<Engine>), DataplaneError> {
         instance.create()?;
-        let shared = match old {
-            Some(_) => Shared::open(&instance.pins)?,
+        let (shared, watching) = match &old {
+            Some(old) => (Shared::open(&instance.pins)?, watching(&old.programs)),
             None => Shared::load(instance, &features)?,
         };
         let mut state = State {
@@ -100,11 +101,12 @@ impl Router {
             ports: slots(&config, old.as_ref())?,
             config,
             features,
+            programs: watching,
             warnings: Vec::new(),
         };
         let plan = plan(&state.config)?;
         let mut lane = swap(instance, &shared, &mut state, old.as_ref(), plan.as_ref())?;
-        let engine = start_engine(instance, &state, &mut lane, plan)?;
+        let engine = start_engine(instance, &mut state, &mut lane, plan)?;
         instance.save_state(&state)?;
         Ok((shared, lane, state, engine))
     }
@@ -118,6 +120,7 @@ impl Router {
         let mut state = State {
             ports: slots(&config, Some(&self.state))?,
             config,
+            programs: watching(&self.state.programs),
             warnings: Vec::new(),
             ..self.state.clone()
         };
@@ -131,14 +134,17 @@ impl Router {
         )?;
         // The new program sends nothing to the old sockets; what they hold is served first.
         self.engine = None;
-        match start_engine(&self.instance, &state, &mut self.lane, plan) {
+        match start_engine(&self.instance, &mut state, &mut self.lane, plan) {
             Ok(engine) => {
                 self.engine = engine;
                 self.state = state;
                 self.instance.save_state(&self.state)
             }
             Err(error) => {
-                let mut old = self.state.clone();
+                let mut old = State {
+                    programs: watching(&self.state.programs),
+                    ..self.state.clone()
+                };
                 self.lane = swap(
                     &self.instance,
                     &self.shared,
@@ -146,7 +152,7 @@ impl Router {
                     Some(&state),
                     was.as_ref(),
                 )?;
-                self.engine = start_engine(&self.instance, &old, &mut self.lane, was)?;
+                self.engine = start_engine(&self.instance, &mut old, &mut self.lane, was)?;
                 Err(error)
             }
         }
@@ -223,7 +229,7 @@ impl Router {
 }
 
 /// What the engine will consist of, where the configuration has one.
-fn plan(config: &RouterConfig) -> Result<Option<Plan>, DataplaneError> {
+pub(crate) fn plan(config: &RouterConfig) -> Result<Option<Plan>, DataplaneError> {
     let Datapath::Afxdp(engine) = &config.datapath else {
         return Ok(None);
     };
@@ -235,9 +241,16 @@ fn plan(config: &RouterConfig) -> Result<Option<Plan>, DataplaneError> {
     Plan::new(config, engine, queues).map(Some)
 }
 
+/// Of the loaded programs those that stay across configurations.
+fn watching(programs: &[Accepted]) -> Vec<Accepted> {
+    const STAY: [&str; 4] = ["end_of_poll", "ring_filled", "ring_served", "express_sent"];
+    let stays = |p: &&Accepted| STAY.contains(&p.name.as_str());
+    programs.iter().filter(stays).cloned().collect()
+}
+
 fn start_engine(
     instance: &Instance,
-    state: &State,
+    state: &mut State,
     lane: &mut LaneProgram,
     plan: Option<Plan>,
 ) -> Result<Option<Engine>, DataplaneError> {
@@ -254,6 +267,7 @@ fn start_engine(
     pin(&maps.rings, ENGINE_RINGS)?;
     pin(&workers, ENGINE_WORKERS)?;
     let programs = Programs::attach(&maps.sockets, &maps.rings, &state.features)?;
+    state.programs.extend(programs.accepted.iter().cloned());
     let maps = Maps {
         sockets: maps.sockets,
         rings: maps.rings,
@@ -276,9 +290,21 @@ pub fn detach_orphan() -> Result<(), DataplaneError> {
 }
 
 /// What the kernel must have for this configuration.
-fn check(config: &RouterConfig, features: &Features) -> Result<(), DataplaneError> {
+pub(crate) fn check(config: &RouterConfig, features: &Features) -> Result<(), DataplaneError> {
     if config.ports.len() > MAX_PORTS {
         return Err(DataplaneError::TooManyPorts(config.ports.len()));
+    }
+    let lacking = |name: &str| features.missing().find(|f| f.name == name);
+    let wanted = matches!(config.datapath, Datapath::Afxdp(_)).then_some(AF_XDP);
+    if let Some(feature) = [Some(TYPES), wanted]
+        .into_iter()
+        .flatten()
+        .find_map(lacking)
+    {
+        return Err(DataplaneError::Kernel {
+            kernel: features.kernel.clone(),
+            without: feature.without.clone(),
+        });
     }
     let cores = rings::possible_cores()?;
     for class in &config.classes {
@@ -331,16 +357,13 @@ fn slots(
     Ok(ports)
 }
 
-/// Loads the program of `state.config` and puts it in place of what `old` had.
-fn swap(
+/// Whether all ports are there and free.
+pub(crate) fn check_ports(
     instance: &Instance,
-    shared: &Shared,
-    state: &mut State,
-    old: Option<&State>,
-    plan: Option<&Plan>,
-) -> Result<LaneProgram, DataplaneError> {
-    let devices = links::all()?;
-    for name in &state.config.ports {
+    config: &RouterConfig,
+    devices: &[Device],
+) -> Result<(), DataplaneError> {
+    for name in &config.ports {
         let device = devices.iter().find(|d| d.name == *name);
         let device = device.ok_or_else(|| DataplaneError::NoPort(name.clone()))?;
         let ours = open_link(instance, name).and_then(|l| pinned::xdp_link_ifindex(&l))
@@ -352,6 +375,19 @@ fn swap(
             });
         }
     }
+    Ok(())
+}
+
+/// Loads the program of `state.config` and puts it in place of what `old` had.
+fn swap(
+    instance: &Instance,
+    shared: &Shared,
+    state: &mut State,
+    old: Option<&State>,
+    plan: Option<&Plan>,
+) -> Result<LaneProgram, DataplaneError> {
+    let devices = links::all()?;
+    check_ports(instance, &state.config, &devices)?;
     leave_polling_cores(shared);
     let class_rings = rings::prepare(
         instance,
@@ -420,6 +456,7 @@ fn swap(
         pinned::remove_pin(&link_path(instance, gone))?;
     }
     rings::pin(instance, &class_rings)?;
+    state.programs.push(lane.accepted.clone());
     state.pid = std::process::id();
     Ok(lane)
 }
@@ -557,7 +594,7 @@ fn reset_counters(shared: &Shared) -> Result<(), DataplaneError> {
 ///
 /// The kernel verifies a program for some ms without giving way on its core; a port polled there would
 /// lose what its ring cannot hold meanwhile.
-fn leave_polling_cores(shared: &Shared) {
+pub(crate) fn leave_polling_cores(shared: &Shared) {
     let mut polls: Vec<u64> = Vec::new();
     for slot in 0..MAX_PORTS as u32 {
         let Ok(cores) = pinned::get_percpu::<Core>(&shared.cores, slot) else {

@@ -17,6 +17,7 @@ use crate::layout::{
 };
 use crate::pinned::{get, get_percpu};
 use crate::rings::possible_cores;
+use crate::verifier::Accepted;
 use crate::watch::Shared;
 
 /// Service time that the bound assumes before any overload has been measured: a stack packet behind a
@@ -38,6 +39,8 @@ pub struct Status {
     pub kernel: String,
     /// Features that this kernel lacks, with what that costs.
     pub missing_features: Vec<Feature>,
+    /// Loaded programs, with what it took the kernel to accept each.
+    pub programs: Vec<Accepted>,
     /// Things the operator should know.
     pub warnings: Vec<String>,
     /// Ports in the order of the configuration.
@@ -153,13 +156,8 @@ pub fn read() -> Result<Status, DataplaneError> {
         daemon,
         config_file: state.config_file.display().to_string(),
         kernel: state.features.kernel.clone(),
-        missing_features: state
-            .features
-            .features
-            .iter()
-            .filter(|f| !f.present)
-            .cloned()
-            .collect(),
+        missing_features: state.features.missing().cloned().collect(),
+        programs: state.programs.clone(),
         warnings: state.warnings.clone(),
         engine: engine_status::read(&instance, &state)?,
         rt_bound: bound(&state, &cores),

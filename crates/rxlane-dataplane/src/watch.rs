@@ -1,7 +1,7 @@
 //! The long-lived part: shared maps and the programs that end polls and count rings.
 
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -13,6 +13,7 @@ use crate::features::{CPUMAP_TRACE, DEVMAP_TRACE, Features, NAPI_TRACE};
 use crate::instance::Instance;
 use crate::layout::{Control, Core, Cpu, PortCounters, PortTable, RingCounters};
 use crate::pinned;
+use crate::verifier::{self, Accepted};
 
 #[allow(
     clippy::all,
@@ -51,62 +52,107 @@ impl Shared {
     }
 
     /// Loads the programs, attaches and pins everything.
-    pub(crate) fn load(instance: &Instance, features: &Features) -> Result<Self, DataplaneError> {
-        let mut storage = MaybeUninit::uninit();
-        let mut open = skel::WatchSkelBuilder::default()
-            .open(&mut storage)
-            .tried(|| "open the tracing programs".into())?;
-        if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
-            constants.netns_cookie = rxlane_system::netns::cookie()?;
-        }
-        open.progs
-            .end_of_poll
-            .set_autoload(features.has(NAPI_TRACE));
-        open.progs
-            .ring_filled
-            .set_autoload(features.has(CPUMAP_TRACE));
-        open.progs
-            .ring_served
-            .set_autoload(features.has(CPUMAP_TRACE));
-        open.progs
-            .express_sent
-            .set_autoload(features.has(DEVMAP_TRACE));
-        let loaded = open.load().tried(|| "load the tracing programs".into())?;
-        let m = &loaded.maps;
-        pinned::check_layout::<PortTable>(&m.ports, "ports")?;
-        pinned::check_layout::<Core>(&m.cores, "cores")?;
-        pinned::check_layout::<Control>(&m.controls, "controls")?;
-        pinned::check_layout::<Cpu>(&m.cpus, "cpus")?;
-        pinned::check_layout::<RingCounters>(&m.ring_counters, "ring_counters")?;
-        pinned::check_layout::<PortCounters>(&m.port_counts, "port_counts")?;
-        let buckets = buckets()?;
-        let pin = |fd: std::os::fd::BorrowedFd<'_>, name: &str| {
-            pinned::pin(fd, &instance.pins.join(name))
-        };
-        pin(m.ports.as_fd(), "ports")?;
-        pin(m.cores.as_fd(), "cores")?;
-        pin(m.controls.as_fd(), "controls")?;
-        pin(buckets.as_fd(), "buckets")?;
-        pin(m.ring_classes.as_fd(), "ring_classes")?;
-        pin(m.ring_counters.as_fd(), "ring_counters")?;
-        pin(m.port_counts.as_fd(), "port_counts")?;
-        let links = instance.pins.join("watch");
-        std::fs::create_dir_all(&links).at(&links)?;
-        for (program, name, feature) in [
-            (&loaded.progs.end_of_poll, "end_of_poll", NAPI_TRACE),
-            (&loaded.progs.ring_filled, "ring_filled", CPUMAP_TRACE),
-            (&loaded.progs.ring_served, "ring_served", CPUMAP_TRACE),
-            (&loaded.progs.express_sent, "express_sent", DEVMAP_TRACE),
-        ] {
-            if features.has(feature) {
+    pub(crate) fn load(
+        instance: &Instance,
+        features: &Features,
+    ) -> Result<(Self, Vec<Accepted>), DataplaneError> {
+        let accepted = with_programs(features, |loaded| {
+            let m = &loaded.maps;
+            let buckets = buckets()?;
+            let pin = |fd: BorrowedFd<'_>, name: &str| pinned::pin(fd, &instance.pins.join(name));
+            pin(m.ports.as_fd(), "ports")?;
+            pin(m.cores.as_fd(), "cores")?;
+            pin(m.controls.as_fd(), "controls")?;
+            pin(buckets.as_fd(), "buckets")?;
+            pin(m.ring_classes.as_fd(), "ring_classes")?;
+            pin(m.ring_counters.as_fd(), "ring_counters")?;
+            pin(m.port_counts.as_fd(), "port_counts")?;
+            let links = instance.pins.join("watch");
+            std::fs::create_dir_all(&links).at(&links)?;
+            let programs = programs(loaded, features);
+            for (program, name) in &programs {
                 let link = program
                     .attach()
                     .tried(|| format!("attach the tracing program `{name}`"))?;
                 pinned::pin(link.as_fd(), &links.join(name))?;
             }
-        }
-        Self::open(&instance.pins)
+            Ok(ask(&programs))
+        })?;
+        Ok((Self::open(&instance.pins)?, accepted))
     }
+
+    /// Loads the programs without attaching or pinning anything: all of it goes with the value.
+    pub(crate) fn rehearse(features: &Features) -> Result<(Self, Vec<Accepted>), DataplaneError> {
+        with_programs(features, |loaded| {
+            let m = &loaded.maps;
+            let keep = |map: &libbpf_rs::MapMut<'_>| {
+                MapHandle::try_from(map).tried(|| "keep a map of the tracing programs".into())
+            };
+            let shared = Self {
+                ports: keep(&m.ports)?,
+                cores: keep(&m.cores)?,
+                controls: keep(&m.controls)?,
+                buckets: buckets()?,
+                ring_classes: keep(&m.ring_classes)?,
+                ring_counters: keep(&m.ring_counters)?,
+                port_counts: keep(&m.port_counts)?,
+            };
+            Ok((shared, ask(&programs(loaded, features))))
+        })
+    }
+}
+
+/// Loads the programs that this kernel has the tracepoints for.
+fn with_programs<T>(
+    features: &Features,
+    then: impl FnOnce(&skel::WatchSkel<'_>) -> Result<T, DataplaneError>,
+) -> Result<T, DataplaneError> {
+    let mut storage = MaybeUninit::uninit();
+    let mut open = skel::WatchSkelBuilder::default()
+        .open(&mut storage)
+        .tried(|| "open the tracing programs".into())?;
+    if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
+        constants.netns_cookie = rxlane_system::netns::cookie()?;
+    }
+    let p = &mut open.progs;
+    p.end_of_poll.set_autoload(features.has(NAPI_TRACE));
+    p.ring_filled.set_autoload(features.has(CPUMAP_TRACE));
+    p.ring_served.set_autoload(features.has(CPUMAP_TRACE));
+    p.express_sent.set_autoload(features.has(DEVMAP_TRACE));
+    let loaded = verifier::load("end_of_poll", || open.load())?;
+    let m = &loaded.maps;
+    pinned::check_layout::<PortTable>(&m.ports, "ports")?;
+    pinned::check_layout::<Core>(&m.cores, "cores")?;
+    pinned::check_layout::<Control>(&m.controls, "controls")?;
+    pinned::check_layout::<Cpu>(&m.cpus, "cpus")?;
+    pinned::check_layout::<RingCounters>(&m.ring_counters, "ring_counters")?;
+    pinned::check_layout::<PortCounters>(&m.port_counts, "port_counts")?;
+    then(&loaded)
+}
+
+/// The programs that were loaded, with their names.
+fn programs<'a>(
+    loaded: &'a skel::WatchSkel<'_>,
+    features: &Features,
+) -> Vec<(&'a libbpf_rs::ProgramMut<'a>, &'static str)> {
+    let p = &loaded.progs;
+    [
+        (&p.end_of_poll, "end_of_poll", NAPI_TRACE),
+        (&p.ring_filled, "ring_filled", CPUMAP_TRACE),
+        (&p.ring_served, "ring_served", CPUMAP_TRACE),
+        (&p.express_sent, "express_sent", DEVMAP_TRACE),
+    ]
+    .into_iter()
+    .filter(|(_, _, feature)| features.has(feature))
+    .map(|(program, name, _)| (program, name))
+    .collect()
+}
+
+fn ask(programs: &[(&libbpf_rs::ProgramMut<'_>, &str)]) -> Vec<Accepted> {
+    programs
+        .iter()
+        .map(|(program, name)| Accepted::ask(name, program.as_fd()))
+        .collect()
 }
 
 /// Token buckets keep their fill across configurations.

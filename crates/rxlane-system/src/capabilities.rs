@@ -16,6 +16,10 @@ const KEPT: [Capability; 6] = [
 /// What an AF_XDP engine needs besides, to open sockets and pin their memory for a port that comes back.
 pub const ENGINE: [Capability; 2] = [Capability::CAP_NET_RAW, Capability::CAP_IPC_LOCK];
 
+/// What a reload needs besides, where connection tracking is a module: its functions are found by the type information
+/// of modules, which the kernel hands out to nobody else (`bpf_btf_get_fd_by_id`, kernel/bpf/syscall.c).
+pub const MODULE_TYPES: [Capability; 1] = [Capability::CAP_SYS_ADMIN];
+
 /// What starting a router needs, with what each is for.
 pub const NEEDED: [(Capability, &str); 3] = [
     (Capability::CAP_BPF, "load BPF programs"),

@@ -3,21 +3,45 @@
 use std::io::Read;
 use std::path::Path;
 
-/// Whether the running kernel's type information knows a function, in the kernel proper or in a module.
+/// The running kernel's type information (BTF), of the kernel proper and of some of its modules.
 ///
-/// BTF stores names as zero-terminated strings, so a byte search answers without parsing.
-pub fn btf_knows(module: &str, name: &str) -> bool {
-    ["vmlinux", module].iter().any(|object| {
-        let path = Path::new("/sys/kernel/btf").join(object);
-        std::fs::read(path).is_ok_and(|btf| contains_string(&btf, name))
-    })
+/// Source: Documentation/bpf/btf.rst. BTF stores names as zero-terminated strings, so a search for bytes answers
+/// without parsing.
+#[derive(Debug, Default)]
+pub struct KernelTypes(Vec<Vec<u8>>);
+
+impl KernelTypes {
+    /// Reads what /sys/kernel/btf has of the kernel and of `modules`; what is not there knows nothing.
+    pub fn read(modules: &[&str]) -> Self {
+        let objects = ["vmlinux"].iter().chain(modules);
+        Self(
+            objects
+                .filter_map(|object| std::fs::read(Path::new("/sys/kernel/btf").join(object)).ok())
+                .collect(),
+        )
+    }
+
+    /// Whether there is any type information.
+    pub fn are_there(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// Whether a function or type of this name is known.
+    pub fn know(&self, name: &str) -> bool {
+        let needle = [b"\0", name.as_bytes(), b"\0"].concat();
+        let finder = memchr::memmem::Finder::new(&needle);
+        self.0.iter().any(|btf| finder.find(btf).is_some())
+    }
 }
 
-fn contains_string(haystack: &[u8], name: &str) -> bool {
-    let mut needle = vec![0];
-    needle.extend_from_slice(name.as_bytes());
-    needle.push(0);
-    haystack.windows(needle.len()).any(|w| w == needle)
+/// Whether AF_XDP sockets can be opened.
+pub fn has_af_xdp() -> bool {
+    use rustix::net::{AddressFamily, SocketType, socket};
+    // What is refused for another reason, a missing capability for instance, is there all the same.
+    !matches!(
+        socket(AddressFamily::XDP, SocketType::RAW, None),
+        Err(rustix::io::Errno::AFNOSUPPORT)
+    )
 }
 
 /// Version of the running kernel as (major, minor), and as it names itself.
@@ -76,8 +100,8 @@ mod tests {
 
     #[test]
     fn a_name_is_found_whole_or_not_at_all() {
-        let btf = b"\0napi_poll\0other\0";
-        assert!(contains_string(btf, "napi_poll"));
-        assert!(!contains_string(btf, "napi"));
+        let types = KernelTypes(vec![b"\0napi_poll\0other\0".to_vec()]);
+        assert!(types.know("napi_poll"));
+        assert!(!types.know("napi"));
     }
 }

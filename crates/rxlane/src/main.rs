@@ -5,8 +5,20 @@ mod config;
 mod model;
 
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 use clap::{CommandFactory, Parser, Subcommand};
+
+/// The version, and which BPF programs are inside: what was tested can be told from what was not.
+static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
+    let mut parts = rxlane_dataplane::BPF.split(';');
+    let compiler = parts.next().unwrap_or_default();
+    let mut text = format!("{}\nBPF programs: {compiler}", env!("CARGO_PKG_VERSION"));
+    for object in parts.chain(rxlane_bench::BPF.split(';').skip(1)) {
+        text += &format!("\n  {object}");
+    }
+    text
+});
 
 /// Express lanes through the receive path of a Linux router.
 ///
@@ -15,6 +27,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 #[derive(Parser)]
 #[command(
     version,
+    long_version = LONG_VERSION.as_str(),
     after_help = "Examples:
   rxlane check -c examples/voice.toml       read a configuration and say what is wrong with it
   sudo rxlane run -c /etc/rxlane.toml       start the router

@@ -11,6 +11,7 @@ use crate::DataplaneError;
 use crate::error::BpfTried;
 use crate::features::{Features, REDIRECT_TRACE};
 use crate::rings;
+use crate::verifier::{self, Accepted};
 
 #[allow(
     clippy::all,
@@ -26,6 +27,7 @@ mod skel {
 /// Attached programs and our device.
 pub(crate) struct Programs {
     pub(crate) device: Device,
+    pub(crate) accepted: Vec<Accepted>,
     _not_received: Option<Link>,
 }
 
@@ -36,37 +38,64 @@ impl Programs {
         ring_counters: &MapHandle,
         features: &Features,
     ) -> Result<Self, DataplaneError> {
-        let mut storage = MaybeUninit::uninit();
-        let mut open = skel::EngineSkelBuilder::default()
-            .open(&mut storage)
-            .tried(|| "open the engine's programs".into())?;
-        if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
-            constants.sockets_map_id = rings::id_of(sockets)?;
-        }
-        let traced = features.has(REDIRECT_TRACE);
-        open.progs.not_received.set_autoload(traced);
-        open.maps
-            .engine_rings
-            .reuse_fd(ring_counters.as_fd())
-            .tried(|| "share the engine's rings".into())?;
-        let loaded = open.load().tried(|| "load the engine's programs".into())?;
-        let device = Device::create()?;
-        let mut hook = TcHookBuilder::new(loaded.progs.into_kernel.as_fd())
-            .ifindex(device.ifindex as i32)
-            .replace(true)
-            .handle(1)
-            .priority(1)
-            .hook(TC_EGRESS);
-        hook.create()
-            .and_then(|mut hook| hook.attach())
-            .tried(|| "attach the way into the kernel".into())?;
-        let link = traced
-            .then(|| loaded.progs.not_received.attach())
-            .transpose()
-            .tried(|| "attach the tracing program `not_received`".into())?;
-        Ok(Self {
-            device,
-            _not_received: link,
+        with_programs(sockets, ring_counters, features, |loaded, accepted| {
+            let device = Device::create()?;
+            let mut hook = TcHookBuilder::new(loaded.progs.into_kernel.as_fd())
+                .ifindex(device.ifindex as i32)
+                .replace(true)
+                .handle(1)
+                .priority(1)
+                .hook(TC_EGRESS);
+            hook.create()
+                .and_then(|mut hook| hook.attach())
+                .tried(|| "attach the way into the kernel".into())?;
+            let link = features
+                .has(REDIRECT_TRACE)
+                .then(|| loaded.progs.not_received.attach())
+                .transpose()
+                .tried(|| "attach the tracing program `not_received`".into())?;
+            Ok(Self {
+                device,
+                accepted,
+                _not_received: link,
+            })
         })
     }
+
+    /// Loads the programs and forgets them.
+    pub(crate) fn rehearse(
+        sockets: &MapHandle,
+        ring_counters: &MapHandle,
+        features: &Features,
+    ) -> Result<Vec<Accepted>, DataplaneError> {
+        with_programs(sockets, ring_counters, features, |_, accepted| Ok(accepted))
+    }
+}
+
+fn with_programs<T>(
+    sockets: &MapHandle,
+    ring_counters: &MapHandle,
+    features: &Features,
+    then: impl FnOnce(&skel::EngineSkel<'_>, Vec<Accepted>) -> Result<T, DataplaneError>,
+) -> Result<T, DataplaneError> {
+    let mut storage = MaybeUninit::uninit();
+    let mut open = skel::EngineSkelBuilder::default()
+        .open(&mut storage)
+        .tried(|| "open the engine's programs".into())?;
+    if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
+        constants.sockets_map_id = rings::id_of(sockets)?;
+    }
+    let traced = features.has(REDIRECT_TRACE);
+    open.progs.not_received.set_autoload(traced);
+    open.maps
+        .engine_rings
+        .reuse_fd(ring_counters.as_fd())
+        .tried(|| "share the engine's rings".into())?;
+    let loaded = verifier::load("into_kernel", || open.load())?;
+    let p = &loaded.progs;
+    let mut accepted = vec![Accepted::ask("into_kernel", p.into_kernel.as_fd())];
+    if traced {
+        accepted.push(Accepted::ask("not_received", p.not_received.as_fd()));
+    }
+    then(&loaded, accepted)
 }

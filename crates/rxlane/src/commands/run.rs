@@ -7,6 +7,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rxlane_dataplane::config::{Datapath, RouterConfig};
+use rxlane_dataplane::features::conntrack_is_a_module;
 use rxlane_dataplane::router::Router;
 use rxlane_policy::class::{Lane, Trust};
 use rxlane_system::{capabilities, firewall, links, sysctl};
@@ -50,12 +51,14 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     let mut router = Router::start(config, &file).map_err(one_line)?;
     // A reload may turn an engine on, but only one that has been there from the start can come back.
     let engine = matches!(router.state().config.datapath, Datapath::Afxdp(_));
-    let more = if engine {
-        &capabilities::ENGINE[..]
-    } else {
-        &[]
-    };
-    if let Err(message) = capabilities::drop_the_rest(more) {
+    let mut more = Vec::new();
+    if engine {
+        more.extend(capabilities::ENGINE);
+    }
+    if conntrack_is_a_module() {
+        more.extend(capabilities::MODULE_TYPES);
+    }
+    if let Err(message) = capabilities::drop_the_rest(&more) {
         warn!("cannot drop capabilities: {message}");
     }
     announce(&router);
@@ -112,7 +115,7 @@ fn announce(router: &Router) {
     for warning in &state.warnings {
         warn!("{warning}");
     }
-    for feature in state.features.features.iter().filter(|f| !f.present) {
+    for feature in state.features.missing() {
         warn!(
             "kernel {} lacks {}: {}",
             state.features.kernel, feature.name, feature.without
@@ -145,7 +148,7 @@ fn trusts(config: &RouterConfig, which: impl Fn(&Trust) -> bool) -> Option<&str>
 }
 
 /// The express lane passes by the firewall; with trust = "all" that must be somebody's decision.
-fn refuse_bypass(config: &RouterConfig, accepted: bool) -> Result<(), String> {
+pub(super) fn refuse_bypass(config: &RouterConfig, accepted: bool) -> Result<(), String> {
     let Some(class) = trusts(config, |t| *t == Trust::All) else {
         return Ok(());
     };

@@ -183,6 +183,7 @@ fn print(s: &Status) {
     } else {
         println!("\nRT bound: {}", b.note);
     }
+    println!("\n{}", super::check::programs(&s.programs));
     for f in &s.missing_features {
         println!("missing: {}: {}", f.name, f.without);
     }

@@ -1,0 +1,52 @@
+//! A start without consequences: everything is loaded as [`Router::start`](crate::router::Router::start) would
+//! load it, and nothing is attached, pinned or kept.
+//!
+//! What a running kernel makes of a program is known only to its verifier, so this asks it.
+
+use rxlane_system::links;
+use serde::Serialize;
+
+use crate::DataplaneError;
+use crate::afxdp::Programs;
+use crate::config::RouterConfig;
+use crate::features::Features;
+use crate::instance::Instance;
+use crate::lane::LaneProgram;
+use crate::rings;
+use crate::router;
+use crate::verifier::Accepted;
+use crate::watch::Shared;
+
+/// What a start would find.
+#[derive(Debug, Clone, Serialize)]
+pub struct Rehearsal {
+    /// What the kernel offers.
+    pub features: Features,
+    /// What it took the kernel to accept each program.
+    pub programs: Vec<Accepted>,
+}
+
+/// Loads what `config` needs into the kernel, and lets go of it.
+///
+/// # Errors
+/// What a start would end with, as far as that can be known without attaching: a missing port, a foreign XDP
+/// program, a missing feature, a program that the kernel refuses.
+pub fn rehearse(config: &RouterConfig) -> Result<Rehearsal, DataplaneError> {
+    let features = Features::probe();
+    router::check(config, &features)?;
+    let instance = Instance::current()?;
+    router::check_ports(&instance, config, &links::all()?)?;
+    // Beside a running router: verifying is done away from the cores that poll.
+    if let Ok(running) = Shared::open(&instance.pins) {
+        router::leave_polling_cores(&running);
+    }
+    let plan = router::plan(config)?;
+    let (shared, mut programs) = Shared::rehearse(&features)?;
+    let rings = rings::rehearse(&config.classes)?;
+    let lane = LaneProgram::load(config, &shared, &rings, plan.as_ref())?;
+    programs.push(lane.accepted);
+    if let Some(maps) = lane.engine {
+        programs.extend(Programs::rehearse(&maps.sockets, &maps.rings, &features)?);
+    }
+    Ok(Rehearsal { features, programs })
+}
