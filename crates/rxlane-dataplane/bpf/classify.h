@@ -117,9 +117,9 @@ static __always_inline void narrow_by_word(struct rule_set *rules, __u32 table, 
 	struct rule_set *set;
 	__u32 number;
 
-	if (!index || value > NO_PORT)
+	if (!index)
 		return;
-	number = index->set[value];
+	number = value == NO_PORT ? index->set[NO_PORT] : index->set[masked(value, 0xffff)];
 	set = bpf_map_lookup_elem(&word_sets, &number);
 	if (set)
 		NARROW(rules, set, 1);
@@ -150,42 +150,31 @@ static __always_inline __u32 flex_word(const struct packet *p, __u32 i)
 	return (void *)(at + 1) > p->data_end ? NO_PORT : bpf_ntohs(*at);
 }
 
-/* Index of the lowest bit; clang 14 to 16 crash on __builtin_ctzll for this target. */
+/*
+ * Index of the lowest bit: a de Bruijn sequence shifted by it has six different bits on top for each of the 64
+ * (Leiserson, Prokop and Randall, "Using de Bruijn Sequences to Index a 1 in a Computer Word", MIT, 1998). clang 14
+ * to 16 crash on __builtin_ctzll for this target, and a search by halves has 64 ways for the verifier to follow.
+ */
+#define DE_BRUIJN 0x03f79d71b4cb0a89ULL
+const volatile __u8 de_bruijn_index[64] = {
+	0,  1,	48, 2,	57, 49, 28, 3,	61, 58, 50, 42, 38, 29, 17, 4,	62, 55, 59, 36, 53, 51,
+	43, 22, 45, 39, 33, 30, 24, 18, 12, 5,	63, 47, 56, 27, 60, 41, 37, 16, 54, 35, 52, 21,
+	44, 32, 23, 11, 46, 26, 40, 15, 34, 20, 31, 10, 25, 14, 19, 9,	13, 8,	7,  6,
+};
+
 static __always_inline __u32 lowest_bit(__u64 w)
 {
-	__u32 n = 0;
-
-	if (!(w & 0xffffffff)) {
-		n += 32;
-		w >>= 32;
-	}
-	if (!(w & 0xffff)) {
-		n += 16;
-		w >>= 16;
-	}
-	if (!(w & 0xff)) {
-		n += 8;
-		w >>= 8;
-	}
-	if (!(w & 0xf)) {
-		n += 4;
-		w >>= 4;
-	}
-	if (!(w & 3)) {
-		n += 2;
-		w >>= 2;
-	}
-	return n + !(w & 1);
+	return de_bruijn_index[masked(((w & -w) * DE_BRUIJN) >> 58, 63)];
 }
 
 static __always_inline __u32 class_of_first(const struct rule_set *rules, const int full)
 {
 	__u32 i;
 
-#pragma unroll
+	UNROLLED
 	for (i = 0; i < (full ? RULE_WORDS : 1); i++) {
 		if (i < rule_words && rules->word[i])
-			return rule_class[(i * 64 + lowest_bit(rules->word[i])) & (MAX_RULES - 1)];
+			return rule_class[masked(i * 64 + lowest_bit(rules->word[i]), MAX_RULES - 1)];
 	}
 	return default_class;
 }
@@ -197,7 +186,7 @@ static __always_inline __u32 classify(const struct packet *p, const int full)
 
 	if (!rule_words)
 		return default_class;
-#pragma unroll
+	UNROLLED
 	for (i = 0; i < RULE_WORDS; i++)
 		rules.word[i] = all_rules.word[i];
 	if (fields & FIELD_DSCP)
@@ -218,7 +207,7 @@ static __always_inline __u32 classify(const struct packet *p, const int full)
 		narrow_by_word(&rules, 0, p->src_port);
 	if (full && fields & FIELD_DST_PORT)
 		narrow_by_word(&rules, 1, p->dst_port);
-#pragma unroll
+	UNROLLED
 	for (i = 0; i < MAX_FLEX; i++) {
 		if (full && i < flex_fields)
 			narrow_by_word(&rules, 2 + i, flex_word(p, i));

@@ -30,14 +30,14 @@ struct {
 
 static __always_inline int to_engine(struct xdp_md *ctx, const struct packet *p, struct core *core, __u32 class)
 {
-	struct class_counters *count = &core->classes[class & (MAX_CLASSES - 1)];
+	struct class_counters *count = &core->classes[class_index(class)];
 	struct engine_ring *state;
 	__u32 ring, index;
 	long ret;
 
 	if (ctx->rx_queue_index >= engine_queues)
 		return -1;
-	ring = engine_ring_of[class & (MAX_CLASSES - 1)] & (MAX_CLASSES - 1);
+	ring = engine_ring_of[class_index(class)];
 	index = (p->port * engine_queues + ctx->rx_queue_index) * engine_rings_of_queue + ring;
 	ret = bpf_redirect_map(&sockets, index, XDP_PASS);
 	if (ret != XDP_REDIRECT)
@@ -46,7 +46,8 @@ static __always_inline int to_engine(struct xdp_md *ctx, const struct packet *p,
 	if (!state)
 		return -1;
 	/* The worker takes packets off while this runs, so the ring may hold fewer, never more. */
-	if ((__s64)(state->redirected - state->failed - *(volatile __u64 *)&state->consumed) >= engine_share[ring]) {
+	if ((__s64)(state->redirected - state->failed - *(volatile __u64 *)&state->consumed) >=
+	    engine_share[class_index(ring)]) {
 		state->early_drops++;
 		count->early_drops++;
 		return XDP_DROP;

@@ -61,13 +61,15 @@ static __always_inline void replace_ip(__be32 *field, __be32 to, __u16 *check, _
 	*field = to;
 }
 
-/* Rewrites addresses and ports as conntrack says. The bounds of l4 have been checked for the protocol. */
+/* Rewrites addresses and ports as conntrack says; -1 if there are none. */
 static __always_inline int translate(struct packet *p, const struct translation *t)
 {
 	__be16 *ports = p->l4;
 	__u16 *check_at, check;
 	int i, udp = p->protocol == IPPROTO_UDP;
 
+	if (!ports)
+		return -1;
 	if (udp) {
 		struct udphdr *h = p->l4;
 
@@ -86,7 +88,7 @@ static __always_inline int translate(struct packet *p, const struct translation 
 		replace_ip(&p->ip4->saddr, t->src_ip.ip4, &check, &p->ip4->check);
 		replace_ip(&p->ip4->daddr, t->dst_ip.ip4, &check, &p->ip4->check);
 	} else {
-#pragma unroll
+		UNROLLED
 		for (i = 0; i < 4; i++) {
 			replace_ip(&p->ip6->saddr.in6_u.u6_addr32[i], t->src_ip.ip6[i], &check, 0);
 			replace_ip(&p->ip6->daddr.in6_u.u6_addr32[i], t->dst_ip.ip6[i], &check, 0);
@@ -130,23 +132,27 @@ static __always_inline void fib_key(const struct xdp_md *ctx, const struct packe
 	}
 }
 
-/* XDP_REDIRECT, or minus one less the reason for leaving the packet, unchanged, to the kernel. */
-static __always_inline int forward(struct xdp_md *ctx, struct packet *p, const struct translation *t,
-				   const struct port_table *ports, const int full)
+/* XDP_REDIRECT, or REFUSED with the reason for leaving the packet, unchanged, to the kernel. */
+static __always_inline int forward(struct xdp_md *ctx, struct packet *p, const struct translation *t, const int full)
 {
 	struct bpf_fib_lookup fib = {};
 	struct ethhdr *eth = p->data;
+	const struct port_table *table;
+	__u32 zero = 0;
 	long ret;
 
 	fib_key(ctx, p, t, &fib);
 	ret = bpf_fib_lookup(ctx, &fib, sizeof(fib), 0);
 	if (ret != BPF_FIB_LKUP_RET_SUCCESS)
-		return -1 - reason_of_fib(ret);
+		return REFUSED(reason_of_fib(ret));
 	/* Back where it came from: the kernel also sends the ICMP redirect. */
-	if (fib.ifindex == ctx->ingress_ifindex || !find_port(ports, fib.ifindex))
-		return -1 - REASON_EGRESS;
-	if (full && t->dst && translate(p, t) < 0)
-		return -1 - REASON_NAT;
+	table = bpf_map_lookup_elem(&ports, &zero);
+	if (!table || fib.ifindex == ctx->ingress_ifindex || !find_port(table, fib.ifindex))
+		return REFUSED(REASON_EGRESS);
+	if (full && any_conntrack && t->dst && translate(p, t) < 0)
+		return REFUSED(REASON_NAT);
+	if ((void *)(eth + 1) > p->data_end)
+		return REFUSED(REASON_MALFORMED);
 	if (!p->v6)
 		age_ipv4(p->ip4);
 	else

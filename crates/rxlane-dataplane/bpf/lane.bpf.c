@@ -14,6 +14,7 @@
 #include <bpf/bpf_endian.h>
 
 #include "shared.h"
+#include "bounds.h"
 #include "kernel.h"
 
 /* Kept across configurations; watch.bpf.c owns them. */
@@ -35,7 +36,7 @@ static __always_inline const struct port *find_port(const struct port_table *tab
 {
 	__u32 i;
 
-#pragma unroll
+	UNROLLED
 	for (i = 0; i < PORT_PROBES; i++) {
 		const struct port *port = &table->at[(ifindex + i) & (PORT_TABLE - 1)];
 
@@ -49,27 +50,11 @@ static __always_inline const struct port *find_port(const struct port_table *tab
 #include "classify.h"
 #include "police.h"
 #include "trust.h"
+#include "admit.h"
 #include "forward.h"
+#include "apart.h"
 #include "stack.h"
 #include "engine.h"
-
-struct class
-{
-	__u8 lane;
-	__u8 trust;
-	__u8 polices;
-	__u8 overload;
-	__u32 ring_cores; /* how many; 0: the polling core */
-	__u32 ring_core[MAX_CORES];
-	struct police police;
-};
-
-const volatile __u32 n_classes = 1;
-const volatile __u32 any_express = 0;
-const volatile __u32 any_police = 0;
-const volatile __u32 any_conntrack = 0;
-const volatile __u32 any_prefix = 0;
-const volatile struct class classes[MAX_CLASSES] = {};
 
 /* Left to the kernel, which knows what to do; but not without bound while the core is overloaded. */
 static __always_inline int to_kernel(struct core *core, __u32 reason)
@@ -83,84 +68,42 @@ static __always_inline int to_kernel(struct core *core, __u32 reason)
 	return XDP_PASS;
 }
 
-static __always_inline int trust(struct xdp_md *ctx, const struct packet *p, __u32 class, struct translation *t,
-				 const int full)
+static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct core *core, const int full)
 {
-	__u8 how = classes[class & (MAX_CLASSES - 1)].trust;
+	struct parsed_packet numbers;
+	struct translation t = {};
+	const volatile struct class *c;
+	struct class_counters *count;
+	__u32 class;
+	int ret;
 
-	if (full && any_conntrack && how == TRUST_ESTABLISHED)
-		return established(ctx, p, t);
-	if (full && any_prefix && how == TRUST_PREFIXES)
-		return trusted_prefix(p, class);
-	return how == TRUST_ALL ? TRUSTED : UNTRUSTED;
-}
-
-/*
- * Trust comes before the rate, so that strangers cannot use up the rate of those who are trusted. What
- * exceeds the rate is the next class; what is not trusted is the next class that the firewall sees.
- */
-static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct core *core,
-				 const struct port_table *table, __u32 class, const int full)
-{
-	__u32 bytes = p->data_end - p->data;
-	int untrusted = 0, i, ret;
-
-	for (i = 0; i < MAX_CLASSES; i++, class ++) {
-		struct class_counters *count;
-		const volatile struct class *c;
-		struct translation t = {};
-
-		if (class >= n_classes)
-			return to_kernel(core, REASON_UNTRUSTED);
-		/* Opaque, or the compiler steps a pointer whose bounds the verifier cannot see. */
-		barrier_var(class);
-		class &= MAX_CLASSES - 1;
-		c = &classes[class];
-		count = &core->classes[class];
-		if (c->lane == LANE_EXPRESS) {
-			if (untrusted)
-				continue;
-			ret = obstacle(p);
-			if (ret >= 0) {
-				count->packets++;
-				count->bytes += bytes;
-				return to_kernel(core, ret);
-			}
-			ret = trust(ctx, p, class, &t, full);
-			if (ret == TO_STACK_TCP)
-				return to_kernel(core, REASON_TCP_CONTROL);
-			if (ret == TO_STACK_NAT)
-				return to_kernel(core, REASON_NAT);
-			if (ret == UNTRUSTED) {
-				count->untrusted++;
-				untrusted = 1;
-				continue;
-			}
-		}
-		if (any_police && c->polices && !conforms(&c->police, class, bytes)) {
-			count->policed++;
-			continue;
-		}
-		count->packets++;
-		count->bytes += bytes;
-		if (engine) {
-			/* A translated packet would look odd to a kernel that gets it back. */
-			if (t.dst)
-				return to_kernel(core, REASON_NAT);
-			ret = to_engine(ctx, p, core, class);
-			if (ret >= 0)
-				return ret;
-		}
-		if (c->lane == LANE_STACK)
-			return to_stack(p, core, class, c->overload, c->ring_cores, c->ring_core, full);
-		core->express = 1;
-		ret = forward(ctx, p, &t, table, full);
-		if (ret < 0)
-			return to_kernel(core, -1 - ret);
-		count->express++;
-		return ret;
+	if (full) {
+		to_numbers(p, &numbers);
+		ret = admit_apart(ctx, core, &numbers, classify_apart(ctx, &numbers), &t);
+	} else {
+		ret = admit(ctx, p, core, classify(p, 0), &t, 0);
 	}
-	return to_kernel(core, REASON_UNTRUSTED);
+	if (ret < 0)
+		return to_kernel(core, REFUSED(ret));
+	class = class_index(ret);
+	c = &classes[class];
+	count = &core->classes[class];
+	if (engine) {
+		/* A translated packet would look odd to a kernel that gets it back. */
+		if (t.dst)
+			return to_kernel(core, REASON_NAT);
+		ret = to_engine(ctx, p, core, class);
+		if (ret >= 0)
+			return ret;
+	}
+	if (c->lane == LANE_STACK)
+		return to_stack(p, core, class, c->overload, c->ring_cores, c->ring_core, full);
+	core->express = 1;
+	ret = full ? forward_apart(ctx, &numbers, &t) : forward(ctx, p, &t, 0);
+	if (ret < 0)
+		return to_kernel(core, REFUSED(ret));
+	count->express++;
+	return ret;
 }
 
 static __always_inline int ingress(struct xdp_md *ctx, const int full)
@@ -172,7 +115,7 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 	const struct port_table *table;
 	const struct port *port;
 	struct core *core;
-	__u32 zero = 0, slot, class;
+	__u32 zero = 0, slot;
 
 	table = bpf_map_lookup_elem(&ports, &zero);
 	if (!table)
@@ -196,8 +139,7 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 	default:
 		return to_kernel(core, REASON_MALFORMED);
 	}
-	class = classify(&p, full);
-	return serve(ctx, &p, core, table, class, full);
+	return serve(ctx, &p, core, full);
 }
 
 SEC("xdp")

@@ -64,17 +64,19 @@ static __always_inline void parse_ports(struct packet *p, void *l4, void *end)
 static __always_inline int parse_ipv4(struct packet *p, void *l3)
 {
 	struct iphdr *ip = l3;
-	__u32 header_len, total_len, fragmentation;
+	__u64 header_len, total_len;
+	__u32 fragmentation;
 
 	if (l3 + sizeof(*ip) > p->data_end)
 		return PARSED_MALFORMED;
-	header_len = ip->ihl * 4;
-	total_len = bpf_ntohs(ip->tot_len);
+	header_len = masked(ip->ihl * 4, 15 * 4);
+	total_len = masked(bpf_ntohs(ip->tot_len), 0xffff);
 	if (ip->version != 4 || header_len < sizeof(*ip) || total_len < header_len)
 		return PARSED_MALFORMED;
 	if (l3 + total_len > p->data_end)
 		return PARSED_MALFORMED;
 	fragmentation = bpf_ntohs(ip->frag_off) & 0x3fff;
+	p->v6 = told(0);
 	p->ip4 = ip;
 	p->dscp = ip->tos >> 2;
 	p->protocol = ip->protocol;
@@ -87,14 +89,14 @@ static __always_inline int parse_ipv4(struct packet *p, void *l3)
 static __always_inline int parse_ipv6(struct packet *p, void *l3)
 {
 	struct ipv6hdr *ip = l3;
-	__u32 payload_len;
+	__u64 payload_len;
 
 	if (l3 + sizeof(*ip) > p->data_end)
 		return PARSED_MALFORMED;
-	payload_len = bpf_ntohs(ip->payload_len);
+	payload_len = masked(bpf_ntohs(ip->payload_len), 0xffff);
 	if (ip->version != 6 || l3 + sizeof(*ip) + payload_len > p->data_end)
 		return PARSED_MALFORMED;
-	p->v6 = 1;
+	p->v6 = told(1);
 	p->ip6 = ip;
 	p->dscp = (ip->priority << 2) | (ip->flow_lbl[0] >> 6);
 	p->protocol = ip->nexthdr;
@@ -120,7 +122,7 @@ static __always_inline int parse(struct packet *p, const __u8 *mac)
 	p->pcp = NO_PCP;
 	p->src_port = NO_PORT;
 	p->dst_port = NO_PORT;
-#pragma unroll
+	UNROLLED
 	for (i = 0; i < 2; i++) {
 		struct vlan_tag *tag = l3;
 
@@ -166,7 +168,7 @@ static __always_inline int ipv4_checksum_holds(const struct iphdr *ip)
 	__u32 sum = 0;
 	int i;
 
-#pragma unroll
+	UNROLLED
 	for (i = 0; i < 10; i++)
 		sum += w[i];
 	sum = (sum & 0xffff) + (sum >> 16);

@@ -28,7 +28,7 @@ struct {
 	__type(value, struct bucket);
 } buckets SEC(".maps");
 
-static __always_inline int conforms(const volatile struct police *police, __u32 class, __u32 bytes)
+static __always_inline int within_rate(const volatile struct police *police, __u32 class, __u32 bytes)
 {
 	struct bucket *bucket = bpf_map_lookup_elem(&buckets, &class);
 	__u64 units = police->per_byte ? bytes : 1;
@@ -38,7 +38,7 @@ static __always_inline int conforms(const volatile struct police *police, __u32 
 
 	if (!bucket)
 		return 1;
-#pragma unroll
+	UNROLLED
 	for (i = 0; i < POLICE_TRIES; i++) {
 		__u64 old = *(volatile __u64 *)&bucket->next;
 		__u64 next = (old > now ? old : now) + cost;

@@ -40,6 +40,9 @@ enum reason {
 	REASONS,
 };
 
+/* What a step returns for a packet that it leaves to the kernel; below zero. */
+#define REFUSED(reason) (-1 - (int)(reason))
+
 /* A port by ifindex: open addressing, PORT_TABLE slots, linear probing of PORT_PROBES. */
 #define PORT_PROBES 4
 struct port {

@@ -39,7 +39,7 @@ static __always_inline __u32 flow_hash(const struct packet *p)
 		const __be32 *a = p->ip6->saddr.in6_u.u6_addr32;
 		int i;
 
-#pragma unroll
+		UNROLLED
 		for (i = 0; i < 8; i++)
 			h = (h ^ (h >> 15)) * 0x9e3779b1 + a[i]; /* source and destination are adjacent */
 	}
@@ -59,10 +59,10 @@ static __always_inline int to_ring(struct core *core, const struct packet *p, __
 	if (!ring)
 		return -1;
 	/* The high half of a 64-bit product picks evenly without a division. */
-	cpu = n ? on[(((__u64)flow_hash(p) * n) >> 32) & (MAX_CORES - 1)] : bpf_get_smp_processor_id();
+	cpu = n ? on[masked(((__u64)flow_hash(p) * n) >> 32, MAX_CORES - 1)] : bpf_get_smp_processor_id();
 	if (bpf_redirect_map(ring, cpu, 0) != XDP_REDIRECT)
 		return -1;
-	core->classes[class].queued++;
+	core->classes[class_index(class)].queued++;
 	return XDP_REDIRECT;
 }
 
@@ -77,27 +77,26 @@ static __always_inline int queues(__u8 how, __u32 n, const volatile __u32 *on)
 static __always_inline int to_stack(const struct packet *p, struct core *core, __u32 class, __u8 how, __u32 n,
 				    const volatile __u32 *on, const int full)
 {
-	struct class_counters *count = &core->classes[class & (MAX_CLASSES - 1)];
+	struct class_counters *count = &core->classes[class_index(class)];
 
-	class &= MAX_CLASSES - 1;
 	if (!core->overloaded) {
 		count->passed++;
 		return XDP_PASS;
 	}
 	if (!core->poll_start_ns)
 		core->poll_start_ns = bpf_ktime_get_ns();
-	core->seen[class]++;
+	core->seen[class_index(class)]++;
 	if (full && any_ring && queues(how, n, on)) {
 		int ret = to_ring(core, p, class, n, on);
 
 		if (ret >= 0)
 			return ret;
 	}
-	if (core->passed[class] >= core->limit[class]) {
+	if (core->passed[class_index(class)] >= core->limit[class_index(class)]) {
 		count->early_drops++;
 		return XDP_DROP;
 	}
-	core->passed[class]++;
+	core->passed[class_index(class)]++;
 	count->passed++;
 	return XDP_PASS;
 }

@@ -10,6 +10,7 @@
 struct translation {
 	__u8 src, dst; /* whether each side changes */
 	__be16 src_port, dst_port;
+	__u16 pad;
 	union {
 		__be32 ip4;
 		__be32 ip6[4];
@@ -18,6 +19,7 @@ struct translation {
 
 enum verdict { TRUSTED, UNTRUSTED, TO_STACK_TCP, TO_STACK_NAT };
 
+const volatile __u32 any_conntrack = 0;
 const volatile __u32 tcp_window_ignored = 0; /* net.netfilter.nf_conntrack_tcp_be_liberal */
 const volatile __u32 udp_timeout_ms = 30000;
 const volatile __u32 udp_stream_timeout_ms = 120000;
@@ -78,7 +80,7 @@ static __always_inline void keep_alive(struct nf_conn *ct, __u8 protocol)
 		}                                                    \
 	} while (0)
 
-static __always_inline int judge(struct nf_conn *ct, const struct packet *p, __u8 direction, struct translation *t)
+static __always_inline int judge(struct nf_conn *ct, __u8 protocol, int v4, __u8 direction, struct translation *t)
 {
 	unsigned long status = ct->status;
 
@@ -86,26 +88,53 @@ static __always_inline int judge(struct nf_conn *ct, const struct packet *p, __u
 		return UNTRUSTED;
 	if (status & (IPS_HELPER | IPS_SEQ_ADJUST))
 		return TO_STACK_NAT;
-	if (p->protocol == IPPROTO_TCP && ct->proto.tcp.state != TCP_CONNTRACK_ESTABLISHED)
+	if (protocol == IPPROTO_TCP && ct->proto.tcp.state != TCP_CONNTRACK_ESTABLISHED)
 		return TO_STACK_TCP;
 	if (status & (IPS_SRC_NAT | IPS_DST_NAT)) {
 		if (direction == 0)
-			TRANSLATE(t, &ct->tuplehash[1].tuple, !p->v6);
+			TRANSLATE(t, &ct->tuplehash[1].tuple, v4);
 		else
-			TRANSLATE(t, &ct->tuplehash[0].tuple, !p->v6);
+			TRANSLATE(t, &ct->tuplehash[0].tuple, v4);
 		t->src = t->dst = 1;
 	}
-	keep_alive(ct, p->protocol);
+	keep_alive(ct, protocol);
 	return TRUSTED;
 }
 
-static __always_inline int established(struct xdp_md *ctx, const struct packet *p, struct translation *t)
+/*
+ * What conntrack says of a flow. A function of its own, which the verifier follows once and not for every class and
+ * every way in which a packet can have been parsed: `protocol` is TCP or UDP, `v4` says which half of the tuple is
+ * meant.
+ */
+__noinline int established(struct xdp_md *ctx, struct bpf_sock_tuple *tuple, __u8 protocol, int v4,
+			   struct translation *t)
 {
-	struct bpf_ct_opts___rxlane opts = {.netns_id = BPF_F_CURRENT_NETNS, .l4proto = p->protocol};
-	struct bpf_sock_tuple tuple = {};
+	struct bpf_ct_opts___rxlane opts = {.netns_id = BPF_F_CURRENT_NETNS, .l4proto = protocol};
 	struct nf_conn *ct;
-	__u32 len;
 	int verdict;
+
+	if (!tuple || !t)
+		return UNTRUSTED;
+	/*
+	 * The loader sets it only where the kfuncs are there; without them the calls below are dead code, and nobody is
+	 * trusted. Asking for their addresses instead (bpf_ksym_exists) is what Linux 6.1 refuses.
+	 */
+	if (!any_conntrack)
+		return UNTRUSTED;
+	if (v4)
+		ct = bpf_xdp_ct_lookup(ctx, tuple, sizeof(tuple->ipv4), &opts, sizeof(opts));
+	else
+		ct = bpf_xdp_ct_lookup(ctx, tuple, sizeof(tuple->ipv6), &opts, sizeof(opts));
+	if (!ct)
+		return UNTRUSTED;
+	verdict = judge(ct, protocol, v4, opts.dir, t);
+	bpf_ct_release(ct);
+	return verdict;
+}
+
+static __always_inline int trusted_flow(struct xdp_md *ctx, const struct packet *p, struct translation *t)
+{
+	struct bpf_sock_tuple tuple = {};
 
 	/* Ports of later fragments are unknown, and only TCP and UDP can be looked up. */
 	if (!p->l4 || p->fragment || (p->protocol != IPPROTO_TCP && p->protocol != IPPROTO_UDP))
@@ -124,23 +153,13 @@ static __always_inline int established(struct xdp_md *ctx, const struct packet *
 		tuple.ipv4.daddr = p->ip4->daddr;
 		tuple.ipv4.sport = bpf_htons(p->src_port);
 		tuple.ipv4.dport = bpf_htons(p->dst_port);
-		len = sizeof(tuple.ipv4);
 	} else {
 		__builtin_memcpy(tuple.ipv6.saddr, &p->ip6->saddr, 16);
 		__builtin_memcpy(tuple.ipv6.daddr, &p->ip6->daddr, 16);
 		tuple.ipv6.sport = bpf_htons(p->src_port);
 		tuple.ipv6.dport = bpf_htons(p->dst_port);
-		len = sizeof(tuple.ipv6);
 	}
-	/* Missing kfuncs are found when the configuration is loaded; here they mean that nobody is trusted. */
-	if (!bpf_ksym_exists(bpf_xdp_ct_lookup))
-		return UNTRUSTED;
-	ct = bpf_xdp_ct_lookup(ctx, &tuple, len, &opts, sizeof(opts));
-	if (!ct)
-		return UNTRUSTED;
-	verdict = judge(ct, p, opts.dir, t);
-	bpf_ct_release(ct);
-	return verdict;
+	return established(ctx, &tuple, p->protocol, !p->v6, t);
 }
 
 #endif

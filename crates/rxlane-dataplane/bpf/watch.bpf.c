@@ -15,6 +15,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "shared.h"
+#include "bounds.h"
 #include "kernel.h"
 
 /* One more than a ring of 256 fills that a stalled machine has let run full: that is a burst, no overload. */
@@ -99,7 +100,7 @@ static __always_inline const struct port *port_of(const struct net_device *dev)
 	if (!table)
 		return 0;
 	ifindex = dev->ifindex;
-#pragma unroll
+	UNROLLED
 	for (i = 0; i < PORT_PROBES; i++) {
 		const struct port *port = &table->at[(ifindex + i) & (PORT_TABLE - 1)];
 
@@ -114,6 +115,7 @@ static __always_inline int rings_hold_packets(void)
 {
 	__u32 i;
 
+	UNROLLED
 	for (i = 0; i < MAX_CLASSES; i++) {
 		__u32 key = i;
 		__u64 *held = bpf_map_lookup_elem(&ring_totals, &key);
@@ -130,6 +132,7 @@ static __always_inline void set_limits(struct core *core, const struct control *
 	__s64 taken = 0;
 	__u32 i;
 
+	UNROLLED
 	for (i = 0; i < MAX_CLASSES; i++) {
 		__s64 budget;
 
@@ -174,6 +177,7 @@ static __always_inline __u64 longest_target(const struct control *control)
 {
 	__u32 longest = 0, i;
 
+	UNROLLED
 	for (i = 0; i < MAX_CLASSES; i++)
 		longest = control->target_ns[i] > longest ? control->target_ns[i] : longest;
 	return longest;
@@ -185,6 +189,7 @@ static __always_inline void learn(struct core *core, const struct control *contr
 	__u32 passed = 0, seen = 0, i;
 	__u64 sample;
 
+	UNROLLED
 	for (i = 0; i < MAX_CLASSES; i++) {
 		passed += core->passed[i];
 		seen += core->seen[i];
@@ -269,6 +274,7 @@ int BPF_PROG(end_of_poll, struct napi_struct *napi, int work, int budget)
 				leave(core, now);
 			else
 				set_limits(core, control);
+			UNROLLED
 			for (i = 0; i < MAX_CLASSES; i++)
 				core->seen[i] = core->passed[i] = 0;
 			core->poll_start_ns = 0;

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Who may use a class: from the class that the rules name downwards, the first that trusts the packet and whose rate
+ * it does not exceed.
+ */
+#ifndef RXLANE_ADMIT_H
+#define RXLANE_ADMIT_H
+
+struct class
+{
+	__u8 lane;
+	__u8 trust;
+	__u8 polices;
+	__u8 overload;
+	__u32 ring_cores; /* how many; 0: the polling core */
+	__u32 ring_core[MAX_CORES];
+	struct police police;
+};
+
+const volatile __u32 n_classes = 1;
+const volatile __u32 any_express = 0;
+const volatile __u32 any_police = 0;
+const volatile __u32 any_prefix = 0;
+const volatile struct class classes[MAX_CLASSES] = {};
+
+/* A rate of its own function, which the verifier follows once instead of once a class. */
+__noinline int conforms(__u32 class, __u32 bytes)
+{
+	return within_rate(&classes[class_index(class)].police, class, bytes);
+}
+
+static __always_inline int trust(struct xdp_md *ctx, const struct packet *p, __u32 class, struct translation *t,
+				 const int full)
+{
+	__u8 how = classes[class_index(class)].trust;
+
+	if (full && any_conntrack && how == TRUST_ESTABLISHED)
+		return trusted_flow(ctx, p, t);
+	if (full && any_prefix && how == TRUST_PREFIXES)
+		return trusted_prefix(p, class);
+	return how == TRUST_ALL ? TRUSTED : UNTRUSTED;
+}
+
+/*
+ * The class that serves the packet, counted there, or REFUSED with the reason for leaving it to the kernel.
+ *
+ * Trust comes before the rate, so that strangers cannot use up the rate of those who are trusted. What exceeds the
+ * rate is the next class; what is not trusted is the next class that the firewall sees.
+ */
+static __always_inline int admit(struct xdp_md *ctx, const struct packet *p, struct core *core, __u32 class,
+				 struct translation *t, const int full)
+{
+	__u32 bytes = p->data_end - p->data;
+	int untrusted = 0, i, ret;
+
+	for (i = 0; i < MAX_CLASSES; i++, class ++) {
+		const volatile struct class *c;
+		struct class_counters *count;
+
+		if (class >= n_classes)
+			break;
+		class = class_index(class);
+		/* What conntrack said for a class whose rate the packet exceeds is not said for the next. */
+		t->src = t->dst = 0;
+		c = &classes[class];
+		count = &core->classes[class];
+		if (c->lane == LANE_EXPRESS) {
+			if (untrusted)
+				continue;
+			ret = obstacle(p);
+			if (ret >= 0) {
+				count->packets++;
+				count->bytes += bytes;
+				return REFUSED(ret);
+			}
+			ret = trust(ctx, p, class, t, full);
+			if (ret == TO_STACK_TCP)
+				return REFUSED(REASON_TCP_CONTROL);
+			if (ret == TO_STACK_NAT)
+				return REFUSED(REASON_NAT);
+			if (ret != TRUSTED) {
+				count->untrusted++;
+				untrusted = 1;
+				continue;
+			}
+		}
+		if (any_police && c->polices && !conforms(class, bytes)) {
+			count->policed++;
+			continue;
+		}
+		count->packets++;
+		count->bytes += bytes;
+		return class;
+	}
+	return REFUSED(REASON_UNTRUSTED);
+}
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Classifying, admitting and forwarding as functions of their own, for configurations that use all of them.
+ *
+ * What a packet can look like after parsing, times what the rules, times what eight classes can make of it, is more
+ * than the verifier follows: 820,000 instructions of a million for examples/router.toml, and too many for four of 77
+ * configurations. At a global function it forgets what it knew and follows the body once, so they add up instead
+ * (Documentation/bpf/verifier.rst; kernel commit 51c39bb1d5d1, Linux 5.6). What it forgets are the pointers into the
+ * packet, so they are made again from offsets.
+ */
+#ifndef RXLANE_APART_H
+#define RXLANE_APART_H
+
+/* A parsed packet in numbers only. */
+struct parsed_packet {
+	__u32 vlan;
+	__u32 pcp;
+	__u32 src_port;
+	__u32 dst_port;
+	__u8 l3; /* offsets in the frame; l4 is 0 where there are no ports */
+	__u8 l4;
+	__u8 v6;
+	__u8 port;
+	__u8 dscp;
+	__u8 protocol;
+	__u8 fragment;
+	__u8 pad;
+};
+
+static __always_inline void to_numbers(const struct packet *p, struct parsed_packet *n)
+{
+	n->vlan = p->vlan;
+	n->pcp = p->pcp;
+	n->src_port = p->src_port;
+	n->dst_port = p->dst_port;
+	n->l3 = (p->v6 ? (void *)p->ip6 : (void *)p->ip4) - p->data;
+	n->l4 = p->l4 ? p->l4 - p->data : 0;
+	n->v6 = p->v6;
+	n->port = p->port;
+	n->dscp = p->dscp;
+	n->protocol = p->protocol;
+	n->fragment = p->fragment;
+	n->pad = 0;
+}
+
+/* The packet as it was, or -1: never, but the verifier cannot know. */
+static __always_inline int from_numbers(struct xdp_md *ctx, const struct parsed_packet *n, struct packet *p)
+{
+	void *l3;
+
+	p->data = (void *)(long)ctx->data;
+	p->data_end = (void *)(long)ctx->data_end;
+	p->vlan = n->vlan;
+	p->pcp = n->pcp;
+	p->src_port = n->src_port;
+	p->dst_port = n->dst_port;
+	p->port = n->port;
+	p->dscp = n->dscp;
+	p->protocol = n->protocol;
+	p->fragment = n->fragment;
+	p->l4 = n->l4 ? p->data + masked(n->l4, 127) : 0;
+	l3 = p->data + masked(n->l3, 31);
+	if (n->v6) {
+		p->v6 = told(1);
+		p->ip6 = l3;
+		return l3 + sizeof(*p->ip6) > p->data_end ? -1 : 0;
+	}
+	p->v6 = told(0);
+	p->ip4 = l3;
+	return l3 + sizeof(*p->ip4) > p->data_end ? -1 : 0;
+}
+
+__noinline int classify_apart(struct xdp_md *ctx, struct parsed_packet *numbers)
+{
+	struct packet p;
+
+	if (!numbers || from_numbers(ctx, numbers, &p) < 0)
+		return default_class;
+	return classify(&p, 1);
+}
+
+__noinline int admit_apart(struct xdp_md *ctx, struct core *core, struct parsed_packet *numbers, __u32 class,
+			   struct translation *t)
+{
+	struct packet p;
+
+	if (!core || !numbers || !t || from_numbers(ctx, numbers, &p) < 0)
+		return REFUSED(REASON_MALFORMED);
+	return admit(ctx, &p, core, class, t, 1);
+}
+
+__noinline int forward_apart(struct xdp_md *ctx, struct parsed_packet *numbers, struct translation *t)
+{
+	struct packet p;
+
+	if (!numbers || !t || from_numbers(ctx, numbers, &p) < 0)
+		return REFUSED(REASON_MALFORMED);
+	return forward(ctx, &p, t, 1);
+}
+
+#endif
