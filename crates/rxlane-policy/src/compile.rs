@@ -293,10 +293,27 @@ fn port_ranges(
     field: impl Fn(&Rule) -> &Vec<RangeInclusive<u16>>,
 ) -> Option<WordTable> {
     rules.iter().any(|r| !field(r).is_empty()).then(|| {
-        WordTable::build(|port| {
+        let of = |port: Option<u16>| {
             rules_where(rules, |r| {
                 field(r).is_empty() || port.is_some_and(|p| field(r).iter().any(|x| x.contains(&p)))
             })
+        };
+        // The set changes only where a range begins or has just ended, so it is made once for each such edge and not
+        // for 65,536 ports.
+        let mut edges: Vec<u16> = rules
+            .iter()
+            .flat_map(|r| field(r))
+            .flat_map(|x| [Some(*x.start()), x.end().checked_add(1)])
+            .flatten()
+            .chain([0])
+            .collect();
+        edges.sort_unstable();
+        edges.dedup();
+        let sets: Vec<RuleSet> = edges.iter().map(|edge| of(Some(*edge))).collect();
+        let none = of(None);
+        WordTable::build(|port| match port {
+            Some(port) => sets[edges.partition_point(|edge| *edge <= port) - 1],
+            None => none,
         })
     })
 }
