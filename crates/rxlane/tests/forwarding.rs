@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{REST, TestLab, VOICE_ALL, VOICE_ESTABLISHED, wait_for};
+use common::{REST, TestLab, VOICE_ALL, VOICE_ESTABLISHED, patience, wait_for};
 use rxlane_bench::lab::Place;
 
 const EF_TOS: &str = "0xb8";
@@ -198,7 +198,9 @@ fn an_unestablished_ef_flow_that_the_firewall_drops_stays_dropped() {
             .success()
     });
     for port in [5004, 5005] {
-        t.must(Place::Gen, &format!("for i in 1 2 3 4 5 6 7 8 9 10; do echo x$i; sleep 0.05; done | socat -u STDIO UDP4:10.20.0.2:{port},tos=184"));
+        // A line that socat is too slow to read alone goes into the datagram of the next.
+        let pause = 0.05 * f64::from(patience());
+        t.must(Place::Gen, &format!("for i in 1 2 3 4 5 6 7 8 9 10; do sleep {pause}; echo x$i; done | socat -u STDIO UDP4:10.20.0.2:{port},tos=184"));
     }
     let read = |file: &str| {
         std::fs::read_to_string(file)

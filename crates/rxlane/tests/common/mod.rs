@@ -46,8 +46,13 @@ impl TestLab {
             .iter()
             .map(|p| format!("\"{p}\""))
             .collect();
+        self.file(name, &format!("ports = [{}]\n{classes}", ports.join(", ")))
+    }
+
+    /// A whole configuration file, removed with the lab.
+    pub fn file(&mut self, name: &str, text: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("{}-{name}.toml", self.lab.config.name));
-        std::fs::write(&path, format!("ports = [{}]\n{classes}", ports.join(", "))).unwrap();
+        std::fs::write(&path, text).unwrap();
         self.files.push(path.clone());
         path
     }
@@ -98,9 +103,15 @@ impl TestLab {
     }
 
     pub fn router_from(&self, config: &std::path::Path) -> Background {
+        self.try_router_from(config)
+            .unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    /// The same; what the router said, if it does not start.
+    pub fn try_router_from(&self, config: &std::path::Path) -> Result<Background, String> {
         let log = std::env::temp_dir().join(format!("{}.log", self.lab.config.name));
         let file = std::fs::File::create(&log).unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_rxlane"))
+        let mut child = Command::new(binary())
             .args([
                 "--netns",
                 &self.lab.netns(Place::Router),
@@ -115,18 +126,18 @@ impl TestLab {
             .spawn()
             .expect("rxlane starts");
         let pid = child.id();
+        let mut ended = false;
         wait_for("the router serves", || {
-            if let Ok(Some(_)) = child.try_wait() {
-                panic!(
-                    "rxlane run ended: {}",
-                    std::fs::read_to_string(&log).unwrap_or_default()
-                );
-            }
-            self.status_json().is_some_and(|s| s["daemon"] == pid)
+            ended = matches!(child.try_wait(), Ok(Some(_)));
+            ended || self.status_json().is_some_and(|s| s["daemon"] == pid)
         });
+        if ended {
+            let log = std::fs::read_to_string(&log).unwrap_or_default();
+            return Err(format!("rxlane run ended: {log}"));
+        }
         // Attaching made new NAPI threads.
         self.lab.tune().expect("threads can be placed");
-        Background(child)
+        Ok(Background(child))
     }
 
     pub fn status_json(&self) -> Option<serde_json::Value> {
@@ -194,8 +205,14 @@ impl Drop for Background {
     }
 }
 
+/// The command under test: the one built with this test, or the one that RXLANE_UNDER_TEST names.
+fn binary() -> PathBuf {
+    std::env::var_os("RXLANE_UNDER_TEST")
+        .map_or_else(|| env!("CARGO_BIN_EXE_rxlane").into(), PathBuf::from)
+}
+
 pub fn rxlane(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_rxlane"))
+    Command::new(binary())
         .args(args)
         .stdin(Stdio::null())
         .output()
@@ -211,10 +228,16 @@ pub fn error_of(out: &Output) -> String {
     lines[0].to_owned()
 }
 
+/// How many times slower than an ordinary machine this one is: RXLANE_TEST_PATIENCE, for emulated ones.
+pub fn patience() -> u32 {
+    let asked = std::env::var("RXLANE_TEST_PATIENCE").ok();
+    asked.and_then(|times| times.parse().ok()).unwrap_or(1)
+}
+
 pub fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(20) * patience();
     while !holds() {
         assert!(Instant::now() < deadline, "waited in vain until {what}");
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(20) * patience());
     }
 }
