@@ -3,16 +3,18 @@
 SHELL := /bin/bash
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 RXLANE := target/release/rxlane
-PACKAGES := clang clang-format llvm libelf-dev zlib1g-dev pkg-config make gcc libc6-dev linux-libc-dev m4 \
+PACKAGES := clang-19 clang-format libelf-dev zlib1g-dev pkg-config make gcc libc6-dev linux-libc-dev m4 \
 	iproute2 ethtool nftables iputils-ping traceroute socat shellcheck util-linux
-SHELL_SCRIPTS := .ci/run tests/vm/run tests/vm/init-tune tests/vm/init-engine
+SHELL_SCRIPTS := .ci/run contrib/release $(addprefix tests/vm/,build-tests demo get-kernel init matrix mirror run table test-demo test-engine test-suite test-tune)
 
-.PHONY: help setup build demo test test-only test-vm lint clean
+.PHONY: vm-setup help setup build demo test test-only test-vm test-kernels release lint clean
 
 help:
 	@echo "make demo    build, then kernel against express at twice the kernel's capacity; report.html"
 	@echo "make test    all tests: unit, property, BPF programs, end to end in network namespaces"
-	@echo "make test-vm tune against real drivers in an emulated virtual machine (downloads a kernel; root)"
+	@echo "make test-vm all kernels and compilers, tune and engine on real drivers, in emulated machines (an hour)"
+	@echo "make test-kernels  of that what CI runs: load and forward on the oldest kernel, Debian 13's and the newest"
+	@echo "make release BPF objects compiled once, the binary made of them, tested on all kernels, packed"
 	@echo "make lint    formatting and lints, as CI runs them"
 	@echo "make setup   install Debian packages (the others do it by themselves)"
 
@@ -49,17 +51,32 @@ test-only:
 	@CARGO_TARGET_$(shell rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER="$(if $(SUDO),sudo -E,env)" \
 		cargo test --workspace -- --test-threads=1
 
-# Not part of `make test`: it needs a virtual machine, a kernel package and a minute or two.
-VM_PACKAGES := qemu-system-x86 busybox-static kmod cpio
-test-vm: build
+# Not part of `make test`: they download kernels and emulate machines.
+VM_PACKAGES := qemu-system-x86 busybox-static kmod cpio xz-utils zstd binutils debian-archive-keyring
+vm-setup: build
+	@$(MAKE) --no-print-directory setup PACKAGES="$(VM_PACKAGES) $(CLANGS)"
+
+test-vm: CLANGS := clang-14 clang-16
+test-vm: vm-setup
+	@$(SUDO) tests/vm/matrix --clangs "14 16 19"
+	@$(SUDO) tests/vm/run tune 6.1
+	@$(SUDO) tests/vm/run engine newest
+
+# With the command that `make test` has built: the BPF objects in it are those of a release.
+test-kernels: setup
 	@$(MAKE) --no-print-directory setup PACKAGES="$(VM_PACKAGES)"
-	@$(SUDO) tests/vm/run tune
+	@cargo build --quiet --bin rxlane
+	@$(SUDO) tests/vm/matrix --kernels "6.1 6.12 newest" --suites "shapes forwarding" --rxlane target/debug/rxlane
+
+release: vm-setup
+	@$(SUDO) contrib/release
 
 lint: setup
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	clang-format --dry-run --Werror $$(git ls-files '*.bpf.c' 'crates/*/bpf/*.h')
 	shellcheck $(SHELL_SCRIPTS)
+	tests/vm/table --check
 
 clean:
 	cargo clean
