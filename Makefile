@@ -52,7 +52,7 @@ test-only:
 		cargo test --workspace -- --test-threads=1
 
 # Not part of `make test`: they download kernels and emulate machines.
-VM_PACKAGES := qemu-system-x86 busybox-static kmod cpio xz-utils zstd binutils debian-archive-keyring
+VM_PACKAGES := qemu-system-x86 busybox-static kmod cpio xz-utils zstd binutils procps dash file debian-archive-keyring
 vm-setup: build
 	@$(MAKE) --no-print-directory setup PACKAGES="$(VM_PACKAGES) $(CLANGS)"
 
@@ -62,11 +62,8 @@ test-vm: vm-setup
 	@$(SUDO) tests/vm/run tune 6.1
 	@$(SUDO) tests/vm/run engine newest
 
-# With the command that `make test` has built: the BPF objects in it are those of a release.
-test-kernels: setup
-	@$(MAKE) --no-print-directory setup PACKAGES="$(VM_PACKAGES)"
-	@cargo build --quiet --bin rxlane
-	@$(SUDO) tests/vm/matrix --kernels "6.1 6.12 newest" --suites "shapes forwarding" --rxlane target/debug/rxlane
+test-kernels: vm-setup
+	@$(SUDO) tests/vm/matrix --kernels "6.1 6.12 newest" --suites "shapes program" --rxlane $(RXLANE)
 
 release: vm-setup
 	@$(SUDO) contrib/release
