@@ -72,16 +72,19 @@ pub fn skeletons(names: &[&str]) -> Result<(), BuildError> {
     };
     let prebuilt = folder("RXLANE_BPF_OBJECTS");
     // Objects that were compiled elsewhere come with the name of their compiler.
-    let mut about = match &prebuilt {
+    let (clang, mut about) = match &prebuilt {
         Some(folder) => {
             let path = folder.join(COMPILER);
             println!("cargo::rerun-if-changed={}", path.display());
             let text = std::fs::read_to_string(&path).map_err(at(&path))?;
-            text.trim().to_owned()
+            (String::new(), text.trim().to_owned())
         }
         None => {
             let clang = clang()?;
-            version(&clang).ok_or(BuildError::NotThere(clang))?
+            match version(&clang) {
+                Some(version) => (clang, version),
+                None => return Err(BuildError::NotThere(clang)),
+            }
         }
     };
     let keep = folder("RXLANE_BPF_KEEP");
@@ -103,7 +106,7 @@ pub fn skeletons(names: &[&str]) -> Result<(), BuildError> {
                 println!("cargo::rerun-if-changed={}", from.display());
                 std::fs::copy(&from, &object).map_err(at(&from))?;
             }
-            None => compile(&source, &object).map_err(failed)?,
+            None => compile(&clang, &source, &object).map_err(failed)?,
         }
         SkeletonBuilder::new()
             .obj(&object)
@@ -135,11 +138,11 @@ fn at(path: &Path) -> impl FnOnce(std::io::Error) -> BuildError {
     |source| BuildError::File { path, source }
 }
 
-fn compile(source: &str, object: &Path) -> Result<(), String> {
+fn compile(clang: &str, source: &str, object: &Path) -> Result<(), String> {
     SkeletonBuilder::new()
         .source(source)
         .obj(object)
-        .clang(clang().unwrap_or_else(|_| PINNED.into()))
+        .clang(clang)
         .clang_args([
             "-Wall",
             "-Wextra",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Bounds that every verifier sees. A compiler may test one copy of a number and use another, or leave a mask out
- * where it knows the range itself (the result of a 16-bit byte swap); verifiers before Linux 6.18.20 or so do not
+ * where it knows the range itself (the result of a 16-bit byte swap); the verifiers of Linux 6.12 to 6.18.15 do not
  * know that range, and older ones forget what was tested on the copy. So what is used as an offset or an index is
  * masked here, in an instruction that no compiler moves or removes. It costs one cycle at most.
  */

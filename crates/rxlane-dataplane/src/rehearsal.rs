@@ -42,7 +42,7 @@ pub fn rehearse(config: &RouterConfig) -> Result<Rehearsal, DataplaneError> {
     }
     let plan = router::plan(config)?;
     let (shared, mut programs) = Shared::rehearse(&features)?;
-    let rings = rings::rehearse(&config.classes)?;
+    let rings = rings::prepare(&instance, &config.classes, None)?;
     let lane = LaneProgram::load(config, &shared, &rings, plan.as_ref())?;
     programs.push(lane.accepted);
     if let Some(maps) = lane.engine {

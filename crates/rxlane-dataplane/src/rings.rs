@@ -67,16 +67,6 @@ pub(crate) fn prepare(
     Ok(rings)
 }
 
-/// Rings as [`prepare`] makes them, for nobody to keep.
-pub(crate) fn rehearse(classes: &[Class]) -> Result<Vec<Option<MapHandle>>, DataplaneError> {
-    let all = possible_cores()?;
-    let ring = |(i, class): (usize, &Class)| match (ring_cores(class, &all), &class.lane) {
-        (Some(cores), Lane::Stack { ring, .. }) => new_ring(i, ring, &cores).map(Some),
-        _ => Ok(None),
-    };
-    classes.iter().enumerate().map(ring).collect()
-}
-
 fn same_ring(old: &Class, new: &Class) -> bool {
     match (&old.lane, &new.lane) {
         (

@@ -19,8 +19,7 @@ use crate::lane::{LaneProgram, control};
 use crate::layout::{Core, MAX_PORTS, Port, PortTable};
 use crate::pinned;
 use crate::rings;
-use crate::verifier::Accepted;
-use crate::watch::Shared;
+use crate::watch::{self, Shared};
 
 /// Pins of the engine's counters.
 pub(crate) const ENGINE_RINGS: &str = "engine_rings";
@@ -91,7 +90,10 @@ impl Router {
     ) -> Result<(Shared, LaneProgram, State, Option<Engine>), DataplaneError> {
         instance.create()?;
         let (shared, watching) = match &old {
-            Some(old) => (Shared::open(&instance.pins)?, watching(&old.programs)),
+            Some(old) => (
+                Shared::open(&instance.pins)?,
+                watch::of_these(&old.programs),
+            ),
             None => Shared::load(instance, &features)?,
         };
         let mut state = State {
@@ -120,7 +122,7 @@ impl Router {
         let mut state = State {
             ports: slots(&config, Some(&self.state))?,
             config,
-            programs: watching(&self.state.programs),
+            programs: watch::of_these(&self.state.programs),
             warnings: Vec::new(),
             ..self.state.clone()
         };
@@ -142,7 +144,7 @@ impl Router {
             }
             Err(error) => {
                 let mut old = State {
-                    programs: watching(&self.state.programs),
+                    programs: watch::of_these(&self.state.programs),
                     ..self.state.clone()
                 };
                 self.lane = swap(
@@ -241,13 +243,6 @@ pub(crate) fn plan(config: &RouterConfig) -> Result<Option<Plan>, DataplaneError
     Plan::new(config, engine, queues).map(Some)
 }
 
-/// Of the loaded programs those that stay across configurations.
-fn watching(programs: &[Accepted]) -> Vec<Accepted> {
-    const STAY: [&str; 4] = ["end_of_poll", "ring_filled", "ring_served", "express_sent"];
-    let stays = |p: &&Accepted| STAY.contains(&p.name.as_str());
-    programs.iter().filter(stays).cloned().collect()
-}
-
 fn start_engine(
     instance: &Instance,
     state: &mut State,
@@ -294,13 +289,9 @@ pub(crate) fn check(config: &RouterConfig, features: &Features) -> Result<(), Da
     if config.ports.len() > MAX_PORTS {
         return Err(DataplaneError::TooManyPorts(config.ports.len()));
     }
-    let lacking = |name: &str| features.missing().find(|f| f.name == name);
-    let wanted = matches!(config.datapath, Datapath::Afxdp(_)).then_some(AF_XDP);
-    if let Some(feature) = [Some(TYPES), wanted]
-        .into_iter()
-        .flatten()
-        .find_map(lacking)
-    {
+    let engine = matches!(config.datapath, Datapath::Afxdp(_));
+    let needed = |name: &str| name == TYPES || (engine && name == AF_XDP);
+    if let Some(feature) = features.missing().find(|f| needed(&f.name)) {
         return Err(DataplaneError::Kernel {
             kernel: features.kernel.clone(),
             without: feature.without.clone(),

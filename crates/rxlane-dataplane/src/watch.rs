@@ -26,6 +26,20 @@ mod skel {
     include!(concat!(env!("OUT_DIR"), "/watch.skel.rs"));
 }
 
+/// The programs of watch.bpf.c, with the feature that each needs.
+const PROGRAMS: [(&str, &str); 4] = [
+    ("end_of_poll", NAPI_TRACE),
+    ("ring_filled", CPUMAP_TRACE),
+    ("ring_served", CPUMAP_TRACE),
+    ("express_sent", DEVMAP_TRACE),
+];
+
+/// Of the loaded programs those that stay across configurations.
+pub(crate) fn of_these(programs: &[Accepted]) -> Vec<Accepted> {
+    let stays = |p: &&Accepted| PROGRAMS.iter().any(|(name, _)| p.name == *name);
+    programs.iter().filter(stays).cloned().collect()
+}
+
 /// Maps that stay when the configuration changes.
 pub(crate) struct Shared {
     pub(crate) ports: MapHandle,
@@ -115,10 +129,15 @@ fn with_programs<T>(
         constants.netns_cookie = rxlane_system::netns::cookie()?;
     }
     let p = &mut open.progs;
-    p.end_of_poll.set_autoload(features.has(NAPI_TRACE));
-    p.ring_filled.set_autoload(features.has(CPUMAP_TRACE));
-    p.ring_served.set_autoload(features.has(CPUMAP_TRACE));
-    p.express_sent.set_autoload(features.has(DEVMAP_TRACE));
+    let all = [
+        &mut p.end_of_poll,
+        &mut p.ring_filled,
+        &mut p.ring_served,
+        &mut p.express_sent,
+    ];
+    for (program, (_, feature)) in all.into_iter().zip(PROGRAMS) {
+        program.set_autoload(features.has(feature));
+    }
     let loaded = verifier::load("end_of_poll", || open.load())?;
     let m = &loaded.maps;
     pinned::check_layout::<PortTable>(&m.ports, "ports")?;
@@ -137,14 +156,15 @@ fn programs<'a>(
 ) -> Vec<(&'a libbpf_rs::ProgramMut<'a>, &'static str)> {
     let p = &loaded.progs;
     [
-        (&p.end_of_poll, "end_of_poll", NAPI_TRACE),
-        (&p.ring_filled, "ring_filled", CPUMAP_TRACE),
-        (&p.ring_served, "ring_served", CPUMAP_TRACE),
-        (&p.express_sent, "express_sent", DEVMAP_TRACE),
+        &p.end_of_poll,
+        &p.ring_filled,
+        &p.ring_served,
+        &p.express_sent,
     ]
     .into_iter()
-    .filter(|(_, _, feature)| features.has(feature))
-    .map(|(program, name, _)| (program, name))
+    .zip(PROGRAMS)
+    .filter(|(_, (_, feature))| features.has(feature))
+    .map(|(program, (name, _))| (program, name))
     .collect()
 }
 

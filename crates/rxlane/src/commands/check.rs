@@ -7,7 +7,7 @@ use rxlane_dataplane::config::RouterConfig;
 use rxlane_dataplane::rehearsal::{self, Rehearsal};
 use rxlane_dataplane::verifier::{Accepted, LIMIT};
 
-use super::run::refuse_bypass;
+use super::run::{refuse_bypass, require_capabilities};
 use crate::config;
 use crate::one_line;
 
@@ -63,11 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
 }
 
 fn rehearse(config: &RouterConfig, accept_bypass: bool) -> Result<Rehearsal, String> {
-    if let Some((capability, purpose)) = rxlane_system::capabilities::missing() {
-        return Err(format!(
-            "cannot {purpose} without {capability}: run as root (sudo rxlane check --live …)"
-        ));
-    }
+    require_capabilities("check --live")?;
     refuse_bypass(config, accept_bypass)?;
     rehearsal::rehearse(config).map_err(one_line)
 }

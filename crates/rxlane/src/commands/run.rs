@@ -33,11 +33,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     // A reload may be asked for from another folder.
     let file = std::fs::canonicalize(&args.config).unwrap_or_else(|_| args.config.clone());
     let config = load(args)?;
-    if let Some((capability, purpose)) = capabilities::missing() {
-        return Err(format!(
-            "cannot {purpose} without {capability}: run as root (sudo rxlane run …)"
-        ));
-    }
+    require_capabilities("run")?;
     refuse_bypass(&config, args.accept_bypass)?;
     // Signals are read from a descriptor, so they must be blocked before any thread starts.
     let mut signals = SigSet::empty();
@@ -89,6 +85,16 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
             }
             Err(e) => error!("{}", one_line(e)),
         }
+    }
+}
+
+/// What loading and attaching needs, or who should start the command.
+pub(super) fn require_capabilities(command: &str) -> Result<(), String> {
+    match capabilities::missing() {
+        Some((capability, purpose)) => Err(format!(
+            "cannot {purpose} without {capability}: run as root (sudo rxlane {command} …)"
+        )),
+        None => Ok(()),
     }
 }
 

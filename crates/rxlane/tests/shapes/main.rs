@@ -14,18 +14,16 @@ use std::io::Write as _;
 use common::{REST, TestLab, VOICE_ALL, VOICE_ESTABLISHED};
 use nix::sys::signal::Signal;
 use rxlane_bench::lab::Place;
+use rxlane_dataplane::verifier::{Accepted, LIMIT};
 use shape::Shape;
 use traffic::Traffic;
-
-/// Instructions that the verifier may look at before it gives up (BPF_COMPLEXITY_LIMIT_INSNS, include/linux/bpf.h).
-const VERIFIER_LIMIT: u64 = 1_000_000;
 
 /// What became of a shape.
 struct Outcome {
     loaded: bool,
     forwarded: bool,
     /// Verified instructions of each program.
-    programs: Vec<(String, u64)>,
+    programs: Vec<Accepted>,
     why: String,
 }
 
@@ -46,16 +44,12 @@ fn attempt(t: &mut TestLab, traffic: &Traffic, shape: &Shape) -> Outcome {
     };
     outcome.loaded = true;
     match traffic.converse() {
-        Ok(_) => outcome.forwarded = true,
+        Ok(()) => outcome.forwarded = true,
         Err(why) => outcome.why = why,
     }
     let status = t.status_json().expect("a router");
-    for program in status["programs"].as_array().into_iter().flatten() {
-        let name = program["name"].as_str().unwrap_or_default().to_owned();
-        outcome
-            .programs
-            .push((name, program["verified_instructions"].as_u64().unwrap_or(0)));
-    }
+    // A command that is too old to tell has none.
+    outcome.programs = serde_json::from_value(status["programs"].clone()).unwrap_or_default();
     let express: u64 = status["classes"]
         .as_array()
         .into_iter()
@@ -131,7 +125,7 @@ fn every_shape_of_configuration_loads_and_forwards_on_this_kernel() {
         let programs: Vec<String> = o
             .programs
             .iter()
-            .map(|(name, n)| format!("{name}={n}"))
+            .map(|p| format!("{}={}", p.name, p.verified_instructions))
             .collect();
         let verdict = |good| if good { "yes" } else { "no" };
         let why = o.why.replace(['\t', '\n'], " ");
@@ -145,11 +139,12 @@ fn every_shape_of_configuration_loads_and_forwards_on_this_kernel() {
         if !o.forwarded {
             failed.push(format!("{}: {why}", shape.name));
         }
-        for (name, verified) in o.programs {
-            if verified == 0 || verified > VERIFIER_LIMIT / 2 {
+        for p in o.programs {
+            let verified = p.verified_instructions;
+            if verified == 0 || verified > LIMIT / 2 {
                 failed.push(format!(
-                    "{}: {name} takes {verified} verified instructions of {VERIFIER_LIMIT}",
-                    shape.name
+                    "{}: {} takes {verified} verified instructions of {LIMIT}",
+                    shape.name, p.name
                 ));
             }
         }
