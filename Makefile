@@ -49,7 +49,7 @@ test-only:
 	@cargo test --workspace --quiet --no-run
 	@echo "test: running as root, one at a time"
 	@CARGO_TARGET_$(shell rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER="$(if $(SUDO),sudo -E,env)" \
-		cargo test --workspace -- --test-threads=1
+		cargo test --workspace --no-fail-fast -- --test-threads=1
 
 # Not part of `make test`: they download kernels and emulate machines.
 VM_PACKAGES := qemu-system-x86 busybox-static kmod cpio xz-utils zstd binutils procps dash file debian-archive-keyring
