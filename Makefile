@@ -5,7 +5,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 RXLANE := target/release/rxlane
 PACKAGES := clang-19 clang-format libelf-dev zlib1g-dev pkg-config make gcc libc6-dev linux-libc-dev m4 \
 	iproute2 ethtool nftables iputils-ping traceroute socat shellcheck util-linux
-SHELL_SCRIPTS := .ci/run contrib/release $(addprefix tests/vm/,build-tests demo get-kernel init matrix mirror run table test-demo test-engine test-suite test-tune)
+SHELL_SCRIPTS := .ci/run contrib/release $(addprefix tests/vm/,build-kernel build-tests demo get-kernel init matrix mirror run table test-demo test-engine test-suite test-tune)
 
 .PHONY: vm-setup help setup build demo test test-only test-vm test-kernels release lint clean
 
