@@ -34,9 +34,10 @@ build: setup
 	@echo "build: release binary"
 	@cargo build --release --quiet --bin rxlane
 
+demo: FIREWALL := 60
 demo: build
-	@echo "demo: a lab in network namespaces, a 60-rule firewall, twice the load that the kernel forwards"
-	@$(SUDO) $(RXLANE) bench latency --dut kernel,express --offered 2x --rt-ratio 0.2 --firewall 60 \
+	@echo "demo: a lab in network namespaces, a $(FIREWALL)-rule firewall, twice the load that the kernel forwards"
+	@$(SUDO) $(RXLANE) bench latency --dut kernel,express --offered 2x --rt-ratio 0.2 --firewall $(FIREWALL) \
 		--seconds 2 --repeat 3 --html report.html
 	@echo "demo: open report.html"
 

@@ -51,6 +51,15 @@ pub enum BenchError {
     /// A parameter that makes no sense.
     #[error("{0}")]
     Parameter(String),
+    /// Overload cannot be offered on this machine.
+    #[error(
+        "the generator keeps up with {:.0} packets/s, at which the kernel loses nothing yet: make its work harder (--firewall 600), or name a rate (--offered {:.0})",
+        .pps, .pps
+    )]
+    GeneratorTooSlow {
+        /// What was sent and forwarded without loss.
+        pps: f64,
+    },
     /// rxlane did not come up as the device under test.
     #[error("the express router did not start: {0}")]
     Dut(String),

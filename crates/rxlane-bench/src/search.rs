@@ -3,6 +3,7 @@
 use crate::BenchError;
 use crate::bench::Session;
 use crate::dut::Dut;
+use crate::trial::Trial;
 
 /// Search for the kernel's capacity: trial length, tolerated loss, and width at which it ends.
 const CAPACITY_SECONDS: f64 = 0.4;
@@ -15,20 +16,40 @@ const CONFIRM_ABOVE: f64 = 1.3;
 /// Where searches begin.
 pub(crate) const LOWEST_PPS: f64 = 20_000.0;
 const HIGHEST_PPS: f64 = 4_000_000.0;
+/// Where searches give up: what fails here fails for another reason than its rate.
+const GIVE_UP_PPS: f64 = 1000.0;
 
 /// The rate that the kernel forwards with next to no loss.
+///
+/// # Errors
+/// Those of a trial, and [`BenchError::GeneratorTooSlow`] where the search ended at the generator's limit.
 pub(crate) fn kernel_capacity(session: &mut Session) -> Result<f64, BenchError> {
     session.bar.set_message("finding the kernel's capacity");
-    confirmed(|pps| {
+    capacity(|pps| {
+        session.bar.inc_length(1);
+        session.trial(&Dut::Kernel, pps, CAPACITY_SECONDS)
+    })
+}
+
+fn capacity(mut trial: impl FnMut(f64) -> Result<Trial, BenchError>) -> Result<f64, BenchError> {
+    // The lowest rate that the generator did not reach although the router lost nothing.
+    let mut behind_pps = f64::INFINITY;
+    let found = confirmed(|pps| {
         for _ in 0..CAPACITY_TRIALS {
-            session.bar.inc_length(1);
-            let trial = session.trial(&Dut::Kernel, pps, CAPACITY_SECONDS)?;
-            if trial.valid && trial.loss <= CAPACITY_LOSS {
-                return Ok(true);
+            let trial = trial(pps)?;
+            if trial.loss <= CAPACITY_LOSS {
+                if trial.valid {
+                    return Ok(true);
+                }
+                behind_pps = behind_pps.min(pps);
             }
         }
         Ok(false)
-    })
+    })?;
+    if found == 0.0 || behind_pps * (1.0 - 2.0 * CAPACITY_WIDTH) <= found {
+        return Err(BenchError::GeneratorTooSlow { pps: found });
+    }
+    Ok(found)
 }
 
 /// A search on a machine that stalls: its result holds when well above it there is loss again, else the search
@@ -46,7 +67,7 @@ fn confirmed(mut passes: impl FnMut(f64) -> Result<bool, BenchError>) -> Result<
 }
 
 /// Bisection (RFC 2544 section 26.1): the highest rate for which `passes` holds, to a relative width; begins at
-/// `from`.
+/// `from`. 0 if it does not hold at [`GIVE_UP_PPS`] either.
 pub(crate) fn search(
     from: f64,
     width: f64,
@@ -60,7 +81,7 @@ pub(crate) fn search(
             return Ok(low);
         }
     }
-    while high - low > width * high {
+    while high - low > width * high && high > GIVE_UP_PPS {
         let middle = (low + high) / 2.0;
         if passes(middle)? {
             low = middle;
@@ -74,6 +95,39 @@ pub(crate) fn search(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What a router does that forwards so much, under a generator that sends so much.
+    fn trial(pps: f64, router_pps: f64, generator_pps: f64) -> Trial {
+        let sent_pps = pps.min(generator_pps);
+        Trial {
+            valid: sent_pps >= pps,
+            sent_pps,
+            forwarded_pps: sent_pps.min(router_pps),
+            loss: (sent_pps - router_pps).max(0.0) / sent_pps,
+            cpu: 0.0,
+            wakeups_per_s: 0.0,
+            worker_wakeups_per_s: 0.0,
+            classes: Vec::new(),
+            latency_ns: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_limit_of_the_generator_is_not_taken_for_that_of_the_kernel() {
+        let found = capacity(|pps| Ok(trial(pps, 300_000.0, 900_000.0))).unwrap();
+        assert!((285_000.0..=306_000.0).contains(&found), "{found}");
+        for (router_pps, generator_pps) in [(50_000.0, 33_000.0), (9e6, 15_000.0), (9e6, 500.0)] {
+            match capacity(|pps| Ok(trial(pps, router_pps, generator_pps))) {
+                Err(BenchError::GeneratorTooSlow { pps }) => assert!(pps <= generator_pps),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_router_that_forwards_nothing_ends_the_search() {
+        assert!(search(LOWEST_PPS, 0.01, |_| Ok(false)).unwrap() == 0.0);
+    }
 
     #[test]
     fn a_search_ends_within_its_width_below_the_limit() {
