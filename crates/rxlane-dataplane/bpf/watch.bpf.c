@@ -28,7 +28,8 @@
 #define LONG_POLL 2 /* targets: a longer poll costs half of a positive balance */
 #define MAX_DEBT_X256 (64 << 8) /* the device budget */
 #define MIN_SERVICE_NS 100ULL
-#define MAX_SERVICE_NS 50000ULL
+#define STALL_NS 50000ULL /* a longer sample may be a stall: it counts as at most twice the service time */
+#define MAX_SERVICE_NS 1000000ULL
 
 const volatile __u64 netns_cookie = 0;
 
@@ -197,11 +198,17 @@ static __always_inline void learn(struct core *core, const struct control *contr
 	}
 	/* A poll that had fewer packets than its budget says little about what the budget costs. */
 	if (passed && passed < seen && core->poll_start_ns && now > core->poll_start_ns) {
+		__u64 most = core->service_ns_x256 >> 7;
+
+		if (most < STALL_NS)
+			most = STALL_NS;
+		if (most > MAX_SERVICE_NS)
+			most = MAX_SERVICE_NS;
 		sample = (now - core->poll_start_ns) / passed;
 		if (sample < MIN_SERVICE_NS)
 			sample = MIN_SERVICE_NS;
-		if (sample > MAX_SERVICE_NS)
-			sample = MAX_SERVICE_NS;
+		if (sample > most)
+			sample = most;
 		core->service_ns_x256 += ((__s64)(sample << 8) - (__s64)core->service_ns_x256) >> 3;
 	}
 	core->window_work_ns += seen * (core->service_ns_x256 >> 8);
