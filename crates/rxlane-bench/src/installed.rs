@@ -9,6 +9,9 @@ use crate::BenchError;
 use crate::dut::Dut;
 use crate::lab::{Lab, Place};
 
+/// What an emulated machine takes to load the programs and attach them, several times over.
+const ATTACH: Duration = Duration::from_secs(60);
+
 impl Dut {
     /// Puts it in charge of the lab's router, until the returned guard is dropped.
     ///
@@ -216,7 +219,7 @@ impl Installed {
         let Some(child) = &mut self.child else {
             return Ok(());
         };
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + ATTACH;
         while Instant::now() < deadline {
             if let Ok(Some(_)) = child.try_wait() {
                 let text = std::fs::read_to_string(log).unwrap_or_default();
@@ -236,7 +239,12 @@ impl Installed {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        Err(BenchError::Dut("it did not attach within 20 s".into()))
+        let text = std::fs::read_to_string(log).unwrap_or_default();
+        Err(BenchError::Dut(format!(
+            "it did not attach within {} s; it said last: {}",
+            ATTACH.as_secs(),
+            text.lines().last().unwrap_or("nothing")
+        )))
     }
 }
 

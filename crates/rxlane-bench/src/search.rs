@@ -35,14 +35,16 @@ fn capacity(mut trial: impl FnMut(f64) -> Result<Trial, BenchError>) -> Result<f
     // The lowest rate that the generator did not reach although the router lost nothing.
     let mut behind_pps = f64::INFINITY;
     let found = confirmed(|pps| {
+        let mut lossy = false;
         for _ in 0..CAPACITY_TRIALS {
             let trial = trial(pps)?;
-            if trial.loss <= CAPACITY_LOSS {
-                if trial.valid {
-                    return Ok(true);
-                }
-                behind_pps = behind_pps.min(pps);
+            lossy |= trial.loss > CAPACITY_LOSS;
+            if trial.valid && trial.loss <= CAPACITY_LOSS {
+                return Ok(true);
             }
+        }
+        if !lossy {
+            behind_pps = behind_pps.min(pps);
         }
         Ok(false)
     })?;
