@@ -215,7 +215,7 @@ fn what_is_wrong_at_a_start_is_one_line_and_changes_nothing() {
     untouched(&t);
     t.must(Place::Router, "nft flush ruleset");
 
-    let exe = env!("CARGO_BIN_EXE_rxlane");
+    let exe = common::binary();
     let out = std::process::Command::new("setpriv")
         .args([
             "--reuid",
@@ -223,7 +223,7 @@ fn what_is_wrong_at_a_start_is_one_line_and_changes_nothing() {
             "--regid",
             "65534",
             "--clear-groups",
-            exe,
+            exe.to_str().unwrap(),
             "run",
             "-c",
             good,
@@ -317,7 +317,7 @@ fn a_lab_touches_only_what_it_made() {
     let message = error_of(&rxlane(&["lab", "up", "--name", "a/b"]));
     assert!(message.contains("--name"), "{message}");
     // Ctrl-C while it is being built leaves nothing either.
-    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_rxlane"))
+    let mut child = std::process::Command::new(common::binary())
         .args(["lab", "up", "--name", "t-ctrlc", "--ports", "32"])
         .stderr(std::process::Stdio::null())
         .spawn()
@@ -370,7 +370,7 @@ fn what_a_killed_benchmark_left_goes_with_the_next_lab() {
     };
     up_and_down();
     let before = throttling();
-    let mut bench = std::process::Command::new(env!("CARGO_BIN_EXE_rxlane"))
+    let mut bench = std::process::Command::new(common::binary())
         .args(["bench", "latency", "--dut", "express", "--offered", "10k"])
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null())

@@ -91,7 +91,7 @@ impl Tuned {
     }
 
     fn watch(&self, args: &str) -> Background {
-        let child = Command::new(env!("CARGO_BIN_EXE_rxlane"))
+        let child = Command::new(common::binary())
             .args(["--netns", &self.t.lab.netns(Place::Router), "tune", "watch"])
             .args(args.split(' '))
             .args(["--journal", self.journal.to_str().unwrap()])

@@ -206,7 +206,7 @@ impl Drop for Background {
 }
 
 /// The command under test: the one built with this test, or the one that RXLANE_UNDER_TEST names.
-fn binary() -> PathBuf {
+pub fn binary() -> PathBuf {
     std::env::var_os("RXLANE_UNDER_TEST")
         .map_or_else(|| env!("CARGO_BIN_EXE_rxlane").into(), PathBuf::from)
 }
