@@ -53,11 +53,18 @@ pub enum BenchError {
     Parameter(String),
     /// Overload cannot be offered on this machine.
     #[error(
-        "the generator keeps up with {:.0} packets/s, at which the kernel loses nothing yet: make its work harder (--firewall 600), or name a rate (--offered {:.0})",
-        .pps, .pps
+        "the generator keeps up with {pps:.0} packets/s, at which the kernel loses nothing yet: make its work harder (--firewall 600), or name a rate (--offered 1k)"
     )]
     GeneratorTooSlow {
         /// What was sent and forwarded without loss.
+        pps: f64,
+    },
+    /// The plain kernel does not forward.
+    #[error(
+        "the kernel loses packets even below {pps:.0} packets/s: nothing can be a multiple of that; name a rate (--offered 1k), with fewer rules (--firewall) or routes (--routes)"
+    )]
+    ForwardsNothing {
+        /// Where the search gave up.
         pps: f64,
     },
     /// rxlane did not come up as the device under test.

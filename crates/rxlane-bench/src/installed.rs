@@ -222,10 +222,8 @@ impl Installed {
         let deadline = Instant::now() + ATTACH;
         while Instant::now() < deadline {
             if let Ok(Some(_)) = child.try_wait() {
-                let text = std::fs::read_to_string(log).unwrap_or_default();
-                return Err(BenchError::Dut(
-                    text.lines().last().unwrap_or("it ended at once").into(),
-                ));
+                let said = last_line(log).unwrap_or_else(|| "it ended at once".into());
+                return Err(BenchError::Dut(said));
             }
             let pid = child.id();
             let ready = rxlane_system::netns::within(&self.netns, false, || {
@@ -239,13 +237,17 @@ impl Installed {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        let text = std::fs::read_to_string(log).unwrap_or_default();
         Err(BenchError::Dut(format!(
             "it did not attach within {} s; it said last: {}",
             ATTACH.as_secs(),
-            text.lines().last().unwrap_or("nothing")
+            last_line(log).unwrap_or_else(|| "nothing".into())
         )))
     }
+}
+
+fn last_line(log: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(log).ok()?;
+    text.lines().last().map(str::to_owned)
 }
 
 impl Drop for Installed {

@@ -22,7 +22,8 @@ const GIVE_UP_PPS: f64 = 1000.0;
 /// The rate that the kernel forwards with next to no loss.
 ///
 /// # Errors
-/// Those of a trial, and [`BenchError::GeneratorTooSlow`] where the search ended at the generator's limit.
+/// Those of a trial, [`BenchError::GeneratorTooSlow`] where the search ended at the generator's limit, and
+/// [`BenchError::ForwardsNothing`].
 pub(crate) fn kernel_capacity(session: &mut Session) -> Result<f64, BenchError> {
     session.bar.set_message("finding the kernel's capacity");
     capacity(|pps| {
@@ -48,6 +49,9 @@ fn capacity(mut trial: impl FnMut(f64) -> Result<Trial, BenchError>) -> Result<f
         }
         Ok(false)
     })?;
+    if found == 0.0 && behind_pps == f64::INFINITY {
+        return Err(BenchError::ForwardsNothing { pps: GIVE_UP_PPS });
+    }
     if found == 0.0 || behind_pps * (1.0 - 2.0 * CAPACITY_WIDTH) <= found {
         return Err(BenchError::GeneratorTooSlow { pps: found });
     }
@@ -83,7 +87,7 @@ pub(crate) fn search(
             return Ok(low);
         }
     }
-    while high - low > width * high && high > GIVE_UP_PPS {
+    while high - low > width * high && (low > 0.0 || high > GIVE_UP_PPS) {
         let middle = (low + high) / 2.0;
         if passes(middle)? {
             low = middle;
@@ -129,6 +133,17 @@ mod tests {
     #[test]
     fn a_router_that_forwards_nothing_ends_the_search() {
         assert!(search(LOWEST_PPS, 0.01, |_| Ok(false)).unwrap() == 0.0);
+        assert!(matches!(
+            capacity(|pps| Ok(trial(pps, 0.0, 900_000.0))),
+            Err(BenchError::ForwardsNothing { .. })
+        ));
+    }
+
+    #[test]
+    fn a_slow_router_is_searched_as_exactly_as_a_fast_one() {
+        let limit = 700.0;
+        let found = search(LOWEST_PPS, 0.01, |pps| Ok(pps <= limit)).unwrap();
+        assert!(found <= limit && found > limit * 0.98, "{found}");
     }
 
     #[test]
