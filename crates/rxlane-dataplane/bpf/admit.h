@@ -18,7 +18,6 @@ struct class
 };
 
 const volatile __u32 n_classes = 1;
-const volatile __u32 any_express = 0;
 const volatile __u32 any_police = 0;
 const volatile __u32 any_prefix = 0;
 const volatile struct class classes[MAX_CLASSES] = {};

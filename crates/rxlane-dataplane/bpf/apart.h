@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Classifying, admitting and forwarding as functions of their own, for configurations that use all of them.
+ * Admitting (with classifying) and forwarding as functions of their own, for configurations that use all of them.
  *
  * What a packet can look like after parsing, times what the rules, times what eight classes can make of it, is more
  * than the verifier follows: 820,000 instructions of a million for examples/router.toml, and too many for four of 77
@@ -70,23 +70,13 @@ static __always_inline int from_numbers(struct xdp_md *ctx, const struct parsed_
 	return l3 + sizeof(*p->ip4) > p->data_end ? -1 : 0;
 }
 
-__noinline int classify_apart(struct xdp_md *ctx, struct parsed_packet *numbers)
-{
-	struct packet p;
-
-	if (!numbers || from_numbers(ctx, numbers, &p) < 0)
-		return default_class;
-	return classify(&p, 1);
-}
-
-__noinline int admit_apart(struct xdp_md *ctx, struct core *core, struct parsed_packet *numbers, __u32 class,
-			   struct translation *t)
+__noinline int admit_apart(struct xdp_md *ctx, struct core *core, struct parsed_packet *numbers, struct translation *t)
 {
 	struct packet p;
 
 	if (!core || !numbers || !t || from_numbers(ctx, numbers, &p) < 0)
 		return REFUSED(REASON_MALFORMED);
-	return admit(ctx, &p, core, class, t, 1);
+	return admit(ctx, &p, core, classify(&p, 1), t, 1);
 }
 
 __noinline int forward_apart(struct xdp_md *ctx, struct parsed_packet *numbers, struct translation *t)

@@ -79,7 +79,7 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 
 	if (full) {
 		to_numbers(p, &numbers);
-		ret = admit_apart(ctx, core, &numbers, classify_apart(ctx, &numbers), &t);
+		ret = admit_apart(ctx, core, &numbers, &t);
 	} else {
 		ret = admit(ctx, p, core, classify(p, 0), &t, 0);
 	}
