@@ -351,9 +351,11 @@ fn a_lab_places_only_its_own_napi_threads() {
     for id in &ids {
         rxlane_system::threads::pin(*id, 1).unwrap();
     }
-    // A second lab has devices of the same names and puts their threads on core 0.
+    // A second lab has devices of the same names and puts their threads on core 0. Before Linux 6.8 only the names tell
+    // whose a thread is, so the second one's may be among the first one's.
     let _second = TestLab::up("own2", |_| ());
-    assert_eq!(threads(), ids);
+    let now = threads();
+    assert!(ids.iter().all(|id| now.contains(id)), "{ids:?} {now:?}");
     for id in &ids {
         assert_eq!(rxlane_system::threads::cores(*id).unwrap(), [1].into());
     }

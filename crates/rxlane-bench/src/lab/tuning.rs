@@ -92,6 +92,9 @@ pub(super) fn threads(lab: &Lab) -> Result<Settings, BenchError> {
             .iter()
             .flat_map(|p| (0..ports).map(move |i| format!("{p}{i}")))
             .collect();
+        // Before Linux 6.8 a thread is known by its device's name only, which devices of other namespaces may have too.
+        // The interfaces are new and have none yet, so whoever is there is somebody else's.
+        let others = netns::within(&lab.netns(place), false, || Ok(napi_of(&names)))?.concat();
         netns::within(&lab.netns(place), true, || {
             for name in &names {
                 let path = format!("/sys/class/net/{name}/threaded");
@@ -102,7 +105,9 @@ pub(super) fn threads(lab: &Lab) -> Result<Settings, BenchError> {
             }
             Ok(())
         })?;
-        let found = netns::within(&lab.netns(place), false, || Ok(napi_of(&names)))?;
+        let found = netns::within(&lab.netns(place), false, || {
+            Ok(new_napi_of(&names, &others))
+        })?;
         for thread in &found {
             threads::pin(*thread, core)?;
             let how = Scheduling::Fifo(NAPI_PRIORITY);
@@ -167,14 +172,22 @@ fn coalesce(sink: &str, us: u32) -> Result<(), SystemError> {
     Ok(())
 }
 
-/// NAPI threads of this namespace's interfaces, once each has one.
-fn napi_of(interfaces: &[String]) -> Vec<i32> {
+/// NAPI threads of each interface of this namespace.
+fn napi_of(interfaces: &[String]) -> Vec<Vec<i32>> {
+    interfaces
+        .iter()
+        .map(|i| threads::napi_of_device(i))
+        .collect()
+}
+
+/// The same without those of others, once each interface has one.
+fn new_napi_of(interfaces: &[String], others: &[i32]) -> Vec<i32> {
     let deadline = Instant::now() + Duration::from_millis(500);
     loop {
-        let found: Vec<Vec<i32>> = interfaces
-            .iter()
-            .map(|i| threads::napi_of_device(i))
-            .collect();
+        let mut found = napi_of(interfaces);
+        for threads in &mut found {
+            threads.retain(|thread| !others.contains(thread));
+        }
         if found.iter().all(|threads| !threads.is_empty()) || Instant::now() > deadline {
             return found.concat();
         }
