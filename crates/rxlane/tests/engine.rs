@@ -63,7 +63,7 @@ fn every_strategy_forwards_both_classes_and_families_without_loss() {
     ] {
         let router = t.router(&forwarding(keys));
         for options in ["-4 10.20.0.2", "-Q 0xb8 10.20.0.2", "-6 fd20::2"] {
-            let out = t.must(Place::Gen, &format!("ping -c 5 -i 0.02 -W 2 {options}"));
+            let out = t.must(Place::Gen, &format!("ping -c 5 -i 0.2 -W 2 {options}"));
             assert!(out.contains(" 0% packet loss"), "{keys}: {out}");
         }
         let mut bed = Bed::new(&t.lab, &traffic()).unwrap();
@@ -83,17 +83,17 @@ fn what_the_engine_cannot_forward_is_answered_by_the_kernel_and_nothing_is_lost(
     let mut t = TestLab::up("exceptions", |_| ());
     let _router = t.router(&forwarding(""));
     t.must(Place::Router, "ip neigh flush all");
-    let out = t.must(Place::Gen, "ping -c 3 -i 0.02 -W 2 10.20.0.2");
+    let out = t.must(Place::Gen, "ping -c 3 -i 0.2 -W 2 10.20.0.2");
     assert!(out.contains(" 0% packet loss"), "resolved: {out}");
     assert!(to_kernel(&t, "no_neighbour") > 0);
-    let out = t.must(Place::Gen, "ping -c 2 -i 0.02 -W 2 10.10.0.1");
+    let out = t.must(Place::Gen, "ping -c 2 -i 0.2 -W 2 10.10.0.1");
     assert!(out.contains(" 0% packet loss"), "delivered: {out}");
     let out = t.must(Place::Gen, "traceroute -n -q 1 -w 2 10.20.0.2");
     assert!(
         out.contains("10.10.0.1") && out.contains("10.20.0.2"),
         "{out}"
     );
-    let out = t.must(Place::Gen, "ping -c 2 -i 0.02 -W 2 -s 4000 10.20.0.2");
+    let out = t.must(Place::Gen, "ping -c 2 -i 0.2 -W 2 -s 4000 10.20.0.2");
     assert!(out.contains(" 0% packet loss"), "fragments: {out}");
     t.must(Place::Router, "ip route add unreachable 198.51.100.0/24");
     wait_for("the route is refused", || {
@@ -135,7 +135,7 @@ fn policy_rules_and_forwarding_turned_off_are_the_kernels_to_apply() {
             .status
             .success()
     });
-    let out = t.must(Place::Gen, "ping -6 -c 2 -i 0.02 -W 2 fd20::2");
+    let out = t.must(Place::Gen, "ping -6 -c 2 -i 0.2 -W 2 fd20::2");
     assert!(
         out.contains(" 0% packet loss"),
         "the other family goes on: {out}"
@@ -150,11 +150,11 @@ fn classes_of_the_stack_are_filtered_by_the_firewall() {
         "nft 'add table ip f; add chain ip f forward { type filter hook forward priority 0; policy accept; }; add rule ip f forward iifname \"in0\" icmp type echo-request ip dscp != ef counter drop'",
     );
     let _router = t.router(&engine("", &(RT.to_owned() + BE_BY_STACK)));
-    let out = t.exec(Place::Gen, "ping -c 2 -i 0.05 -W 1 10.20.0.2");
+    let out = t.exec(Place::Gen, "ping -c 2 -i 0.2 -W 1 10.20.0.2");
     assert!(String::from_utf8_lossy(&out.stdout).contains("100% packet loss"));
     let counted = t.must(Place::Router, "nft list table ip f");
     assert!(counted.contains("packets 2"), "seen as from in0: {counted}");
-    let out = t.must(Place::Gen, "ping -Q 0xb8 -c 3 -i 0.05 -W 2 10.20.0.2");
+    let out = t.must(Place::Gen, "ping -Q 0xb8 -c 3 -i 0.2 -W 2 10.20.0.2");
     assert!(out.contains(" 0% packet loss"), "{out}");
     assert!(to_kernel(&t, "stack") >= 2);
 }
@@ -228,7 +228,7 @@ fn a_worker_for_each_queue_serves_all_ports_by_one_priority() {
         "bash -c 'for i in 0 1; do for port in $(seq 1 40); do echo x >/dev/udp/10.20.$i.2/$port; done; done'",
     );
     for to in ["10.20.0.2", "-Q 0xb8 10.20.1.2"] {
-        let out = t.must(Place::Gen, &format!("ping -c 5 -i 0.02 -W 2 {to}"));
+        let out = t.must(Place::Gen, &format!("ping -c 5 -i 0.2 -W 2 {to}"));
         assert!(out.contains(" 0% packet loss"), "{out}");
     }
     let status = t.status_json().unwrap();
@@ -244,13 +244,13 @@ fn a_killed_engine_leaves_the_other_lanes_and_the_next_start_takes_over() {
     let mut t = TestLab::up("killed", |_| ());
     let router = t.router(&forwarding(""));
     router.end(Signal::SIGKILL);
-    let out = t.must(Place::Gen, "ping -c 5 -i 0.02 -W 2 10.20.0.2");
+    let out = t.must(Place::Gen, "ping -c 5 -i 0.2 -W 2 10.20.0.2");
     assert!(out.contains(" 0% packet loss"), "{out}");
     assert!(t.class("be", "express") > 0, "forwarded by the XDP program");
     let _again = t.router(&forwarding(""));
     wait_for("the engine has taken over", || {
         let before = worker(&t, "forwarded");
-        let out = t.must(Place::Gen, "ping -c 5 -i 0.02 -W 2 10.20.0.2");
+        let out = t.must(Place::Gen, "ping -c 5 -i 0.2 -W 2 10.20.0.2");
         assert!(out.contains(" 0% packet loss"), "{out}");
         worker(&t, "forwarded") >= before + 10
     });
@@ -275,7 +275,7 @@ fn a_port_that_comes_back_is_served_by_the_engine_again() {
     });
     let before = worker(&t, "forwarded");
     wait_for("the engine forwards again", || {
-        t.exec(Place::Gen, "ping -c 2 -i 0.05 -W 1 10.20.0.2");
+        t.exec(Place::Gen, "ping -c 2 -i 0.2 -W 1 10.20.0.2");
         worker(&t, "forwarded") >= before + 4
     });
 }
@@ -301,7 +301,7 @@ fn after_a_load_beyond_its_capacity_every_frame_is_accounted_for() {
         rings.iter().any(|r| r["early_drops"].as_u64() > Some(0)),
         "it was overloaded: {rings:?}"
     );
-    let out = t.must(Place::Gen, "ping -c 5 -i 0.02 -W 2 10.20.0.2");
+    let out = t.must(Place::Gen, "ping -c 5 -i 0.2 -W 2 10.20.0.2");
     assert!(out.contains(" 0% packet loss"), "{out}");
 }
 

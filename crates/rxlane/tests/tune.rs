@@ -140,7 +140,7 @@ fn applying_a_plan_and_reverting_it_restores_every_port() {
             .contains("in force already")
     );
     // It still forwards.
-    let out = t.t.must(Place::Gen, "ping -c 3 -i 0.05 -W 2 10.20.0.2");
+    let out = t.t.must(Place::Gen, "ping -c 3 -i 0.2 -W 2 10.20.0.2");
     assert!(out.contains(" 0% packet loss"), "{out}");
     t.must("revert");
     assert_eq!(t.state(), before);
