@@ -93,8 +93,11 @@ pub(super) fn threads(lab: &Lab) -> Result<Settings, BenchError> {
             .flat_map(|p| (0..ports).map(move |i| format!("{p}{i}")))
             .collect();
         // Before Linux 6.8 a thread is known by its device's name only, which devices of other namespaces may have too.
-        // The interfaces are new and have none yet, so whoever is there is somebody else's.
-        let others = netns::within(&lab.netns(place), false, || Ok(napi_of(&names)))?.concat();
+        // While an interface is new it has no thread yet, so whoever is there is somebody else's.
+        let others = netns::within(&lab.netns(place), true, || {
+            let new: Vec<String> = names.iter().filter(|n| !is_threaded(n)).cloned().collect();
+            Ok(napi_of(&new).concat())
+        })?;
         netns::within(&lab.netns(place), true, || {
             for name in &names {
                 let path = format!("/sys/class/net/{name}/threaded");
@@ -170,6 +173,11 @@ fn coalesce(sink: &str, us: u32) -> Result<(), SystemError> {
         std::fs::write(&path, value.to_string()).tried(|| format!("set {path} to {value}"))?;
     }
     Ok(())
+}
+
+fn is_threaded(interface: &str) -> bool {
+    std::fs::read_to_string(format!("/sys/class/net/{interface}/threaded"))
+        .is_ok_and(|on| on.trim() != "0")
 }
 
 /// NAPI threads of each interface of this namespace.
