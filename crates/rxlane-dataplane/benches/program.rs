@@ -13,7 +13,7 @@ use nix::sched::{CloneFlags, unshare};
 use rxlane_dataplane::config::{Datapath, RouterConfig};
 use rxlane_dataplane::router::Router;
 use rxlane_dataplane::testing;
-use rxlane_policy::class::{Aim, Class, Lane, Overload, Ring, ThreadScheduling, Trust};
+use rxlane_policy::class::{Class, Lane, Trust};
 use rxlane_policy::police::{Police, Rate};
 use rxlane_policy::rule::Rule;
 
@@ -108,15 +108,6 @@ fn router(trust: Trust, rules: u16, police: Option<Police>) -> Router {
         police,
         lane,
     };
-    let stack = Lane::Stack {
-        ring: Ring {
-            packets: 64,
-            cores: Vec::new(),
-            thread: ThreadScheduling::Nice(0),
-        },
-        overload: Overload::Auto,
-        aim: Aim::Auto,
-    };
     let config = RouterConfig {
         ports: vec!["p0".into(), "p1".into()],
         classes: vec![
@@ -126,7 +117,7 @@ fn router(trust: Trust, rules: u16, police: Option<Police>) -> Router {
                 police,
                 Lane::Express { trust },
             ),
-            class("rest", Vec::new(), None, stack),
+            class("rest", Vec::new(), None, testing::stack_lane()),
         ],
         datapath: Datapath::Express,
     };

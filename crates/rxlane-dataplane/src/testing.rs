@@ -2,6 +2,8 @@
 
 use std::os::fd::AsRawFd;
 
+use rxlane_policy::class::{Aim, Lane, Overload, Ring, ThreadScheduling};
+
 use crate::DataplaneError;
 use crate::layout::{ClassCounters, Core, REASONS};
 use crate::pinned::get_percpu;
@@ -23,6 +25,19 @@ pub struct Counts {
     pub classes: [ClassCounters; rxlane_policy::class::MAX_CLASSES],
     /// By reason.
     pub reasons: [u64; REASONS.len()],
+}
+
+/// The stack lane as a configuration has it that says nothing of it, with a short ring.
+pub fn stack_lane() -> Lane {
+    Lane::Stack {
+        ring: Ring {
+            packets: 64,
+            cores: Vec::new(),
+            thread: ThreadScheduling::Nice(0),
+        },
+        overload: Overload::Auto,
+        aim: Aim::Auto,
+    }
 }
 
 /// Runs the router's program once on a frame received on `ifindex`; 0 stands for loopback.

@@ -13,7 +13,7 @@ use rxlane_dataplane::config::RouterConfig;
 use rxlane_dataplane::layout::REASONS;
 use rxlane_dataplane::router::Router;
 use rxlane_dataplane::testing::{self, Counts};
-use rxlane_policy::class::{Aim, Class, Lane, Overload, Ring, ThreadScheduling, Trust};
+use rxlane_policy::class::{Class, Lane, Trust};
 use rxlane_policy::headers::{Headers, Obstacle, Parsed, parse};
 use rxlane_policy::police::{Police, Rate};
 use rxlane_policy::rule::{Flex, Rule, first_match};
@@ -62,18 +62,6 @@ fn namespace() -> u32 {
         rxlane_system::sysctl::write(name, value).expect("forwarding");
     }
     rxlane_system::links::by_name("p0").expect("p0").ifindex
-}
-
-fn stack() -> Lane {
-    Lane::Stack {
-        ring: Ring {
-            packets: 64,
-            cores: Vec::new(),
-            thread: ThreadScheduling::Nice(0),
-        },
-        overload: Overload::Auto,
-        aim: Aim::Auto,
-    }
 }
 
 fn express(trust: Trust) -> Lane {
@@ -132,7 +120,7 @@ fn classes() -> Vec<Class> {
         ),
         class(
             "tagged",
-            stack(),
+            testing::stack_lane(),
             vec![
                 Rule {
                     vlans: Some(vec![5, 4095]),
@@ -146,7 +134,7 @@ fn classes() -> Vec<Class> {
         ),
         class(
             "bulk",
-            stack(),
+            testing::stack_lane(),
             vec![
                 Rule {
                     dst: nets(&["10.20.3.0/24", "2001:db8:7::/48"]),
@@ -159,7 +147,7 @@ fn classes() -> Vec<Class> {
                 },
             ],
         ),
-        class("rest", stack(), Vec::new()),
+        class("rest", testing::stack_lane(), Vec::new()),
     ]
 }
 

@@ -55,6 +55,7 @@ fn without_express_traffic_nothing_is_shed() {
     let (t, _, _router) = flood(&(VOICE_ALL.to_owned() + REST), 0.0, "noexpress");
     // What the stack makes of a flood is its affair: on a slow machine nothing arrives within the trial.
     assert!(t.class("rest", "passed") > 0);
+    assert_eq!(t.class("rest", "passed"), t.class("rest", "packets"));
     assert_eq!(t.class("rest", "early_drops"), 0);
 }
 

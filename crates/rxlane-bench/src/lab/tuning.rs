@@ -96,9 +96,7 @@ pub(super) fn threads(lab: &Lab) -> Result<Settings, BenchError> {
         // While an interface is new it has no thread yet, so whoever is there is somebody else's.
         let others = netns::within(&lab.netns(place), true, || {
             let new: Vec<String> = names.iter().filter(|n| !is_threaded(n)).cloned().collect();
-            Ok(napi_of(&new).concat())
-        })?;
-        netns::within(&lab.netns(place), true, || {
+            let others = napi_of(&new).concat();
             for name in &names {
                 let path = format!("/sys/class/net/{name}/threaded");
                 std::fs::write(&path, "1").tried(|| format!("set {path} to 1"))?;
@@ -106,7 +104,7 @@ pub(super) fn threads(lab: &Lab) -> Result<Settings, BenchError> {
                     coalesce(name, lab.config.sink_coalesce_us)?;
                 }
             }
-            Ok(())
+            Ok(others)
         })?;
         let found = netns::within(&lab.netns(place), false, || {
             Ok(new_napi_of(&names, &others))
