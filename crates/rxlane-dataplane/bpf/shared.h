@@ -96,6 +96,7 @@ struct core {
 	__u32 pad;
 	__u64 overloaded_ns; /* time spent overloaded */
 	__u64 entered_ns;
+	__u64 saturated_since_ns; /* end of the first of the polls in `saturated` */
 	__u64 polls;
 	/* Counters. */
 	__u64 reasons[REASONS];

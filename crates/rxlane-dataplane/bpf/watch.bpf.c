@@ -4,8 +4,8 @@
  * many packets of each stack class the next poll may pass. It also counts the rings, batch by batch, and
  * what egress drivers refuse. Loaded once, kept across configurations.
  *
- * Overloaded: five polls in a row used up the device budget, while there is RT traffic to protect
- * (low-latency-router III.B: budget exhausted, device back to the tail of the poll list).
+ * Overloaded: five polls in a row used up the device budget, or fewer that took 2 ms, while there is RT
+ * traffic to protect (low-latency-router III.B: budget exhausted, device back to the tail of the poll list).
  * Budget: b = T* / x, from the target of a poll T* and the measured service time x of a stack packet
  * (low-latency-router III.D, with the RT share of the poll contained in x).
  * Over: the work that arrived in a window, all of it served, would have fitted into the window.
@@ -20,6 +20,8 @@
 
 /* One more than a ring of 256 fills that a stalled machine has let run full: that is a burst, no overload. */
 #define SATURATED_POLLS 5
+/* Polls of slow packets are long: five of 64 packets of 250 us take 80 ms, and a ring of 256 holds 17 ms of them. */
+#define SATURATED_NS 2000000ULL
 #define EXPRESS_RECENT_NS 200000000ULL /* RT traffic counts as present this long */
 #define WINDOW_NS 10000000ULL /* over which demand is compared with time */
 #define MAX_BACKOFF 7 /* doublings of the window after quick returns */
@@ -147,6 +149,30 @@ static __always_inline void set_limits(struct core *core, const struct control *
 	}
 }
 
+/* Polls in a row used up the device budget: so many, or for so long, that it is no burst. */
+static __always_inline int is_outrun(struct core *core, __u64 now)
+{
+	if (core->saturated == 1)
+		core->saturated_since_ns = now;
+	return core->saturated >= SATURATED_POLLS ||
+	       (core->saturated > 1 && now - core->saturated_since_ns > SATURATED_NS);
+}
+
+/* The saturated polls say what a packet takes, RT packets included: the first guess at the service time. */
+static __always_inline void estimate(struct core *core, __u32 budget, __u64 now)
+{
+	__u64 packets = (__u64)(core->saturated - 1) * budget;
+	__u64 most = core->service_ns_x256 ? core->service_ns_x256 >> 7 : MAX_SERVICE_NS;
+	__u64 sample = packets ? (now - core->saturated_since_ns) / packets : 0;
+
+	if (sample < MIN_SERVICE_NS)
+		sample = MIN_SERVICE_NS;
+	if (sample > most)
+		sample = most; /* part of it may be a stall */
+	if (core->service_ns_x256 < sample << 8)
+		core->service_ns_x256 = sample << 8;
+}
+
 static __always_inline void enter(struct core *core, const struct control *control, __u64 now)
 {
 	if (now - core->last_exit_ns < 10 * WINDOW_NS) {
@@ -161,8 +187,6 @@ static __always_inline void enter(struct core *core, const struct control *contr
 	core->window_start_ns = now;
 	core->window_work_ns = 0;
 	core->ring_busy_ns = now;
-	if (!core->service_ns_x256)
-		core->service_ns_x256 = 2000 << 8; /* until the first poll has been measured */
 	set_limits(core, control);
 }
 
@@ -267,8 +291,8 @@ int BPF_PROG(end_of_poll, struct napi_struct *napi, int work, int budget)
 		return 0;
 	core->polls++;
 	core->saturated = work >= budget ? core->saturated + 1 : 0;
-	/* Below overload a poll costs one clock reading, and none without express traffic. */
-	if (core->express || core->saturated >= SATURATED_POLLS || core->overloaded) {
+	/* Below overload a poll costs one clock reading, and none if it was short and had no express traffic. */
+	if (core->express || core->saturated || core->overloaded) {
 		now = bpf_ktime_get_ns();
 		if (core->express)
 			cpu->last_express_ns = now;
@@ -285,8 +309,9 @@ int BPF_PROG(end_of_poll, struct napi_struct *napi, int work, int budget)
 			for (i = 0; i < MAX_CLASSES; i++)
 				core->seen[i] = core->passed[i] = 0;
 			core->poll_start_ns = 0;
-		} else if (core->saturated >= SATURATED_POLLS && control->stack_mask &&
+		} else if (is_outrun(core, now) && control->stack_mask &&
 			   (control->always_mask || now - cpu->last_express_ns < EXPRESS_RECENT_NS)) {
+			estimate(core, budget, now);
 			enter(core, control, now);
 		}
 	}

@@ -136,6 +136,7 @@ pub struct Core {
     pub pad: u32,
     pub overloaded_ns: u64,
     pub entered_ns: u64,
+    pub saturated_since_ns: u64,
     pub polls: u64,
     pub reasons: [u64; REASONS.len()],
     pub classes: [ClassCounters; MAX_CLASSES],

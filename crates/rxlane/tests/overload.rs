@@ -5,6 +5,7 @@ mod common;
 
 use common::{REST, TestLab, VOICE_ALL};
 use rxlane_bench::bench::{Pattern, Traffic};
+use rxlane_bench::lab::Place;
 use rxlane_bench::trial::{Bed, Threads};
 
 /// Far more than any core forwards through 400 rules.
@@ -57,6 +58,34 @@ fn without_express_traffic_nothing_is_shed() {
     assert!(t.class("rest", "passed") > 0);
     assert_eq!(t.class("rest", "passed"), t.class("rest", "packets"));
     assert_eq!(t.class("rest", "early_drops"), 0);
+}
+
+#[test]
+fn slow_packets_are_an_overload_before_five_polls_of_them_have_passed() {
+    // Long enough a firewall that a poll of 64 packets takes milliseconds on any machine.
+    let mut t = TestLab::up("slow", |c| c.firewall = 16_000);
+    let _router = t.router(&(VOICE_ALL.to_owned() + REST));
+    let state = |t: &TestLab, key: &str| {
+        let ports = t.status_json().unwrap()["ports"].clone();
+        let cores = ports.as_array().unwrap().iter();
+        let cores = cores.flat_map(|p| p["cores"].as_array().unwrap().clone());
+        cores.map(|c| c[key].as_u64().unwrap()).max().unwrap_or(0)
+    };
+    t.must(Place::Gen, "ping -c 1 -Q 184 10.20.0.2");
+    // A ring holds 256, which are four polls. From the traffic core, so that they come faster than they are served.
+    t.must(
+        Place::Gen,
+        "taskset -c 1 socat -u -b 100 OPEN:/dev/zero,readbytes=25000 UDP4-DATAGRAM:10.20.0.2:9",
+    );
+    common::wait_for("the burst to be served", || {
+        t.class("rest", "passed") + t.class("rest", "early_drops") >= 200
+    });
+    assert_eq!(state(&t, "overloads"), 1);
+    let service_ns = state(&t, "service_time_ns");
+    assert!(
+        service_ns > 31_000,
+        "measured while entering, not guessed: {service_ns} ns"
+    );
 }
 
 #[test]
