@@ -33,6 +33,10 @@ pub struct Traffic {
 /// The classes of test traffic, by number.
 pub const CLASSES: [&str; 2] = ["rt", "be"];
 const FCS: usize = 4;
+/// Ahead of each trial, slowly, so that the router knows its next hops when it is overloaded
+/// (RFC 2544, C.2.4.2: learning frames). Their answers would have to pass the overloaded core.
+const LEARNING_PPS: f64 = 200.0;
+const LEARNING: Duration = Duration::from_millis(100);
 /// Traffic that runs before packets count, and after.
 const WARM_UP: Duration = Duration::from_millis(300);
 const DRAIN: Duration = Duration::from_millis(60);
@@ -213,6 +217,8 @@ impl Bed {
         meanwhile: impl FnOnce(),
     ) -> Result<Trial, BenchError> {
         stop::check()?;
+        self.generator.start(LEARNING_PPS, Window::default())?;
+        stop::sleep(LEARNING)?;
         let start_ns = now_ns() + WARM_UP.as_nanos() as u64 + 20_000_000;
         let window = Window {
             start_ns,
