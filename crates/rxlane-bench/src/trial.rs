@@ -219,12 +219,13 @@ impl Bed {
         stop::check()?;
         self.generator.start(LEARNING_PPS, Window::default())?;
         stop::sleep(LEARNING)?;
+        self.sink.forget(&self.class_of_flow)?;
         let start_ns = now_ns() + WARM_UP.as_nanos() as u64 + 20_000_000;
         let window = Window {
             start_ns,
             end_ns: start_ns + (seconds * 1e9) as u64,
         };
-        self.sink.start(window, &self.class_of_flow)?;
+        self.sink.measure(window)?;
         self.generator.start(pps, window)?;
         sleep_until(window.start_ns)?;
         if let Some(idle) = &mut self.idle {
