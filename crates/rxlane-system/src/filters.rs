@@ -74,7 +74,7 @@ impl Filter {
     }
 
     /// As `usr_ip4_spec`, whose version stands at 13, or `usr_ip6_spec`.
-    fn spec(self, queue: u32, location: u32) -> FlowSpec {
+    fn spec(self, queue: u64, location: u32) -> FlowSpec {
         const IPV4_USER_FLOW: u32 = 0x0d;
         const IPV6_USER_FLOW: u32 = 0x0e;
         const IS_IPV4: u8 = 1;
@@ -86,7 +86,7 @@ impl Filter {
             } else {
                 IPV4_USER_FLOW
             },
-            ring_cookie: u64::from(queue),
+            ring_cookie: queue,
             location,
             ..NO_FLOW
         };
@@ -227,7 +227,7 @@ pub fn get(device: &str, filter: Filter) -> Result<Option<Option<u64>>, SystemEr
 ///
 /// # Errors
 /// When the driver refuses: many cannot match on the DSCP.
-pub fn set(device: &str, filter: Filter, queue: Option<u32>) -> Result<(), SystemError> {
+pub fn set(device: &str, filter: Filter, queue: Option<u64>) -> Result<(), SystemError> {
     let tried = || {
         format!(
             "set a filter of {device} for DSCP {}: its driver refuses",

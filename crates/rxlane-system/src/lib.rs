@@ -1,8 +1,8 @@
 //! The kernel around rxlane, as thin and typed as it can be.
 //!
 //! Purpose: read and change what is not a BPF object: network devices, routes, namespaces, kernel threads,
-//! sysctls, the firewall's presence, capabilities. Guarantee: nothing here decides but `tune::plan`,
-//! which asks rxlane-policy; every error says what was tried.
+//! sysctls, the firewall's presence, capabilities. Guarantee: nothing here decides anything; every error says what was
+//! tried.
 
 pub mod bpffs;
 pub mod capabilities;
@@ -17,7 +17,6 @@ pub mod netns;
 pub mod routes;
 pub mod sysctl;
 pub mod threads;
-pub mod tune;
 
 mod error;
 mod genl;

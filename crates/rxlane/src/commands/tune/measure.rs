@@ -7,9 +7,9 @@ use comfy_table::{Table, presets};
 use rxlane_bench::stop;
 use rxlane_sim::distribution;
 use rxlane_sim::stats::Samples;
-use rxlane_system::tune::measure::Record;
-use rxlane_system::tune::plan::Plan;
-use rxlane_system::tune::{Live, apply};
+use rxlane_tune::measure::Record;
+use rxlane_tune::plan::Plan;
+use rxlane_tune::{Live, apply};
 
 use super::{JournalArgs, Wanted};
 use crate::one_line;
@@ -56,7 +56,7 @@ pub(super) fn run(args: &Args, journal: &Path) -> Result<(), String> {
         let mut journal = super::open(journal, &machine)?;
         plan = args.wanted.plan(&machine)?.1;
         super::refuse_beside_irqbalance(&machine, &plan)?;
-        apply(&machine, &mut journal, &plan.changes).map_err(one_line)?;
+        apply(&machine, &mut journal, &plan.changes).map_err(super::with_cure)?;
         let after = record(args, &machine, "recording with the plan applied");
         super::restore(&machine, &mut journal)?;
         records.push(("after".to_owned(), after?));
@@ -139,10 +139,10 @@ fn tables(records: &[(String, Record)]) -> String {
     for (when, r) in records {
         for core in cores(records) {
             let of = r.loads.get(&core).map_or(&[][..], Vec::as_slice);
-            let mean = |f: fn(&rxlane_system::tune::load::Load) -> f64| {
+            let mean = |f: fn(&rxlane_tune::load::Load) -> f64| {
                 of.iter().map(f).sum::<f64>() / of.len().max(1) as f64
             };
-            let busy = mean(rxlane_system::tune::load::Load::busy);
+            let busy = mean(rxlane_tune::load::Load::busy);
             let variance =
                 of.iter().map(|l| (l.busy() - busy).powi(2)).sum::<f64>() / of.len().max(1) as f64;
             let s = samples(r, core);

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use rxlane_system::SystemError;
-use rxlane_system::tune::inventory::{Inventory, Window, irqbalance_runs};
-use rxlane_system::tune::journal::{self, Journal};
-use rxlane_system::tune::plan::{Area, Change, IRQBALANCE, Options, Plan, Profile};
-use rxlane_system::tune::{Live, Machine, Recorded, apply, revert};
+use rxlane_tune::inventory::{Inventory, Window, irqbalance_runs};
+use rxlane_tune::journal::{self, Journal};
+use rxlane_tune::plan::{Area, Change, IRQBALANCE, Options, Plan, Profile};
+use rxlane_tune::{Live, Machine, Recorded, TuneError, apply, revert};
 
 use crate::one_line;
 
@@ -286,7 +286,7 @@ fn apply_plan(args: &ApplyArgs, journal: &Path) -> Result<(), String> {
         }
     };
     refuse_beside_irqbalance(&machine, &plan)?;
-    apply(&machine, &mut journal, &plan.changes).map_err(one_line)?;
+    apply(&machine, &mut journal, &plan.changes).map_err(with_cure)?;
     text::plan(&plan);
     println!(
         "{} changes are in force; sudo rxlane tune revert undoes them",
@@ -306,13 +306,28 @@ fn refuse_beside_irqbalance(machine: &Live, plan: &Plan) -> Result<(), String> {
 
 fn open(path: &Path, machine: &dyn Machine) -> Result<Journal, String> {
     Journal::open(path, machine).map_err(|error| match &error {
-        SystemError::Refused { source, .. }
+        TuneError::System(SystemError::Refused { source, .. })
             if source.kind() == std::io::ErrorKind::PermissionDenied =>
         {
             "cannot change the kernel: run as root (sudo rxlane tune …)".into()
         }
         _ => one_line(error),
     })
+}
+
+/// The error, and the command that helps.
+fn with_cure(error: TuneError) -> String {
+    let cure = match &error {
+        TuneError::Applied { .. } => " (rxlane tune revert)".into(),
+        TuneError::RolledBack { area, .. } => {
+            format!(". To leave it out: --skip {}", area.name())
+        }
+        TuneError::Stuck { .. } => {
+            ": rxlane tune status shows what is left, rxlane tune revert tries again".into()
+        }
+        _ => String::new(),
+    };
+    one_line(error) + &cure
 }
 
 fn undo(path: &Path) -> Result<(), String> {

@@ -1,11 +1,11 @@
 //! Tables for people.
 
 use comfy_table::{ContentArrangement, Table, presets};
-use rxlane_system::tune::Left;
-use rxlane_system::tune::cpus::{self, Cpus};
-use rxlane_system::tune::inventory::{Inventory, Nic};
-use rxlane_system::tune::journal::Entry;
-use rxlane_system::tune::plan::Plan;
+use rxlane_tune::cpus::{self, Cpus};
+use rxlane_tune::inventory::{Inventory, Nic};
+use rxlane_tune::journal::Entry;
+use rxlane_tune::plan::Plan;
+use rxlane_tune::{Left, Value};
 
 fn table<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();
@@ -102,15 +102,16 @@ fn nic(n: &Nic) -> [String; 9] {
 }
 
 /// An RSS table has 128 entries and more.
-fn short(value: &str) -> String {
+fn short(value: &Value) -> String {
     const MOST: usize = 40;
+    let value = value.to_string();
     match value.char_indices().nth(MOST) {
         Some((cut, _)) => format!(
             "{}... ({} entries)",
             &value[..cut],
             value.split(',').count()
         ),
-        None => value.to_owned(),
+        None => value,
     }
 }
 
@@ -146,24 +147,23 @@ pub(super) fn left(left: &Left) -> String {
     }
 }
 
-pub(super) fn status(rows: &[(Entry, Option<String>)]) {
+pub(super) fn status(rows: &[(Entry, Option<Value>)]) {
     if rows.is_empty() {
         println!("nothing is applied");
         return;
     }
     let mut all = table(["what", "before", "set to", "now", ""]);
     for (entry, now) in rows {
-        let ours = entry.ours.last().map_or("", String::as_str);
         let verdict = match now {
             None => "gone",
-            Some(now) if entry.knob.same(now, ours) => "",
+            Some(now) if *now == entry.newest => "",
             Some(_) => "changed by someone else",
         };
         all.add_row([
             entry.knob.to_string(),
             short(&entry.old),
-            short(ours),
-            short(now.as_deref().unwrap_or_default()),
+            short(&entry.newest),
+            now.as_ref().map(short).unwrap_or_default(),
             verdict.to_owned(),
         ]);
     }

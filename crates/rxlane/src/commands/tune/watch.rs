@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use rxlane_bench::stop;
 use rxlane_policy::throttle::{Elapsed, LinearLaw, Throttling};
-use rxlane_system::tune::Live;
-use rxlane_system::tune::watch::{Control, Watch};
+use rxlane_tune::Live;
+use rxlane_tune::watch::{Control, Watch};
 
 use super::JournalArgs;
 use crate::one_line;

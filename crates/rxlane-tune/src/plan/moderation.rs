@@ -1,13 +1,12 @@
 //! Interrupt moderation at the measured packet rate (interrupt-throttling V.C); `tune watch` follows the rate.
 
 use rxlane_policy::throttle::{LinearLaw, Sample, Throttle, Throttling};
+use rxlane_system::ethtool::Setting;
 
 use super::buffers::LITTLE_PPS;
 use super::{Area, Draft, Profile, Reason};
-use crate::SystemError;
-use crate::ethtool::Setting;
-use crate::tune::Knob;
-use crate::tune::inventory::Nic;
+use crate::inventory::Nic;
+use crate::{Knob, TuneError, Value};
 
 const LAW: &str = "interrupt-throttling V.C";
 const DEFERRAL: &str = "Documentation/networking/napi.rst, \"Software IRQ coalescing\"";
@@ -30,7 +29,7 @@ fn longest_us() -> u64 {
     (1e6 / LinearLaw::default().r_min) as u64
 }
 
-pub(super) fn plan(draft: &mut Draft<'_>, nic: &Nic) -> Result<(), SystemError> {
+pub(super) fn plan(draft: &mut Draft<'_>, nic: &Nic) -> Result<(), TuneError> {
     let has = |s: Setting| nic.settings.contains_key(s.name());
     if nic.moderates() {
         by_driver(draft, nic, has(Setting::AdaptiveRx))
@@ -39,7 +38,7 @@ pub(super) fn plan(draft: &mut Draft<'_>, nic: &Nic) -> Result<(), SystemError> 
     }
 }
 
-fn by_driver(draft: &mut Draft<'_>, nic: &Nic, adaptive: bool) -> Result<(), SystemError> {
+fn by_driver(draft: &mut Draft<'_>, nic: &Nic, adaptive: bool) -> Result<(), TuneError> {
     let profile = draft.options.profile;
     let own = profile == Profile::Throughput && adaptive;
     if adaptive {
@@ -53,7 +52,7 @@ fn by_driver(draft: &mut Draft<'_>, nic: &Nic, adaptive: bool) -> Result<(), Sys
             cost: "none",
         };
         let knob = Knob::ethtool(&nic.name, Setting::AdaptiveRx);
-        draft.want(Area::Moderation, knob, u8::from(own).to_string(), reason)?;
+        draft.want(Area::Moderation, knob, Value::Switch(own), reason)?;
     }
     if own {
         return Ok(());
@@ -81,11 +80,11 @@ fn by_driver(draft: &mut Draft<'_>, nic: &Nic, adaptive: bool) -> Result<(), Sys
         cost,
     };
     let knob = Knob::ethtool(&nic.name, Setting::RxUsecs);
-    draft.want(Area::Moderation, knob, us.to_string(), reason)
+    draft.want(Area::Moderation, knob, Value::Us(us), reason)
 }
 
 /// Devices without moderation have NAPI's: a timer polls them instead of their interrupt while traffic flows.
-fn by_deferral(draft: &mut Draft<'_>, nic: &Nic) -> Result<(), SystemError> {
+fn by_deferral(draft: &mut Draft<'_>, nic: &Nic) -> Result<(), TuneError> {
     let (us, defer, why, cost) = match draft.options.profile {
         Profile::Latency => (0, 0, "each packet may interrupt", "more interrupts"),
         Profile::Throughput | Profile::Power => (
@@ -95,17 +94,20 @@ fn by_deferral(draft: &mut Draft<'_>, nic: &Nic) -> Result<(), SystemError> {
             "packets wait for up to this long",
         ),
     };
-    for (name, value) in [
-        ("gro_flush_timeout", us * 1000),
-        ("napi_defer_hard_irqs", defer),
+    let device = || nic.name.clone();
+    for (knob, value) in [
+        (Knob::PollTimer { device: device() }, Value::Ns(us * 1000)),
+        (
+            Knob::DeferredPolls { device: device() },
+            Value::Count(defer),
+        ),
     ] {
-        let knob = Knob::file(format!("/sys/class/net/{}/{name}", nic.name));
         let reason = Reason {
             why: why.into(),
             source: DEFERRAL,
             cost,
         };
-        draft.want(Area::Moderation, knob, value.to_string(), reason)?;
+        draft.want(Area::Moderation, knob, value, reason)?;
     }
     Ok(())
 }

@@ -11,8 +11,10 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
-use super::{Knob, Machine};
-use crate::{SystemError, Tried};
+use crate::{Knob, Machine, Value};
+use rxlane_system::Tried;
+
+use crate::TuneError;
 
 /// Where the journal is kept unless said otherwise.
 pub const PATH: &str = "/var/lib/rxlane/tune.journal";
@@ -24,6 +26,7 @@ struct Head {
     boot: String,
 }
 
+/// Values are in the knob's own text form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Line {
     #[serde(flatten)]
@@ -32,15 +35,34 @@ struct Line {
     new: String,
 }
 
+impl Line {
+    fn new(knob: &Knob, old: &Value, new: &Value) -> Self {
+        Self {
+            knob: knob.clone(),
+            old: knob.text(old),
+            new: knob.text(new),
+        }
+    }
+}
+
 /// A knob that rxlane has turned, or was about to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Entry {
     /// Which.
     pub knob: Knob,
     /// Its value before.
-    pub old: String,
-    /// The last values that it was given, the newest last.
-    pub ours: Vec<String>,
+    pub old: Value,
+    /// The value before the newest that it was given, if there were several: a crash may have left either.
+    pub before_newest: Option<Value>,
+    /// The newest value that it was given.
+    pub newest: Value,
+}
+
+impl Entry {
+    /// The values that it was given, as far as one of them can be in force.
+    pub fn ours(&self) -> impl Iterator<Item = &Value> {
+        self.before_newest.iter().chain([&self.newest])
+    }
 }
 
 /// The journal, locked while it is held.
@@ -66,8 +88,8 @@ impl Journal {
     /// Opens the journal, or begins one; fails when another process has it.
     ///
     /// # Errors
-    /// [`SystemError::Busy`], [`SystemError::Damaged`], or the file system's refusal.
-    pub fn open(path: &Path, machine: &dyn Machine) -> Result<Self, SystemError> {
+    /// [`TuneError::Busy`], [`TuneError::Damaged`], or the file system's refusal.
+    pub fn open(path: &Path, machine: &dyn Machine) -> Result<Self, TuneError> {
         let tried = || format!("open the journal {}", path.display());
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent).tried(tried)?;
@@ -80,7 +102,7 @@ impl Journal {
             .open(path)
             .tried(tried)?;
         let mut file = Flock::lock(file, FlockArg::LockExclusiveNonblock)
-            .map_err(|_| SystemError::Busy { path: path.into() })?;
+            .map_err(|_| TuneError::Busy { path: path.into() })?;
         let mut text = String::new();
         file.read_to_string(&mut text).tried(tried)?;
         let mut this = Self {
@@ -117,8 +139,8 @@ impl Journal {
     /// What a journal says, without holding it. `None`: there is none, or it is of another boot.
     ///
     /// # Errors
-    /// [`SystemError::Damaged`], or the file system's refusal.
-    pub fn peek(path: &Path, machine: &dyn Machine) -> Result<Option<Vec<Entry>>, SystemError> {
+    /// [`TuneError::Damaged`], or the file system's refusal.
+    pub fn peek(path: &Path, machine: &dyn Machine) -> Result<Option<Vec<Entry>>, TuneError> {
         let text = match std::fs::read_to_string(path) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             text => text.tried(|| format!("read the journal {}", path.display()))?,
@@ -132,20 +154,16 @@ impl Journal {
     ///
     /// # Errors
     /// The file system's refusal; then the knob must not be turned.
-    pub fn record(&mut self, knob: &Knob, old: &str, new: &str) -> Result<(), SystemError> {
+    pub fn record(&mut self, knob: &Knob, old: &Value, new: &Value) -> Result<(), TuneError> {
         let first = self.entries.iter().find(|e| e.knob == *knob);
-        let turned = Line {
-            knob: knob.clone(),
-            old: first.map_or(old, |e| &e.old).to_owned(),
-            new: new.to_owned(),
-        };
+        let old = first.map_or(old, |e| &e.old).clone();
         let tried = || format!("write the journal {}", self.path.display());
         self.file
-            .write_all(line(&turned)?.as_bytes())
+            .write_all(line(&Line::new(knob, &old, new))?.as_bytes())
             .tried(tried)?;
         self.file.sync_data().tried(tried)?;
         self.lines += 1;
-        fold(&mut self.entries, turned);
+        fold(&mut self.entries, knob.clone(), old, new.clone());
         if self.lines > LONGEST {
             self.rewrite()?;
         }
@@ -154,19 +172,15 @@ impl Journal {
 
     /// Writes the journal anew, with what is still to be undone. In place, because the lock is on the file: a
     /// crash in between loses lines only after all of them are on disk in another file.
-    fn rewrite(&mut self) -> Result<(), SystemError> {
+    fn rewrite(&mut self) -> Result<(), TuneError> {
         let path = self.path.clone();
         let tried = || format!("write the journal {}", path.display());
         let mut text = line(&Head {
             boot: self.boot.clone(),
         })?;
         for entry in &self.entries {
-            for new in &entry.ours {
-                text += &line(&Line {
-                    knob: entry.knob.clone(),
-                    old: entry.old.clone(),
-                    new: new.clone(),
-                })?;
+            for new in entry.ours() {
+                text += &line(&Line::new(&entry.knob, &entry.old, new))?;
             }
         }
         let copy = path.with_extension("copy");
@@ -178,34 +192,30 @@ impl Journal {
         self.file.write_all(text.as_bytes()).tried(tried)?;
         self.file.sync_data().tried(tried)?;
         self.lines = text.lines().count();
-        std::fs::remove_file(&copy).tried(tried)
+        Ok(std::fs::remove_file(&copy).tried(tried)?)
     }
 
     /// Keeps only those entries: the others are undone, or no longer rxlane's.
-    pub(super) fn keep(&mut self, left: Vec<Entry>) -> Result<(), SystemError> {
+    pub(crate) fn keep(&mut self, left: Vec<Entry>) -> Result<(), TuneError> {
         self.entries = left;
         self.rewrite()
     }
 }
 
-fn line(value: &impl Serialize) -> Result<String, SystemError> {
+fn line(value: &impl Serialize) -> Result<String, TuneError> {
     let text = serde_json::to_string(value).map_err(std::io::Error::other);
     Ok(text.tried(|| "write a line of the journal".into())? + "\n")
 }
 
 /// Adds a line to what is known of its knob. Values before the newest but one have been overwritten long ago.
-fn fold(entries: &mut Vec<Entry>, line: Line) {
-    match entries.iter_mut().find(|e| e.knob == line.knob) {
-        Some(entry) => {
-            if entry.ours.len() == 2 {
-                entry.ours.remove(0);
-            }
-            entry.ours.push(line.new);
-        }
+fn fold(entries: &mut Vec<Entry>, knob: Knob, old: Value, new: Value) {
+    match entries.iter_mut().find(|e| e.knob == knob) {
+        Some(entry) => entry.before_newest = Some(std::mem::replace(&mut entry.newest, new)),
         None => entries.push(Entry {
-            knob: line.knob,
-            old: line.old,
-            ours: vec![line.new],
+            knob,
+            old,
+            before_newest: None,
+            newest: new,
         }),
     }
 }
@@ -219,8 +229,8 @@ fn newest(path: &Path, text: &str) -> String {
 }
 
 /// The boot and the entries; `None` for an empty file.
-fn parse(path: &Path, text: &str) -> Result<Option<(String, Vec<Entry>)>, SystemError> {
-    let damaged = |n: usize, why: String| SystemError::Damaged {
+fn parse(path: &Path, text: &str) -> Result<Option<(String, Vec<Entry>)>, TuneError> {
+    let damaged = |n: usize, why: String| TuneError::Damaged {
         path: path.into(),
         line: n + 1,
         why,
@@ -234,7 +244,12 @@ fn parse(path: &Path, text: &str) -> Result<Option<(String, Vec<Entry>)>, System
     let mut entries: Vec<Entry> = Vec::new();
     for (n, text) in lines {
         let line: Line = serde_json::from_str(text).map_err(|e| damaged(n, e.to_string()))?;
-        fold(&mut entries, line);
+        let value = |text: &str| {
+            let wrong = || damaged(n, format!("`{text}` is no value of {}", line.knob));
+            line.knob.parse(text).ok_or_else(wrong)
+        };
+        let (old, new) = (value(&line.old)?, value(&line.new)?);
+        fold(&mut entries, line.knob, old, new);
     }
     Ok(Some((head.boot, entries)))
 }

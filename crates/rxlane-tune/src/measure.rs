@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::interrupts;
-use super::load::{self, Counters, Load};
-use super::machine::Machine;
+use crate::interrupts;
+use crate::load::{self, Counters, Load};
+use crate::machine::Machine;
 
 /// Packets lost at each buffer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]

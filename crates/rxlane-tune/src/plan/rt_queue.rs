@@ -1,18 +1,18 @@
 //! Ingress QoS on the plain kernel path: the device sorts RT packets into a queue of their own, which a thread of
 //! real-time priority polls (low-latency-router III: a ring a class; here the rings are the NIC's).
 
+use rxlane_system::threads::Scheduling;
+
 use super::{Area, Draft, Reason};
-use crate::SystemError;
-use crate::tune::Knob;
-use crate::tune::inventory::Nic;
-use crate::tune::machine::{FIFO, NORMAL};
+use crate::inventory::Nic;
+use crate::{Knob, TuneError, Value};
 
 const SOURCE: &str = "low-latency-router III.A; Documentation/networking/scaling.rst, \"RSS\"";
 /// Above threads of programs, below what the kernel itself runs at 99.
-const PRIORITY: u32 = 50;
+const PRIORITY: i32 = 50;
 
 /// The last queue becomes the RT classes'.
-pub(super) fn plan(draft: &mut Draft<'_>, nic: &Nic) -> Result<(), SystemError> {
+pub(super) fn plan(draft: &mut Draft<'_>, nic: &Nic) -> Result<(), TuneError> {
     let device = || nic.name.clone();
     let dscps = draft.options.rt_dscps.clone();
     let Some(first) = dscps.first() else {
@@ -41,15 +41,13 @@ pub(super) fn plan(draft: &mut Draft<'_>, nic: &Nic) -> Result<(), SystemError> 
         cost,
     };
     let rss = Knob::RssTable { device: device() };
-    if let Some(table) = draft.machine.get(&rss)? {
-        let spread: Vec<String> = (0..table.split(',').count())
-            .map(|entry| (entry as u32 % queue).to_string())
-            .collect();
+    if let Some(Value::Queues(table)) = draft.machine.get(&rss)? {
+        let spread = (0..table.len()).map(|entry| entry as u32 % queue).collect();
         let why = format!("queue {queue} is for RT classes only");
         draft.want(
             Area::RtQueue,
             rss,
-            spread.join(","),
+            Value::Queues(spread),
             reason(why, "a queue less for the rest; flows move once"),
         )?;
     }
@@ -57,7 +55,7 @@ pub(super) fn plan(draft: &mut Draft<'_>, nic: &Nic) -> Result<(), SystemError> 
     draft.want(
         Area::RtQueue,
         on,
-        "1",
+        Value::Switch(true),
         reason("filters are needed".into(), "none"),
     )?;
     for dscp in dscps {
@@ -71,18 +69,18 @@ pub(super) fn plan(draft: &mut Draft<'_>, nic: &Nic) -> Result<(), SystemError> 
             draft.want(
                 Area::RtQueue,
                 knob,
-                queue.to_string(),
+                Value::Queue(Some(u64::from(queue))),
                 reason(why, "whoever marks packets so gets there too: police it"),
             )?;
         }
     }
     let before = draft.plan.changes.len();
-    let threaded = Knob::file(format!("/sys/class/net/{}/threaded", nic.name));
+    let threaded = Knob::Threaded { device: device() };
     let why = "soft-IRQs have no priority, threads do".to_owned();
     draft.want(
         Area::RtQueue,
         threaded,
-        "1",
+        Value::Switch(true),
         reason(why, "a thread switch for each poll"),
     )?;
     let knob = Knob::QueueThread {
@@ -92,14 +90,14 @@ pub(super) fn plan(draft: &mut Draft<'_>, nic: &Nic) -> Result<(), SystemError> 
     let now = match draft.machine.get(&knob)? {
         Some(now) => now,
         // The change before this one makes the thread, with the default scheduling.
-        None if draft.plan.changes.len() > before => NORMAL.into(),
+        None if draft.plan.changes.len() > before => Value::Scheduling(Scheduling::Nice(0)),
         None => return Ok(()),
     };
     draft.change(
         Area::RtQueue,
         knob,
         now,
-        format!("{FIFO}{PRIORITY}"),
+        Value::Scheduling(Scheduling::Fifo(PRIORITY)),
         reason(
             "the RT queue's poll goes before all other queues' polls on its core".into(),
             "RT traffic that fills a core starves the rest of it: police it",

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use rxlane_system::tune::Recorded;
+use rxlane_tune::Recorded;
 
 pub const TREES: [&str; 4] = ["e1000e", "ixgbe", "virtio", "numa"];
 

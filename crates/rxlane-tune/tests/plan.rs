@@ -5,9 +5,9 @@ mod common;
 use std::time::Duration;
 
 use common::{TREES, Tree};
-use rxlane_system::tune::Machine;
-use rxlane_system::tune::inventory::{Inventory, Window};
-use rxlane_system::tune::plan::{Area, Options, Plan, Profile};
+use rxlane_tune::Machine;
+use rxlane_tune::inventory::{Inventory, Window};
+use rxlane_tune::plan::{Area, Options, Plan, Profile};
 
 const WINDOW: Window = Window {
     every: Duration::ZERO,
@@ -27,7 +27,13 @@ fn of(plan: &Plan, area: Area) -> Vec<(String, String, String)> {
     plan.changes
         .iter()
         .filter(|c| c.area == area)
-        .map(|c| (c.knob.to_string(), c.now.clone(), c.wanted.clone()))
+        .map(|c| {
+            (
+                c.knob.to_string(),
+                c.knob.text(&c.now),
+                c.knob.text(&c.wanted),
+            )
+        })
         .collect()
 }
 

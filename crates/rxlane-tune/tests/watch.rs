@@ -5,9 +5,9 @@ mod common;
 use common::Tree;
 use rxlane_policy::throttle::{LinearLaw, Throttling};
 use rxlane_system::ethtool::Setting;
-use rxlane_system::tune::journal::Journal;
-use rxlane_system::tune::watch::{Control, Watch};
-use rxlane_system::tune::{Knob, Machine, revert};
+use rxlane_tune::journal::Journal;
+use rxlane_tune::watch::{Control, Watch};
+use rxlane_tune::{Knob, Machine, Value, revert};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -30,7 +30,7 @@ fn receive(tree: &Tree, packets: u64) {
     std::fs::write(file, format!("{}\n", packets * 100)).unwrap();
 }
 
-fn interval_us(tree: &Tree) -> String {
+fn interval(tree: &Tree) -> Value {
     let knob = Knob::ethtool("eth0", Setting::RxUsecs);
     tree.machine.get(&knob).unwrap().unwrap()
 }
@@ -51,7 +51,7 @@ fn the_interval_follows_the_packet_rate_and_settles() {
             .len();
     }
     // 100,000 - 600,000 x 92,000 / 2,100,000 = 73,714 interrupts/s.
-    assert_eq!((interval_us(&tree).as_str(), changes), ("14", 1));
+    assert_eq!((interval(&tree), changes), (Value::Us(14), 1));
     revert(&tree.machine, &mut journal).unwrap();
     receive(&tree, 0);
     assert_eq!(tree.snapshot(), before);
@@ -78,5 +78,5 @@ fn a_port_that_is_unplugged_is_no_error_and_is_followed_again_when_it_is_back() 
             .tick(&tree.machine, &mut journal, second * SECOND_NS)
             .unwrap();
     }
-    assert_eq!(interval_us(&tree), "14");
+    assert_eq!(interval(&tree), Value::Us(14));
 }

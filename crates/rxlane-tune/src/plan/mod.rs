@@ -10,9 +10,9 @@ pub use placement::IRQBALANCE;
 
 use serde::{Deserialize, Serialize};
 
-use super::inventory::Inventory;
-use super::{Knob, Machine};
-use crate::SystemError;
+use crate::TuneError;
+use crate::inventory::Inventory;
+use crate::{Knob, Machine, Value};
 
 /// What the machine is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -83,21 +83,54 @@ impl Area {
 
 /// A change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "SavedChange")]
 pub struct Change {
     /// What kind.
     pub area: Area,
     /// What.
     pub knob: Knob,
     /// Its value now.
-    pub now: String,
+    pub now: Value,
     /// What it would be.
-    pub wanted: String,
+    pub wanted: Value,
     /// Why, with the figures that decided.
     pub why: String,
     /// The paper or kernel document behind it.
     pub source: String,
     /// What it can cost.
     pub cost: String,
+}
+
+/// A change in the file of a plan, whose values are texts until it is known what they are values of.
+#[derive(Deserialize)]
+struct SavedChange {
+    area: Area,
+    knob: Knob,
+    now: String,
+    wanted: String,
+    why: String,
+    source: String,
+    cost: String,
+}
+
+impl TryFrom<SavedChange> for Change {
+    type Error = String;
+
+    fn try_from(saved: SavedChange) -> Result<Self, String> {
+        let value = |text: &str| {
+            let wrong = || format!("`{text}` is no value of {}", saved.knob);
+            saved.knob.parse_shown(text).ok_or_else(wrong)
+        };
+        Ok(Self {
+            area: saved.area,
+            now: value(&saved.now)?,
+            wanted: value(&saved.wanted)?,
+            knob: saved.knob,
+            why: saved.why,
+            source: saved.source,
+            cost: saved.cost,
+        })
+    }
 }
 
 /// What to plan for.
@@ -169,21 +202,21 @@ impl Draft<'_> {
         &mut self,
         area: Area,
         knob: Knob,
-        wanted: impl Into<String>,
+        wanted: Value,
         reason: Reason,
-    ) -> Result<(), SystemError> {
+    ) -> Result<(), TuneError> {
         if self.options.skip.contains(&area) {
             return Ok(());
         }
         if let Some(now) = self.machine.get(&knob)? {
-            self.change(area, knob, now, wanted.into(), reason);
+            self.change(area, knob, now, wanted, reason);
         }
         Ok(())
     }
 
     /// A change of a knob from what it will be by then.
-    fn change(&mut self, area: Area, knob: Knob, now: String, wanted: String, reason: Reason) {
-        if !self.options.skip.contains(&area) && !knob.same(&now, &wanted) {
+    fn change(&mut self, area: Area, knob: Knob, now: Value, wanted: Value, reason: Reason) {
+        if !self.options.skip.contains(&area) && now != wanted {
             self.plan.changes.push(Change {
                 area,
                 knob,
@@ -206,7 +239,7 @@ impl Plan {
         machine: &dyn Machine,
         inventory: &Inventory,
         options: &Options,
-    ) -> Result<Self, SystemError> {
+    ) -> Result<Self, TuneError> {
         let mut draft = Draft {
             machine,
             options,

@@ -3,17 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use rxlane_system::ethtool::Setting;
+use rxlane_system::napi::Napi;
 use serde::Serialize;
 
-use super::Knob;
-use super::cpus::{self, Cpus};
-use super::interrupts::{self, Interrupt, Purpose};
-use super::load::{Counters, Load};
-use super::machine::Machine;
-use crate::SystemError;
-use crate::ethtool::Setting;
-use crate::napi::{self, Napi};
-use crate::threads;
+use crate::cpus::{self, Cpus};
+use crate::interrupts::{self, Interrupt, Purpose};
+use crate::load::{Counters, Load};
+use crate::machine::{Machine, Observed};
+use crate::{Knob, TuneError, Value};
 
 /// A core.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -137,39 +135,24 @@ impl Inventory {
         ports: &[String],
         window: Window,
         mut meanwhile: impl FnMut(f64),
-    ) -> Result<Self, SystemError> {
+    ) -> Result<Self, TuneError> {
         let names = names(machine, ports)?;
         let packets = |name: &str| {
             let of = |what: &str| count(machine, name, what);
             (
                 of("rx_packets"),
                 of("rx_missed_errors") + of("rx_fifo_errors"),
-                napi_thread_ns(machine, name),
+                machine.napi_thread_ns(name),
             )
         };
-        let first = Counters::read(machine);
         let before: Vec<_> = names.iter().map(|n| packets(n)).collect();
-        let started = std::time::Instant::now();
-        let mut samples = Vec::new();
-        let (mut last, mut base) = (first.clone(), first.clone());
-        if machine.is_live() {
-            for i in 0..window.samples {
-                std::thread::sleep(window.every);
-                let now = Counters::read(machine);
-                samples.push(now.since(&last));
-                last = now;
-                meanwhile(f64::from(i + 1) / f64::from(window.samples));
-            }
-        } else {
-            base = first.at_boot();
-            samples.push(last.since(&base));
-        }
-        let window_s = if machine.is_live() {
-            started.elapsed().as_secs_f64()
-        } else {
-            0.0
-        };
-        let loads = last.since(&base);
+        let Observed {
+            seconds: window_s,
+            first,
+            last,
+            samples,
+        } = machine.observe(window, &mut meanwhile);
+        let loads = last.since(&first);
         let lines = interrupts::all(machine);
         let mut nics = Vec::new();
         for (name, before) in names.iter().zip(before) {
@@ -196,7 +179,7 @@ impl Inventory {
             .collect();
         let net_rx = |core: usize| {
             let at = |c: &Counters| c.net_rx().get(core).copied().unwrap_or(0);
-            at(&last).saturating_sub(at(&base))
+            at(&last).saturating_sub(at(&first))
         };
         let cores = loads
             .iter()
@@ -214,12 +197,12 @@ impl Inventory {
 }
 
 /// Devices asked for, which must be there, or all that are up.
-fn names(machine: &dyn Machine, ports: &[String]) -> Result<Vec<String>, SystemError> {
+fn names(machine: &dyn Machine, ports: &[String]) -> Result<Vec<String>, TuneError> {
     let all = machine.list("/sys/class/net");
     if let Some(missing) = ports.iter().find(|p| !all.contains(p)) {
-        return Err(SystemError::Refused {
-            what: format!("tune port `{missing}`: there is {}", all.join(", ")),
-            source: std::io::ErrorKind::NotFound.into(),
+        return Err(TuneError::NoPort {
+            port: missing.clone(),
+            there: all.join(", "),
         });
     }
     if !ports.is_empty() {
@@ -243,34 +226,19 @@ fn count(machine: &dyn Machine, device: &str, what: &str) -> u64 {
     .unwrap_or(0)
 }
 
-/// CPU time of a device's NAPI threads (`/proc/PID/schedstat`: run time in ns first).
-pub(super) fn napi_thread_ns(machine: &dyn Machine, device: &str) -> u64 {
-    if !machine.is_live() {
-        return 0;
-    }
-    threads::napi_of_device(device)
-        .iter()
-        .filter_map(|t| {
-            let text = machine.read(&format!("/proc/{t}/schedstat"))?;
-            text.split_ascii_whitespace().next()?.parse::<u64>().ok()
-        })
-        .sum()
-}
-
 fn number(machine: &dyn Machine, path: &str) -> Option<u64> {
     machine.read(path)?.trim().parse().ok()
 }
 
 fn affinity(machine: &dyn Machine, irq: u32) -> Vec<usize> {
-    machine
-        .read(&interrupts::affinity_path(irq))
-        .and_then(|t| cpus::parse_list(&t))
-        .map(|c| c.into_iter().collect())
-        .unwrap_or_default()
+    match machine.get(&Knob::InterruptCores { irq }) {
+        Ok(Some(Value::Cores(cores))) => cores.into_iter().collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// A device as it is, without what only a window shows.
-pub(super) fn nic(machine: &dyn Machine, name: &str, lines: &[Interrupt]) -> Nic {
+pub(crate) fn nic(machine: &dyn Machine, name: &str, lines: &[Interrupt]) -> Nic {
     let base = format!("/sys/class/net/{name}");
     let queues = machine.list(&format!("{base}/queues"));
     let rx: Vec<&String> = queues.iter().filter(|q| q.starts_with("rx-")).collect();
@@ -280,13 +248,15 @@ pub(super) fn nic(machine: &dyn Machine, name: &str, lines: &[Interrupt]) -> Nic
         q.strip_prefix("rx-")?.parse().ok().filter(|_| on)
     });
     let settings = Setting::ALL.into_iter().filter_map(|s| {
-        let value = machine.get(&Knob::ethtool(name, s)).ok()??;
-        Some((s.name(), value.trim().parse().ok()?))
+        let value = match machine.get(&Knob::ethtool(name, s)).ok()?? {
+            Value::Packets(n) | Value::Us(n) => n,
+            Value::Switch(on) => u64::from(on),
+            _ => return None,
+        };
+        Some((s.name(), value))
     });
-    let napi = match number(machine, &format!("{base}/ifindex")) {
-        Some(ifindex) if machine.is_live() => napi::of_device(ifindex as u32).unwrap_or_default(),
-        _ => Vec::new(),
-    };
+    let napi = number(machine, &format!("{base}/ifindex"))
+        .map_or_else(Vec::new, |ifindex| machine.napi(ifindex as u32));
     Nic {
         name: name.into(),
         driver: machine

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::machine::Machine;
+use crate::machine::Machine;
 
 /// What an interrupt of a device is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -25,11 +25,6 @@ pub struct Interrupt {
     pub action: String,
     /// Times since boot, over all cores.
     pub count: u64,
-}
-
-/// The file with the cores that may serve an interrupt, as a list.
-pub fn affinity_path(number: u32) -> String {
-    format!("/proc/irq/{number}/smp_affinity_list")
 }
 
 /// All numbered interrupts.

@@ -8,11 +8,12 @@ use std::time::Duration;
 use common::{TREES, Tree};
 use proptest::prelude::*;
 use rxlane_system::SystemError;
-use rxlane_system::tune::inventory::{Inventory, Window};
-use rxlane_system::tune::journal::Journal;
-use rxlane_system::tune::machine::Files;
-use rxlane_system::tune::plan::{Options, Plan, Profile};
-use rxlane_system::tune::{Knob, Machine, Recorded, apply, revert};
+use rxlane_system::napi::Napi;
+use rxlane_tune::inventory::{Inventory, Window};
+use rxlane_tune::journal::Journal;
+use rxlane_tune::machine::{Files, Observed};
+use rxlane_tune::plan::{Options, Plan, Profile};
+use rxlane_tune::{Knob, Machine, Recorded, TuneError, Value, apply, revert};
 
 fn plan(tree: &Tree, profile: Profile) -> Plan {
     let window = Window {
@@ -52,11 +53,11 @@ enum Fault {
 }
 
 impl Machine for Faulty<'_> {
-    fn get(&self, knob: &Knob) -> Result<Option<String>, SystemError> {
+    fn get(&self, knob: &Knob) -> Result<Option<Value>, TuneError> {
         self.inner.get(knob)
     }
 
-    fn set(&self, knob: &Knob, value: &str) -> Result<(), SystemError> {
+    fn set(&self, knob: &Knob, value: &Value) -> Result<(), TuneError> {
         let error = || SystemError::Refused {
             what: format!("set {knob}"),
             source: std::io::ErrorKind::PermissionDenied.into(),
@@ -73,9 +74,9 @@ impl Machine for Faulty<'_> {
             Fault::Ignored => Ok(()),
             Fault::LateError => {
                 self.inner.set(knob, value)?;
-                Err(error())
+                Err(error().into())
             }
-            Fault::Refused | Fault::Dead => Err(error()),
+            Fault::Refused | Fault::Dead => Err(error().into()),
         }
     }
 
@@ -83,12 +84,24 @@ impl Machine for Faulty<'_> {
         self.inner.files()
     }
 
-    fn is_live(&self) -> bool {
-        false
+    fn observe(&self, window: Window, meanwhile: &mut dyn FnMut(f64)) -> Observed {
+        self.inner.observe(window, meanwhile)
+    }
+
+    fn napi(&self, ifindex: u32) -> Vec<Napi> {
+        self.inner.napi(ifindex)
+    }
+
+    fn napi_thread_ns(&self, device: &str) -> u64 {
+        self.inner.napi_thread_ns(device)
     }
 }
 
-fn undo(tree: &Tree) -> rxlane_system::tune::Reverted {
+fn one() -> Value {
+    Value::Cores([1].into())
+}
+
+fn undo(tree: &Tree) -> rxlane_tune::Reverted {
     let mut journal = Journal::open(&tree.journal(), &tree.machine).unwrap();
     revert(&tree.machine, &mut journal).unwrap()
 }
@@ -115,7 +128,7 @@ proptest! {
             prop_assert!(outcome.is_ok());
             for change in &plan.changes {
                 let now = tree.machine.get(&change.knob).unwrap().unwrap();
-                prop_assert!(change.knob.same(&now, &change.wanted));
+                prop_assert_eq!(&now, &change.wanted);
             }
         } else {
             prop_assert!(outcome.is_err());
@@ -170,10 +183,10 @@ fn what_someone_else_changed_is_reported_and_left() {
     tree.write("/proc/irq/27/smp_affinity_list", "1\n");
     let reverted = revert(&tree.machine, &mut journal).unwrap();
     assert_eq!(reverted.left.len(), 1);
-    assert_eq!(reverted.left[0].now.as_deref(), Some("1"));
+    assert_eq!(reverted.left[0].now, Some(one()));
     assert_eq!(reverted.restored, plan.changes.len() - 1);
-    let knob = Knob::file("/proc/irq/27/smp_affinity_list");
-    assert_eq!(tree.machine.get(&knob).unwrap().as_deref(), Some("1"));
+    let knob = Knob::InterruptCores { irq: 27 };
+    assert_eq!(tree.machine.get(&knob).unwrap(), Some(one()));
     assert!(journal.entries.is_empty());
 }
 
@@ -182,9 +195,7 @@ fn a_value_that_changed_since_the_plan_or_a_device_that_is_gone_stops_everything
     let tree = Tree::unpack("e1000e");
     let plan = plan(&tree, Profile::Latency);
     let last = plan.changes.last().unwrap().knob.clone();
-    let Knob::File { path } = &last else {
-        panic!("{last}")
-    };
+    let path = &last.file().unwrap();
     let old = tree.machine.get(&last).unwrap().unwrap();
     tree.write(path, "123456\n");
     let before = tree.snapshot();
@@ -197,7 +208,7 @@ fn a_value_that_changed_since_the_plan_or_a_device_that_is_gone_stops_everything
         "{error}"
     );
     assert_eq!(tree.snapshot(), before);
-    tree.write(path, &format!("{old}\n"));
+    tree.write(path, &format!("{}\n", last.text(&old)));
     std::fs::remove_file(tree.dir.path().join(path.trim_start_matches('/'))).unwrap();
     let before = tree.snapshot();
     let error = apply(&tree.machine, &mut journal, &plan.changes)
@@ -266,7 +277,7 @@ fn a_knob_turned_a_thousand_times_has_a_short_journal_and_its_first_value_back()
         let mut journal = Journal::open(&tree.journal(), &tree.machine).unwrap();
         for i in 0..2500 {
             let now = tree.machine.get(&knob).unwrap().unwrap();
-            let wanted = (10 + i % 90).to_string();
+            let wanted = Value::Us(10 + i % 90);
             journal.record(&knob, &now, &wanted).unwrap();
             tree.machine.set(&knob, &wanted).unwrap();
         }
@@ -286,11 +297,11 @@ fn a_knob_turned_a_thousand_times_has_a_short_journal_and_its_first_value_back()
 fn what_a_crash_left_in_the_copy_is_not_lost_by_the_next_change() {
     let tree = Tree::unpack("e1000e");
     let before = tree.snapshot();
-    let knobs = [27, 1, 8].map(|irq| Knob::file(format!("/proc/irq/{irq}/smp_affinity_list")));
+    let knobs = [27, 1, 8].map(|irq| Knob::InterruptCores { irq });
     let turn = |journal: &mut Journal, knob: &Knob| {
         let now = tree.machine.get(knob).unwrap().unwrap();
-        journal.record(knob, &now, "1").unwrap();
-        tree.machine.set(knob, "1").unwrap();
+        journal.record(knob, &now, &one()).unwrap();
+        tree.machine.set(knob, &one()).unwrap();
     };
     {
         let mut journal = Journal::open(&tree.journal(), &tree.machine).unwrap();

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use rxlane_policy::placement::CoreLoads;
 
 use super::{Area, Draft, Reason};
-use crate::SystemError;
-use crate::tune::cpus::{self, Cpus};
-use crate::tune::interrupts::{Purpose, affinity_path};
-use crate::tune::inventory::{Core, Inventory, Nic};
-use crate::tune::{Knob, Machine};
+use crate::cpus::{self, Cpus};
+use crate::interrupts::Purpose;
+use crate::inventory::{Core, Inventory, Nic};
+use crate::{Knob, Machine, TuneError, Value};
 
 /// A core is left only for one that is less loaded by more than this.
 const MARGIN: f64 = 0.1;
@@ -22,7 +21,7 @@ const ALONE: &str = "single-input-queue III.A, III.B, step c";
 pub const IRQBALANCE: &str = "irqbalance runs and would move interrupts back within 10 s: stop it (systemctl stop irqbalance) before apply, or use --skip interrupts,other-interrupts";
 
 /// Places all devices; returns the cores that serve them.
-pub(super) fn plan(draft: &mut Draft<'_>, inventory: &Inventory) -> Result<Cpus, SystemError> {
+pub(super) fn plan(draft: &mut Draft<'_>, inventory: &Inventory) -> Result<Cpus, TuneError> {
     let loads = loads(draft.machine, inventory)?;
     let mut taken = Cpus::new();
     let cores_of = place(draft, inventory, &loads, &mut taken)?;
@@ -51,25 +50,23 @@ pub(super) fn plan(draft: &mut Draft<'_>, inventory: &Inventory) -> Result<Cpus,
 }
 
 /// Samples of the window for the policy: load of each core by everything but serving packets.
-fn loads(machine: &dyn Machine, inventory: &Inventory) -> Result<CoreLoads, SystemError> {
+fn loads(machine: &dyn Machine, inventory: &Inventory) -> Result<CoreLoads, TuneError> {
     // A NAPI thread's time is the kernel's; where it runs it must not speak against staying there.
     let mut own: BTreeMap<usize, f64> = BTreeMap::new();
     for nic in inventory.nics.iter().filter(|n| n.napi_thread_load > 0.0) {
         let knob = Knob::NapiThreads {
             device: nic.name.clone(),
         };
-        let cores = machine.get(&knob)?.and_then(|t| cpus::parse_list(&t));
-        if let Some(core) = cores
-            .filter(|c| c.len() == 1)
-            .and_then(|c| c.first().copied())
+        if let Some(Value::Cores(cores)) = machine.get(&knob)?
+            && let Some(core) = only(&cores)
         {
             *own.entry(core).or_default() += nic.napi_thread_load;
         }
     }
     let mut loads =
-        CoreLoads::new(inventory.samples.len().max(1)).map_err(|e| SystemError::Answer {
-            what: "the loads of cores",
-            why: e.to_string(),
+        CoreLoads::new(inventory.samples.len().max(1)).map_err(|source| TuneError::Policy {
+            what: "place interrupts",
+            source,
         })?;
     let cores = inventory.cores.last().map_or(0, |c| c.number + 1);
     for sample in &inventory.samples {
@@ -100,9 +97,8 @@ struct Served<'a> {
     current: Option<usize>,
 }
 
-fn served<'a>(draft: &Draft<'_>, inventory: &'a Inventory) -> Result<Vec<Served<'a>>, SystemError> {
+fn served<'a>(draft: &Draft<'_>, inventory: &'a Inventory) -> Result<Vec<Served<'a>>, TuneError> {
     let mut all = Vec::new();
-    let only = |cores: &Cpus| cores.first().copied().filter(|_| cores.len() == 1);
     for nic in &inventory.nics {
         for i in nic.interrupts.iter().filter(|i| i.purpose == Purpose::Rx) {
             if draft.options.except.contains(&i.interrupt.number) {
@@ -111,7 +107,9 @@ fn served<'a>(draft: &Draft<'_>, inventory: &'a Inventory) -> Result<Vec<Served<
             all.push(Served {
                 nic,
                 number: i.interrupt.number,
-                knob: affinity(i.interrupt.number),
+                knob: Knob::InterruptCores {
+                    irq: i.interrupt.number,
+                },
                 what: format!("{}: one queue", i.interrupt.action),
                 current: only(&i.cores.iter().copied().collect()),
             });
@@ -120,14 +118,14 @@ fn served<'a>(draft: &Draft<'_>, inventory: &'a Inventory) -> Result<Vec<Served<
             device: nic.name.clone(),
         };
         if nic.interrupts.is_empty()
-            && let Some(now) = draft.machine.get(&knob)?
+            && let Some(Value::Cores(now)) = draft.machine.get(&knob)?
         {
             all.push(Served {
                 nic,
                 number: 0,
                 knob,
                 what: format!("{} has no interrupt but NAPI threads: these", nic.name),
-                current: cpus::parse_list(&now).as_ref().and_then(only),
+                current: only(&now),
             });
         }
     }
@@ -136,8 +134,13 @@ fn served<'a>(draft: &Draft<'_>, inventory: &'a Inventory) -> Result<Vec<Served<
     Ok(all)
 }
 
-fn affinity(irq: u32) -> Knob {
-    Knob::file(affinity_path(irq))
+/// The core, if it is only one.
+fn only(cores: &Cpus) -> Option<usize> {
+    cores.first().copied().filter(|_| cores.len() == 1)
+}
+
+fn one(core: usize) -> Value {
+    Value::Cores([core].into())
 }
 
 /// Chooses a core for each; returns the cores of each device's queues.
@@ -146,7 +149,7 @@ fn place<'a>(
     inventory: &'a Inventory,
     loads: &CoreLoads,
     taken: &mut Cpus,
-) -> Result<CoresOf<'a>, SystemError> {
+) -> Result<CoresOf<'a>, TuneError> {
     let mut cores_of: CoresOf<'_> = BTreeMap::new();
     for s in served(draft, inventory)? {
         let near: Vec<&Core> = inventory
@@ -189,13 +192,13 @@ fn place<'a>(
             source: LEAST_LOADED,
             cost: "the core has less time for processes",
         };
-        draft.want(Area::Interrupts, s.knob, choice.core.to_string(), reason)?;
+        draft.want(Area::Interrupts, s.knob, one(choice.core), reason)?;
     }
     Ok(cores_of)
 }
 
 /// A Tx interrupt belongs to the core of the Rx interrupt of the same queue.
-fn place_tx(draft: &mut Draft<'_>, nic: &Nic, cores: &[usize]) -> Result<(), SystemError> {
+fn place_tx(draft: &mut Draft<'_>, nic: &Nic, cores: &[usize]) -> Result<(), TuneError> {
     let tx = nic.interrupts.iter().filter(|i| i.purpose == Purpose::Tx);
     for (i, core) in tx.zip(cores.iter().cycle()) {
         if draft.options.except.contains(&i.interrupt.number) {
@@ -211,8 +214,10 @@ fn place_tx(draft: &mut Draft<'_>, nic: &Nic, cores: &[usize]) -> Result<(), Sys
         };
         draft.want(
             Area::Interrupts,
-            affinity(i.interrupt.number),
-            core.to_string(),
+            Knob::InterruptCores {
+                irq: i.interrupt.number,
+            },
+            one(*core),
             reason,
         )?;
     }
@@ -225,14 +230,17 @@ fn others(
     inventory: &Inventory,
     taken: &Cpus,
     rest: &Cpus,
-) -> Result<(), SystemError> {
+) -> Result<(), TuneError> {
     for (interrupt, cores) in &inventory.others {
         if draft.options.except.contains(&interrupt.number)
             || !cores.iter().any(|c| taken.contains(c))
         {
             continue;
         }
-        if !draft.machine.is_writable(&affinity_path(interrupt.number)) {
+        let knob = Knob::InterruptCores {
+            irq: interrupt.number,
+        };
+        if !draft.machine.is_writable(&knob) {
             draft.note(format!(
                 "interrupt {} ({}) is placed by its driver and may disturb core {}",
                 interrupt.number,
@@ -243,7 +251,6 @@ fn others(
         }
         let left: Cpus = cores.iter().copied().filter(|c| rest.contains(c)).collect();
         let wanted = if left.is_empty() { rest } else { &left };
-        let knob = affinity(interrupt.number);
         let reason = Reason {
             why: format!(
                 "{} would interrupt NET_RX on core {}",
@@ -253,7 +260,12 @@ fn others(
             source: ALONE,
             cost: "its device is served by fewer cores",
         };
-        draft.want(Area::OtherInterrupts, knob, cpus::list(wanted), reason)?;
+        draft.want(
+            Area::OtherInterrupts,
+            knob,
+            Value::Cores(wanted.clone()),
+            reason,
+        )?;
     }
     Ok(())
 }
@@ -264,13 +276,13 @@ fn isolate(
     inventory: &Inventory,
     taken: &Cpus,
     rest: &Cpus,
-) -> Result<(), SystemError> {
+) -> Result<(), TuneError> {
     for nic in &inventory.nics {
         for queue in &nic.rps {
-            let knob = Knob::file(format!(
-                "/sys/class/net/{}/queues/rx-{queue}/rps_cpus",
-                nic.name
-            ));
+            let knob = Knob::RpsCores {
+                device: nic.name.clone(),
+                queue: *queue,
+            };
             let reason = Reason {
                 why: format!(
                     "queue {queue} is steered to other cores: not to those that serve queues"
@@ -278,16 +290,16 @@ fn isolate(
                 source: "Documentation/networking/scaling.rst, \"RPS\"",
                 cost: "fewer cores for protocol work",
             };
-            draft.want(Area::Steering, knob, cpus::mask(rest), reason)?;
+            draft.want(Area::Steering, knob, Value::Cores(rest.clone()), reason)?;
         }
         for queue in 0..nic.tx_queues {
             let Some(core) = taken.iter().nth(queue % taken.len()) else {
                 continue;
             };
-            let knob = Knob::file(format!(
-                "/sys/class/net/{}/queues/tx-{queue}/xps_cpus",
-                nic.name
-            ));
+            let knob = Knob::XpsCores {
+                device: nic.name.clone(),
+                queue,
+            };
             let reason = Reason {
                 why: format!(
                     "forwarded packets leave by the queue of the core that received them, core {core}"
@@ -295,7 +307,7 @@ fn isolate(
                 source: "Documentation/networking/scaling.rst, \"XPS\"",
                 cost: "processes on other cores choose queues by flow",
             };
-            draft.want(Area::Steering, knob, cpus::mask(&[*core].into()), reason)?;
+            draft.want(Area::Steering, knob, one(*core), reason)?;
         }
     }
     let reason = Reason {
@@ -303,6 +315,10 @@ fn isolate(
         source: ALONE,
         cost: "that work has fewer cores",
     };
-    let knob = Knob::file("/sys/devices/virtual/workqueue/cpumask");
-    draft.want(Area::Workqueues, knob, cpus::mask(rest), reason)
+    draft.want(
+        Area::Workqueues,
+        Knob::WorkqueueCores,
+        Value::Cores(rest.clone()),
+        reason,
+    )
 }

@@ -1,12 +1,11 @@
 //! Buffers that fit (single-input-queue III.B, step a).
 
 use rxlane_policy::buffers::{buffer_bytes, ring_length};
+use rxlane_system::ethtool::Setting;
 
 use super::{Area, Draft, Profile, Reason};
-use crate::SystemError;
-use crate::ethtool::Setting;
-use crate::tune::Knob;
-use crate::tune::inventory::{Inventory, Nic};
+use crate::inventory::{Inventory, Nic};
+use crate::{Knob, TuneError, Value};
 
 /// Below this neither a ring's length nor an interval matters.
 pub(super) const LITTLE_PPS: f64 = 1000.0;
@@ -26,15 +25,15 @@ fn away_ns(profile: Profile) -> u64 {
     }
 }
 
-fn refused(error: &rxlane_policy::PolicyError) -> SystemError {
-    SystemError::Refused {
-        what: format!("size buffers ({error})"),
-        source: std::io::ErrorKind::InvalidInput.into(),
+fn refused(source: rxlane_policy::PolicyError) -> TuneError {
+    TuneError::Policy {
+        what: "size buffers",
+        source,
     }
 }
 
 /// A device's Rx rings.
-pub(super) fn ring(draft: &mut Draft<'_>, nic: &Nic) -> Result<(), SystemError> {
+pub(super) fn ring(draft: &mut Draft<'_>, nic: &Nic) -> Result<(), TuneError> {
     let setting = |s: Setting| nic.settings.get(s.name()).copied();
     let (Some(_), Some(max)) = (setting(Setting::RxRing), setting(Setting::RxRingMax)) else {
         return Ok(());
@@ -52,7 +51,7 @@ pub(super) fn ring(draft: &mut Draft<'_>, nic: &Nic) -> Result<(), SystemError> 
         .unwrap_or_else(|| away_ns(draft.options.profile));
     let pps = PEAK * nic.rx_pps / nic.rx_queues.max(1) as f64;
     let max = u32::try_from(max).unwrap_or(u32::MAX).max(1);
-    let length = ring_length(pps, away_ns, SHORTEST.min(max), max).map_err(|e| refused(&e))?;
+    let length = ring_length(pps, away_ns, SHORTEST.min(max), max).map_err(refused)?;
     let reason = Reason {
         why: format!(
             "{:.0} packets/s a queue at {PEAK} times the mean, for {} us without service",
@@ -65,34 +64,35 @@ pub(super) fn ring(draft: &mut Draft<'_>, nic: &Nic) -> Result<(), SystemError> 
     draft.want(
         Area::Rings,
         Knob::ethtool(&nic.name, Setting::RxRing),
-        length.to_string(),
+        Value::Packets(length.into()),
         reason,
     )
 }
 
 /// Socket buffers and the backlog; only ever raised, because others may need them.
-pub(super) fn sockets(draft: &mut Draft<'_>, inventory: &Inventory) -> Result<(), SystemError> {
+pub(super) fn sockets(draft: &mut Draft<'_>, inventory: &Inventory) -> Result<(), TuneError> {
     let Some(mbps) = inventory.nics.iter().filter_map(|n| n.speed_mbps).max() else {
         return Ok(());
     };
     let (delay_s, k) = (draft.options.delay_s, draft.options.k);
-    let bytes = buffer_bytes(mbps as f64 * 1e6, delay_s, k).map_err(|e| refused(&e))?;
+    let bytes = buffer_bytes(mbps as f64 * 1e6, delay_s, k).map_err(refused)?;
     let why = format!("2^{k} x {mbps} Mbit/s x {:.1} ms one way", delay_s * 1e3);
-    for (name, wanted, cost) in [
-        ("rmem_max", bytes, "sockets may hold more memory"),
-        ("wmem_max", bytes, "sockets may hold more memory"),
+    let memory = "sockets may hold more memory";
+    for (knob, wanted, cost) in [
+        (Knob::ReceiveMemory, Value::Bytes(bytes), memory),
+        (Knob::SendMemory, Value::Bytes(bytes), memory),
         (
-            "netdev_max_backlog",
-            bytes / MEAN_PACKET,
+            Knob::Backlog,
+            Value::Packets(bytes / MEAN_PACKET),
             "packets of devices without NAPI may wait longer",
         ),
     ] {
-        let path = format!("/proc/sys/net/core/{name}");
-        let now: Option<u64> = draft
-            .machine
-            .read(&path)
-            .and_then(|t| t.trim().parse().ok());
-        if now.is_none_or(|now| now >= wanted) {
+        let enough = match (draft.machine.get(&knob)?, &wanted) {
+            (Some(Value::Bytes(now)), Value::Bytes(wanted))
+            | (Some(Value::Packets(now)), Value::Packets(wanted)) => now >= *wanted,
+            _ => true,
+        };
+        if enough {
             continue;
         }
         let reason = Reason {
@@ -100,7 +100,7 @@ pub(super) fn sockets(draft: &mut Draft<'_>, inventory: &Inventory) -> Result<()
             source: "single-input-queue III.B, step a, Eq. 1",
             cost,
         };
-        draft.want(Area::Buffers, Knob::file(path), wanted.to_string(), reason)?;
+        draft.want(Area::Buffers, knob, wanted, reason)?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::machine::Machine;
+use crate::machine::Machine;
 
 /// Time of a core since boot, ticks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

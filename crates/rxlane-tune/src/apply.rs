@@ -1,9 +1,9 @@
 //! Making changes so that they can be undone, and undoing them.
 
-use super::journal::{Entry, Journal};
-use super::plan::Change;
-use super::{Knob, Machine};
-use crate::SystemError;
+use crate::TuneError;
+use crate::journal::{Entry, Journal};
+use crate::plan::Change;
+use crate::{Knob, Machine, Value};
 
 /// What undoing did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
@@ -20,26 +20,26 @@ pub struct Left {
     /// Which.
     pub knob: Knob,
     /// What it was before rxlane.
-    pub old: String,
+    pub old: Value,
     /// What rxlane set.
-    pub ours: String,
+    pub ours: Value,
     /// What it is now; `None`: it is gone.
-    pub now: Option<String>,
+    pub now: Option<Value>,
 }
 
 /// Makes all changes or none.
 ///
 /// # Errors
 /// The first thing that went wrong, after everything was rolled back: a value that is no longer what the plan
-/// saw, a knob that is gone, a refusal, a value that did not take. [`SystemError::Stuck`] when rolling back failed
+/// saw, a knob that is gone, a refusal, a value that did not take. [`TuneError::Stuck`] when rolling back failed
 /// too; what could not be undone stays in the journal.
 pub fn apply(
     machine: &dyn Machine,
     journal: &mut Journal,
     changes: &[Change],
-) -> Result<(), SystemError> {
+) -> Result<(), TuneError> {
     if !journal.entries.is_empty() {
-        return Err(SystemError::Applied {
+        return Err(TuneError::Applied {
             changes: journal.entries.len(),
         });
     }
@@ -47,15 +47,15 @@ pub fn apply(
         if let Err(error) = make(machine, journal, change) {
             let reverted = revert(machine, journal);
             return Err(match reverted {
-                Ok(r) if r.left.is_empty() => SystemError::RolledBack {
-                    area: change.area.name(),
+                Ok(r) if r.left.is_empty() => TuneError::RolledBack {
+                    area: change.area,
                     source: Box::new(error),
                 },
-                Ok(r) => SystemError::Stuck {
+                Ok(r) => TuneError::Stuck {
                     source: Box::new(error),
                     why: format!("{} was changed meanwhile", r.left[0].knob),
                 },
-                Err(other) => SystemError::Stuck {
+                Err(other) => TuneError::Stuck {
                     source: Box::new(error),
                     why: other.to_string(),
                 },
@@ -65,43 +65,43 @@ pub fn apply(
     Ok(())
 }
 
-fn make(machine: &dyn Machine, journal: &mut Journal, change: &Change) -> Result<(), SystemError> {
+fn make(machine: &dyn Machine, journal: &mut Journal, change: &Change) -> Result<(), TuneError> {
     let knob = &change.knob;
-    let now = machine.get(knob)?.ok_or_else(|| SystemError::Gone {
+    let now = machine.get(knob)?.ok_or_else(|| TuneError::Gone {
         knob: knob.to_string(),
     })?;
-    if !knob.same(&now, &change.now) {
-        return Err(SystemError::Changed {
+    if now != change.now {
+        return Err(TuneError::Changed {
             knob: knob.to_string(),
-            planned: change.now.clone(),
-            now,
+            planned: change.now.to_string(),
+            now: now.to_string(),
         });
     }
     turn(machine, journal, knob, &now, &change.wanted)
 }
 
 /// Journals a change, makes it, and reads it back.
-pub(super) fn turn(
+pub(crate) fn turn(
     machine: &dyn Machine,
     journal: &mut Journal,
     knob: &Knob,
-    old: &str,
-    wanted: &str,
-) -> Result<(), SystemError> {
+    old: &Value,
+    wanted: &Value,
+) -> Result<(), TuneError> {
     journal.record(knob, old, wanted)?;
     set(machine, knob, wanted)
 }
 
-fn set(machine: &dyn Machine, knob: &Knob, wanted: &str) -> Result<(), SystemError> {
+fn set(machine: &dyn Machine, knob: &Knob, wanted: &Value) -> Result<(), TuneError> {
     machine.set(knob, wanted)?;
     let took = machine.get(knob)?;
-    if took.as_deref().is_some_and(|took| knob.same(took, wanted)) {
+    if took.as_ref() == Some(wanted) {
         return Ok(());
     }
-    Err(SystemError::NotTaken {
+    Err(TuneError::NotTaken {
         knob: knob.to_string(),
-        wanted: wanted.into(),
-        took: took.unwrap_or_else(|| "gone".into()),
+        wanted: wanted.to_string(),
+        took: took.map_or_else(|| "gone".into(), |t| t.to_string()),
     })
 }
 
@@ -109,7 +109,7 @@ fn set(machine: &dyn Machine, knob: &Knob, wanted: &str) -> Result<(), SystemErr
 ///
 /// # Errors
 /// The first refusal, after the rest was undone; what was refused stays in the journal.
-pub fn revert(machine: &dyn Machine, journal: &mut Journal) -> Result<Reverted, SystemError> {
+pub fn revert(machine: &dyn Machine, journal: &mut Journal) -> Result<Reverted, TuneError> {
     let mut outcome = Reverted::default();
     let mut kept: Vec<Entry> = Vec::new();
     let mut first_error = None;
@@ -130,22 +130,19 @@ pub fn revert(machine: &dyn Machine, journal: &mut Journal) -> Result<Reverted, 
     }
 }
 
-fn undo(machine: &dyn Machine, entry: &Entry) -> Result<Option<Left>, SystemError> {
+fn undo(machine: &dyn Machine, entry: &Entry) -> Result<Option<Left>, TuneError> {
     let now = machine.get(&entry.knob)?;
-    let is = |value: &str| {
-        now.as_deref()
-            .is_some_and(|now| entry.knob.same(now, value))
-    };
+    let is = |value: &Value| now.as_ref() == Some(value);
     if is(&entry.old) {
         return Ok(None);
     }
-    if entry.ours.iter().any(|ours| is(ours)) {
+    if entry.ours().any(is) {
         return set(machine, &entry.knob, &entry.old).map(|()| None);
     }
     Ok(Some(Left {
         knob: entry.knob.clone(),
         old: entry.old.clone(),
-        ours: entry.ours.last().cloned().unwrap_or_default(),
+        ours: entry.newest.clone(),
         now,
     }))
 }

@@ -1,10 +1,9 @@
 //! Idle states of the cores that serve ports.
 
 use super::{Area, Draft, Profile, Reason};
-use crate::SystemError;
-use crate::tune::Knob;
-use crate::tune::cpus::Cpus;
-use crate::tune::inventory::Inventory;
+use crate::cpus::Cpus;
+use crate::inventory::Inventory;
+use crate::{Knob, TuneError, Value};
 
 /// A core that takes longer to wake than this is noticed in RT latency, us.
 const NOTICED_US: u64 = 10;
@@ -13,7 +12,7 @@ pub(super) fn plan(
     draft: &mut Draft<'_>,
     inventory: &Inventory,
     chosen: &Cpus,
-) -> Result<(), SystemError> {
+) -> Result<(), TuneError> {
     let disable = match draft.options.profile {
         Profile::Latency => true,
         Profile::Power => false,
@@ -25,10 +24,10 @@ pub(super) fn plan(
         .filter(|c| chosen.contains(&c.number))
     {
         for state in core.idle_states.iter().filter(|s| s.exit_us > NOTICED_US) {
-            let knob = Knob::file(format!(
-                "/sys/devices/system/cpu/cpu{}/cpuidle/{}/disable",
-                core.number, state.place
-            ));
+            let knob = Knob::IdleStateOff {
+                core: core.number,
+                state: state.place.clone(),
+            };
             let reason = Reason {
                 why: format!("{} takes {} us to wake from", state.name, state.exit_us),
                 source: "Documentation/admin-guide/pm/cpuidle.rst",
@@ -38,7 +37,7 @@ pub(super) fn plan(
                     "latency after idling"
                 },
             };
-            draft.want(Area::Idle, knob, u8::from(disable).to_string(), reason)?;
+            draft.want(Area::Idle, knob, Value::Switch(disable), reason)?;
         }
     }
     Ok(())

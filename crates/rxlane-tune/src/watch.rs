@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use rxlane_policy::throttle::{Sample, Throttle, Throttler, Throttling};
 
-use super::apply::turn;
-use super::inventory::{Inventory, Window, napi_thread_ns, nic};
-use super::journal::Journal;
-use super::load::{Counters, Load};
-use super::plan::{Area, Options, Plan};
-use super::{Knob, Machine};
-use crate::SystemError;
-use crate::ethtool::Setting;
+use crate::TuneError;
+use crate::apply::turn;
+use crate::inventory::{Inventory, Window, nic};
+use crate::journal::Journal;
+use crate::load::{Counters, Load};
+use crate::plan::{Area, Options, Plan};
+use crate::{Knob, Machine, Value};
+use rxlane_system::ethtool::Setting;
 
 /// Between two writes of a port's interval.
 const SETTLE_NS: u64 = 1_000_000_000;
@@ -43,7 +43,7 @@ pub struct Changed {
     /// What.
     pub knob: Knob,
     /// To what.
-    pub to: String,
+    pub to: Value,
     /// Why.
     pub why: String,
 }
@@ -86,13 +86,13 @@ impl Watch {
     ///
     /// # Errors
     /// A law without sense, a port that does not exist.
-    pub fn new(machine: &dyn Machine, control: Control) -> Result<Self, SystemError> {
+    pub fn new(machine: &dyn Machine, control: Control) -> Result<Self, TuneError> {
         let ports = control
             .ports
             .iter()
             .filter(|_| control.law != Throttling::Off)
             .map(|name| Port::new(machine, name, &control.law))
-            .collect::<Result<Vec<Port>, SystemError>>()?;
+            .collect::<Result<Vec<Port>, TuneError>>()?;
         Ok(Self {
             control,
             ports,
@@ -114,7 +114,7 @@ impl Watch {
         machine: &dyn Machine,
         journal: &mut Journal,
         now_ns: u64,
-    ) -> Result<Vec<Changed>, SystemError> {
+    ) -> Result<Vec<Changed>, TuneError> {
         let mut changed = Vec::new();
         for port in &mut self.ports {
             self.decisions += 1;
@@ -135,7 +135,7 @@ impl Watch {
         journal: &mut Journal,
         now_ns: u64,
         changed: &mut Vec<Changed>,
-    ) -> Result<(), SystemError> {
+    ) -> Result<(), TuneError> {
         match &self.counters {
             Some((then_ns, _)) if now_ns - then_ns < LOAD_NS => return Ok(()),
             Some((_, before)) => {
@@ -176,7 +176,7 @@ impl Watch {
         inventory.samples = self.loads.iter().cloned().collect();
         let mut known = true;
         for nic in &mut inventory.nics {
-            let ns = napi_thread_ns(machine, &nic.name);
+            let ns = machine.napi_thread_ns(&nic.name);
             let before = self.thread_ns.insert(nic.name.clone(), ns);
             known &= before.is_some();
             nic.napi_thread_load = ns.saturating_sub(before.unwrap_or(ns)) as f64 / window_ns;
@@ -204,10 +204,10 @@ impl Watch {
 }
 
 impl Port {
-    fn new(machine: &dyn Machine, name: &str, law: &Throttling) -> Result<Self, SystemError> {
+    fn new(machine: &dyn Machine, name: &str, law: &Throttling) -> Result<Self, TuneError> {
         let nic = nic(machine, name, &[]);
         if nic.rx_queues == 0 {
-            return Err(SystemError::Gone {
+            return Err(TuneError::Gone {
                 knob: format!("port {name}"),
             });
         }
@@ -219,9 +219,9 @@ impl Port {
             } else {
                 Actuator::Deferral
             },
-            throttler: law.start().map_err(|e| SystemError::Refused {
-                what: format!("moderate interrupts ({e})"),
-                source: std::io::ErrorKind::InvalidInput.into(),
+            throttler: law.start().map_err(|source| TuneError::Policy {
+                what: "moderate interrupts",
+                source,
             })?,
             last: None,
             interval_ns: None,
@@ -265,29 +265,34 @@ impl Port {
         interval_ns: u64,
         why: &str,
         changed: &mut Vec<Changed>,
-    ) -> Result<(), SystemError> {
+    ) -> Result<(), TuneError> {
         let knobs = match self.actuator {
             Actuator::RxUsecs => vec![
-                (Knob::ethtool(&self.name, Setting::AdaptiveRx), 0),
+                (
+                    Knob::ethtool(&self.name, Setting::AdaptiveRx),
+                    Value::Switch(false),
+                ),
                 (
                     Knob::ethtool(&self.name, Setting::RxUsecs),
-                    interval_ns.div_ceil(1000),
+                    Value::Us(interval_ns.div_ceil(1000)),
                 ),
             ],
             Actuator::Deferral => {
-                let file = |name: &str| Knob::file(format!("/sys/class/net/{}/{name}", self.name));
+                let device = || self.name.clone();
                 vec![
-                    (file("gro_flush_timeout"), interval_ns),
-                    (file("napi_defer_hard_irqs"), u64::from(interval_ns > 0)),
+                    (Knob::PollTimer { device: device() }, Value::Ns(interval_ns)),
+                    (
+                        Knob::DeferredPolls { device: device() },
+                        Value::Count(u64::from(interval_ns > 0)),
+                    ),
                 ]
             }
         };
-        for (knob, value) in knobs {
+        for (knob, to) in knobs {
             let Some(now) = machine.get(&knob)? else {
                 continue;
             };
-            let to = value.to_string();
-            if !knob.same(&now, &to) {
+            if now != to {
                 turn(machine, journal, &knob, &now, &to)?;
                 changed.push(Changed {
                     knob,

@@ -1,0 +1,201 @@
+//! What can be changed: files of procfs and sysfs, settings of ethtool's, NAPI threads, hardware filters.
+
+use std::fmt;
+
+use rxlane_system::ethtool::Setting;
+use serde::{Deserialize, Serialize};
+
+use crate::value::{Kind, Value};
+
+/// Something with a [`Value`]; a device is given by its name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Knob {
+    /// Cores that may serve an interrupt.
+    InterruptCores {
+        /// Number of the interrupt.
+        irq: u32,
+    },
+    /// Cores that the packets of an Rx queue are steered to (RPS).
+    RpsCores {
+        /// The device.
+        device: String,
+        /// Its Rx queue.
+        queue: usize,
+    },
+    /// Cores whose packets leave by a Tx queue (XPS).
+    XpsCores {
+        /// The device.
+        device: String,
+        /// Its Tx queue.
+        queue: usize,
+    },
+    /// Cores for kernel work that is bound to none.
+    WorkqueueCores,
+    /// Cores that the NAPI threads of a device may run on.
+    NapiThreads {
+        /// The device.
+        device: String,
+    },
+    /// Whether a device is polled by threads.
+    Threaded {
+        /// The device.
+        device: String,
+    },
+    /// How the NAPI thread of a queue is scheduled.
+    QueueThread {
+        /// The device.
+        device: String,
+        /// Its Rx queue.
+        queue: u32,
+    },
+    /// How long after a poll a timer polls again, instead of an interrupt (`gro_flush_timeout`).
+    PollTimer {
+        /// The device.
+        device: String,
+    },
+    /// How many empty polls the timer makes before interrupts are on again (`napi_defer_hard_irqs`).
+    DeferredPolls {
+        /// The device.
+        device: String,
+    },
+    /// Whether an idle state of a core is not used.
+    IdleStateOff {
+        /// The core.
+        core: usize,
+        /// The state's place in sysfs, `state2`.
+        state: String,
+    },
+    /// The most memory for what sockets receive.
+    ReceiveMemory,
+    /// The most memory for what sockets send.
+    SendMemory,
+    /// Packets of devices without NAPI that may wait for a core.
+    Backlog,
+    /// A setting of ethtool's.
+    Ethtool {
+        /// The device.
+        device: String,
+        /// The setting.
+        setting: Setting,
+    },
+    /// Whether hardware filters are on.
+    Filtering {
+        /// The device.
+        device: String,
+    },
+    /// The queue that packets of a DSCP are sent to by a hardware filter.
+    Filter {
+        /// The device.
+        device: String,
+        /// 0 to 63.
+        dscp: u8,
+        /// IPv6, else IPv4.
+        v6: bool,
+    },
+    /// Queues that flows are spread over.
+    RssTable {
+        /// The device.
+        device: String,
+    },
+}
+
+impl Knob {
+    /// A setting of ethtool's.
+    pub fn ethtool(device: &str, setting: Setting) -> Self {
+        Self::Ethtool {
+            device: device.into(),
+            setting,
+        }
+    }
+
+    /// The file that it is, by its path without the root; `None` for what is reached by netlink or system calls.
+    pub fn file(&self) -> Option<String> {
+        let class = |device: &str, file: &str| Some(format!("/sys/class/net/{device}/{file}"));
+        let core = |name: &str| Some(format!("/proc/sys/net/core/{name}"));
+        match self {
+            Self::InterruptCores { irq } => Some(format!("/proc/irq/{irq}/smp_affinity_list")),
+            Self::RpsCores { device, queue } => {
+                class(device, &format!("queues/rx-{queue}/rps_cpus"))
+            }
+            Self::XpsCores { device, queue } => {
+                class(device, &format!("queues/tx-{queue}/xps_cpus"))
+            }
+            Self::WorkqueueCores => Some("/sys/devices/virtual/workqueue/cpumask".into()),
+            Self::Threaded { device } => class(device, "threaded"),
+            Self::PollTimer { device } => class(device, "gro_flush_timeout"),
+            Self::DeferredPolls { device } => class(device, "napi_defer_hard_irqs"),
+            Self::IdleStateOff { core, state } => Some(format!(
+                "/sys/devices/system/cpu/cpu{core}/cpuidle/{state}/disable"
+            )),
+            Self::ReceiveMemory => core("rmem_max"),
+            Self::SendMemory => core("wmem_max"),
+            Self::Backlog => core("netdev_max_backlog"),
+            Self::NapiThreads { .. }
+            | Self::QueueThread { .. }
+            | Self::Ethtool { .. }
+            | Self::Filtering { .. }
+            | Self::Filter { .. }
+            | Self::RssTable { .. } => None,
+        }
+    }
+
+    fn kind(&self) -> Kind {
+        match self {
+            Self::InterruptCores { .. } | Self::NapiThreads { .. } => Kind::CoreList,
+            Self::RpsCores { .. } | Self::XpsCores { .. } | Self::WorkqueueCores => Kind::CoreMask,
+            Self::Threaded { .. } | Self::IdleStateOff { .. } | Self::Filtering { .. } => {
+                Kind::Switch
+            }
+            Self::PollTimer { .. } => Kind::Ns,
+            Self::DeferredPolls { .. } => Kind::Count,
+            Self::ReceiveMemory | Self::SendMemory => Kind::Bytes,
+            Self::Backlog => Kind::Packets,
+            Self::Ethtool { setting, .. } => match setting {
+                Setting::RxRing | Setting::RxRingMax | Setting::RxFrames => Kind::Packets,
+                Setting::RxUsecs => Kind::Us,
+                Setting::AdaptiveRx => Kind::Switch,
+            },
+            Self::Filter { .. } => Kind::Queue,
+            Self::RssTable { .. } => Kind::Queues,
+            Self::QueueThread { .. } => Kind::Scheduling,
+        }
+    }
+
+    /// Reads a value of it; `None` when the text is none.
+    pub fn parse(&self, text: &str) -> Option<Value> {
+        self.kind().parse(text)
+    }
+
+    /// Reads a value of it as [`Value`] shows it, which for masks is a list.
+    pub(crate) fn parse_shown(&self, text: &str) -> Option<Value> {
+        match self.kind() {
+            Kind::CoreMask => Kind::CoreList.parse(text),
+            kind => kind.parse(text),
+        }
+    }
+
+    /// A value of it as the kernel, a recorded tree and the journal have it.
+    pub fn text(&self, value: &Value) -> String {
+        self.kind().text(value)
+    }
+}
+
+impl fmt::Display for Knob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ethtool { device, setting } => write!(f, "ethtool {device} {}", setting.name()),
+            Self::Filtering { device } => write!(f, "hardware filters of {device}"),
+            Self::Filter { device, dscp, v6 } => {
+                let version = if *v6 { 6 } else { 4 };
+                write!(f, "{device} queue of DSCP {dscp} in IPv{version}")
+            }
+            Self::RssTable { device } => write!(f, "RSS table of {device}"),
+            Self::QueueThread { device, queue } => {
+                write!(f, "NAPI thread of {device} queue {queue}")
+            }
+            Self::NapiThreads { device } => write!(f, "NAPI threads of {device}"),
+            _ => f.write_str(&self.file().unwrap_or_default()),
+        }
+    }
+}
