@@ -5,7 +5,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use indicatif::{ProgressBar, ProgressStyle};
 
-pub use crate::dut::{DUTS, Dut, Engine};
+pub use crate::dut::{DUTS, Dut, EngineVariant};
 use crate::lab::{Lab, LabConfig, Settings};
 pub use crate::pattern::Pattern;
 use crate::report::{DutResult, LatencyReport, Ratios, ThroughputReport, median};

@@ -1,27 +1,78 @@
 //! Devices under test by name: the kernel alone, or rxlane in one of its configurations.
 
+use rxlane_config::{Datapath, EngineConfig, RouterConfig};
+use rxlane_policy::class::{Aim, Class, Lane, Overload, Ring, ThreadScheduling, Trust};
+use rxlane_policy::poll::StrategyName;
+use rxlane_policy::rule::Rule;
+use rxlane_policy::throttle::{LinearLaw, Throttling, ThrottlingName};
+
+/// Expedited Forwarding (RFC 3246): how the benchmark marks RT.
+const EF: u8 = 46;
+const TCP: u8 = 6;
+
 /// What forwards.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Dut {
     /// Plain Linux forwarding.
     Kernel,
     /// Whatever is behind real ports.
     External,
-    /// rxlane with the benchmark's configuration of that name.
-    Rxlane(String, String),
+    /// rxlane with the benchmark's configuration of that name, which gets its ports when it is installed.
+    Rxlane(String, Box<RouterConfig>),
     /// Plain Linux forwarding under `rxlane tune watch` with these options.
     Watched(String, Vec<String>),
 }
 
-/// RT is what the benchmark marks EF.
-fn voice(trust: &str) -> String {
-    format!(
-        "[[class]]\nname = \"rt\"\nlane = \"express\"\ntrust = \"{trust}\"\nmatch = [{{ dscp = \"EF\" }}]\n\n"
-    )
+fn router(classes: Vec<Class>, datapath: Datapath) -> Box<RouterConfig> {
+    Box::new(RouterConfig {
+        ports: Vec::new(),
+        classes,
+        datapath,
+    })
 }
 
-fn rest(keys: &str) -> String {
-    format!("[[class]]\nname = \"be\"\nlane = \"stack\"\n{keys}")
+/// The class of what the benchmark marks EF.
+fn rt(lane: Lane) -> Class {
+    let marked = Rule {
+        dscp: Some(1 << EF),
+        ..Rule::default()
+    };
+    Class {
+        name: "rt".into(),
+        rules: vec![marked],
+        police: None,
+        lane,
+    }
+}
+
+/// Everything else.
+fn be(lane: Lane) -> Class {
+    Class {
+        name: "be".into(),
+        rules: Vec::new(),
+        police: None,
+        lane,
+    }
+}
+
+fn express(trust: Trust) -> Lane {
+    Lane::Express { trust }
+}
+
+fn stack(overload: Overload, aim: Aim) -> Lane {
+    Lane::Stack {
+        ring: Ring {
+            packets: 1024,
+            cores: Vec::new(),
+            thread: ThreadScheduling::Nice(0),
+        },
+        overload,
+        aim,
+    }
+}
+
+fn by_default() -> Lane {
+    stack(Overload::default(), Aim::default())
 }
 
 /// Names that `--dut` takes, with what each is.
@@ -62,18 +113,23 @@ impl std::str::FromStr for Dut {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        let voice = |trust: Trust| rt(express(trust));
         let classes = match text {
             "kernel" => return Ok(Self::Kernel),
             "external" => return Ok(Self::External),
-            "express" => voice("all") + &rest(""),
-            "express-established" => voice("established") + &rest(""),
-            "express-throughput" => voice("all") + &rest("aim = \"throughput\"\n"),
-            "express-queue" => voice("all") + &rest("overload = \"queue\"\n"),
-            "express-all" => {
-                voice("all") + "[[class]]\nname = \"be\"\nlane = \"express\"\ntrust = \"all\"\n"
+            "express" => vec![voice(Trust::All), be(by_default())],
+            "express-established" => vec![voice(Trust::Established), be(by_default())],
+            "express-throughput" => {
+                let lane = stack(Overload::default(), Aim::Throughput);
+                vec![voice(Trust::All), be(lane)]
             }
-            "afxdp" | "afxdp-mixed" | "afxdp-stack" => return Engine::default().dut(text),
-            "express-rules" => many_rules() + &voice("all") + &rest(""),
+            "express-queue" => {
+                let lane = stack(Overload::Queue, Aim::default());
+                vec![voice(Trust::All), be(lane)]
+            }
+            "express-all" => vec![voice(Trust::All), be(express(Trust::All))],
+            "express-rules" => vec![others(), voice(Trust::All), be(by_default())],
+            "afxdp" | "afxdp-mixed" | "afxdp-stack" => return EngineVariant::default().dut(text),
             _ if text.starts_with("watch-") => return watched(text),
             _ => {
                 let names: Vec<&str> = DUTS.iter().map(|(n, _)| *n).collect();
@@ -83,79 +139,79 @@ impl std::str::FromStr for Dut {
                 ));
             }
         };
-        Ok(Self::Rxlane(text.into(), classes))
+        Ok(Self::Rxlane(
+            text.into(),
+            router(classes, Datapath::Express),
+        ))
     }
 }
 
-/// Variants of the AF_XDP engine.
+/// A variant of the AF_XDP engine; what is not said is as by default.
 #[derive(Debug, Clone, Default)]
-pub struct Engine {
-    /// `sq`, `rr`, `ll-rr`, `ll-wfq`; the default where there is none.
-    pub strategy: Option<String>,
+pub struct EngineVariant {
+    /// How rings are polled.
+    pub strategy: Option<StrategyName>,
     /// Ring budgets, BE first.
     pub prb: Option<Vec<u32>>,
     /// `off`, `three-state`, `linear`, `net-dim`, `linear:R_MAX:R_MIN:RHO_MAX`, or an interval for `static`, ns.
     pub itr: Option<String>,
 }
 
-impl Engine {
+impl EngineVariant {
     /// `afxdp`, `afxdp-mixed` or `afxdp-stack` with these settings.
     ///
     /// # Errors
-    /// An unknown strategy or algorithm.
+    /// Budgets or an algorithm that make no sense.
     pub fn dut(&self, base: &str) -> Result<Dut, String> {
         let mut name = base.to_owned();
-        let mut keys = String::new();
-        if let Some(strategy) = &self.strategy {
-            if !["sq", "rr", "ll-rr", "ll-wfq"].contains(&strategy.as_str()) {
-                return Err(format!(
-                    "`{strategy}` is no strategy: use sq, rr, ll-rr or ll-wfq"
-                ));
-            }
+        if let Some(strategy) = self.strategy {
             name += &format!("-{strategy}");
-            keys += &format!("strategy = \"{strategy}\"\n");
         }
-        let budgeted = !matches!(self.strategy.as_deref(), Some("sq" | "rr"));
-        match (&self.prb, self.strategy.as_deref()) {
-            (Some(prb), Some("ll-rr")) => keys += &format!("prb = {:?}\n", &prb[..1]),
-            (Some(prb), _) if budgeted => keys += &format!("prb = {prb:?}\n"),
-            _ => {}
-        }
+        // Of two budgets, strategies without any take none, and LL-RR, whose rings have equal ones, the first.
+        let prb = match self.strategy {
+            Some(StrategyName::Sq | StrategyName::Rr) => None,
+            Some(StrategyName::LlRr) => self.prb.as_ref().map(|prb| &prb[..1]),
+            Some(StrategyName::LlWfq) | None => self.prb.as_deref(),
+        };
+        let forwarded = || express(Trust::All);
+        let classes = match base {
+            "afxdp-stack" => vec![rt(by_default()), be(by_default())],
+            "afxdp-mixed" => vec![rt(forwarded()), be(by_default())],
+            _ => vec![rt(forwarded()), be(forwarded())],
+        };
+        let mut engine = EngineConfig::new(classes.len());
+        engine.strategy =
+            rxlane_config::strategy(self.strategy, prb, classes.len(), engine.device_budget)
+                .map_err(|e| e.to_string())?;
         if let Some(itr) = &self.itr {
             name += &format!("-{itr}");
-            keys += &throttling(itr)?;
+            engine.itr = throttling(itr)?;
         }
-        let forwarded = "lane = \"express\"\ntrust = \"all\"\n";
-        let by_stack = "lane = \"stack\"\n";
-        let (rt, be) = match base {
-            "afxdp-stack" => (by_stack, by_stack),
-            "afxdp-mixed" => (forwarded, by_stack),
-            _ => (forwarded, forwarded),
-        };
-        let text = format!(
-            "datapath = \"afxdp\"\n[afxdp]\n{keys}\n[[class]]\nname = \"rt\"\n{rt}match = [{{ dscp = \"EF\" }}]\n\n[[class]]\nname = \"be\"\n{be}"
-        );
-        Ok(Dut::Rxlane(name, text))
+        engine.layout(&classes).map_err(|e| e.to_string())?;
+        Ok(Dut::Rxlane(name, router(classes, Datapath::Afxdp(engine))))
     }
 }
 
-/// The configuration's `itr` for a word of `--itr`.
-fn throttling(word: &str) -> Result<String, String> {
-    if let Ok(ns) = word.parse::<u64>() {
-        return Ok(format!(
-            "itr = {{ algorithm = \"static\", interval_ns = {ns} }}\n"
-        ));
+/// The algorithm for a word of `--itr`.
+fn throttling(word: &str) -> Result<Throttling, String> {
+    if let Ok(interval_ns) = word.parse::<u64>() {
+        return Ok(Throttling::Static { interval_ns });
     }
-    if ["off", "three-state", "linear", "net-dim"].contains(&word) {
-        return Ok(format!("itr = \"{word}\"\n"));
+    if let Some(name) = ThrottlingName::ALL
+        .into_iter()
+        .find(|n| n.to_string() == word)
+    {
+        return Ok(name.into());
     }
     let law: Option<Vec<f64>> = word
         .strip_prefix("linear:")
         .and_then(|law| law.split(':').map(|n| n.parse().ok()).collect());
     match law.as_deref() {
-        Some([r_max, r_min, rho_max]) => Ok(format!(
-            "itr = {{ algorithm = \"linear\", r_max = {r_max:?}, r_min = {r_min:?}, rho_max_pps = {rho_max:?} }}\n"
-        )),
+        Some([r_max, r_min, rho_max_pps]) => Ok(Throttling::Linear(LinearLaw {
+            r_max: *r_max,
+            r_min: *r_min,
+            rho_max_pps: *rho_max_pps,
+        })),
         _ => Err(format!(
             "`{word}` is no throttling: use off, three-state, linear, net-dim, linear:R_MAX:R_MIN:RHO_MAX (per second), or an interval in ns"
         )),
@@ -189,18 +245,20 @@ fn watched(name: &str) -> Result<Dut, String> {
 }
 
 /// Rules that no test packet matches, over several fields.
-fn many_rules() -> String {
-    let mut text = String::from("[[class]]\nname = \"others\"\nlane = \"stack\"\nmatch = [\n");
-    for i in 0..255u32 {
-        text += &format!(
-            "  {{ src = \"192.0.{}.{}\", dscp = {}, protocol = \"tcp\", dst_port = {} }},\n",
-            i / 250,
-            i % 250,
-            i % 46,
-            1000 + i
-        );
+fn others() -> Class {
+    let rule = |i: u16| Rule {
+        src: vec![std::net::IpAddr::from([192, 0, (i / 250) as u8, (i % 250) as u8]).into()],
+        dscp: Some(1 << (i % u16::from(EF))),
+        protocols: Some(vec![TCP]),
+        dst_ports: vec![1000 + i..=1000 + i],
+        ..Rule::default()
+    };
+    Class {
+        name: "others".into(),
+        rules: (0..255).map(rule).collect(),
+        police: None,
+        lane: by_default(),
     }
-    text + "]\n\n"
 }
 
 impl Dut {
@@ -213,11 +271,11 @@ impl Dut {
         }
     }
 
-    /// The configuration without its ports; `None` where there is none.
-    pub fn classes(&self) -> Option<&str> {
+    /// Its configuration, which has no ports yet; `None` where it is not rxlane's.
+    pub fn config(&self) -> Option<&RouterConfig> {
         match self {
             Self::Kernel | Self::External | Self::Watched(..) => None,
-            Self::Rxlane(_, classes) => Some(classes),
+            Self::Rxlane(_, config) => Some(config),
         }
     }
 }

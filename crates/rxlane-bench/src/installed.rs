@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rxlane_config::RouterConfig;
+
 use crate::BenchError;
 use crate::dut::Dut;
 use crate::lab::{Lab, Place};
@@ -26,7 +28,7 @@ impl Dut {
         if let Self::Watched(_, options) = self {
             return watch(lab, options);
         }
-        let Self::Rxlane(name, classes) = self else {
+        let Self::Rxlane(name, config) = self else {
             return Ok(Installed {
                 child: None,
                 files: Vec::new(),
@@ -34,12 +36,11 @@ impl Dut {
                 config: String::new(),
             });
         };
-        let ports: Vec<String> = lab
-            .router_ports()
-            .iter()
-            .map(|p| format!("\"{p}\""))
-            .collect();
-        let text = format!("ports = [{}]\n\n{classes}", ports.join(", "));
+        let config = RouterConfig {
+            ports: lab.router_ports(),
+            ..*config.clone()
+        };
+        let text = rxlane_config::to_toml(&config);
         let path =
             std::env::temp_dir().join(format!("rxlane-bench-{}-{name}.toml", std::process::id()));
         let file_error = |source| BenchError::File {

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 use nix::sched::{CloneFlags, unshare};
-use rxlane_dataplane::config::{Datapath, RouterConfig};
+use rxlane_config::{Datapath, RouterConfig};
 use rxlane_dataplane::router::Router;
 use rxlane_dataplane::testing;
 use rxlane_policy::class::{Class, Lane, Trust};

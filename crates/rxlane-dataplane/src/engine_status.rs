@@ -5,12 +5,12 @@ use serde::Serialize;
 
 use crate::DataplaneError;
 use crate::afxdp::{self, WorkerCounters};
-use crate::config::{Datapath, EngineConfig};
 use crate::error::BpfTried;
 use crate::instance::{Instance, State};
 use crate::layout::EngineRing;
 use crate::pinned;
 use crate::router::{ENGINE_RINGS, ENGINE_WORKERS};
+use rxlane_config::{Datapath, EngineConfig};
 
 /// The engine's configuration and counters; counts are since it was started.
 #[derive(Debug, Clone, Serialize)]

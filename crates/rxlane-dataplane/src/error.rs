@@ -10,6 +10,9 @@ pub enum DataplaneError {
     /// The classes or rules are wrong.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// The engine makes no sense, whatever the devices are.
+    #[error(transparent)]
+    EngineConfig(#[from] rxlane_config::EngineError),
     /// The kernel refused something around the lanes.
     #[error(transparent)]
     System(#[from] SystemError),

@@ -10,10 +10,10 @@ use nix::fcntl::{FcntlArg, fcntl};
 use serde::{Deserialize, Serialize};
 
 use crate::DataplaneError;
-use crate::config::RouterConfig;
 use crate::error::FileTried;
 use crate::features::Features;
 use crate::verifier::Accepted;
+use rxlane_config::RouterConfig;
 
 /// Where the state of all routers is kept, one folder per network namespace.
 const RUN: &str = "/run/rxlane";

@@ -15,13 +15,13 @@ use rxlane_system::sysctl;
 
 use crate::DataplaneError;
 use crate::afxdp::{self, Plan};
-use crate::config::RouterConfig;
 use crate::error::BpfTried;
 use crate::layout::EngineRing;
 use crate::rings;
 use crate::tables::{self, TableMaps};
 use crate::verifier::{self, Accepted};
 use crate::watch::Shared;
+use rxlane_config::RouterConfig;
 
 #[allow(
     clippy::all,
@@ -209,7 +209,7 @@ fn is_plain(classes: &[Class], classifier: &Classifier) -> Result<bool, Dataplan
     let all = rings::possible_cores()?;
     let trusts_all = |c: &Class| match &c.lane {
         Lane::Express { trust } => *trust == Trust::All,
-        Lane::Stack { .. } => crate::config::ring_cores(c, &all).is_none(),
+        Lane::Stack { .. } => rxlane_config::ring_cores(c, &all).is_none(),
     };
     Ok(tables::fields(classifier) & !FIELDS == 0
         && classifier.flex.is_empty()
@@ -254,7 +254,7 @@ fn set_constants(
         config
             .classes
             .iter()
-            .any(|c| crate::config::ring_cores(c, &all).is_some()),
+            .any(|c| rxlane_config::ring_cores(c, &all).is_some()),
     );
 
     let conntrack = Conntrack::read();

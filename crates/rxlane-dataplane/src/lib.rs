@@ -6,7 +6,6 @@
 //! The programs are in `bpf/`; ARCHITECTURE.md draws the way of a packet.
 
 pub mod afxdp;
-pub mod config;
 pub mod engine_status;
 pub mod features;
 pub mod instance;

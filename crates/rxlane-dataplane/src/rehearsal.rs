@@ -8,7 +8,6 @@ use serde::Serialize;
 
 use crate::DataplaneError;
 use crate::afxdp::Programs;
-use crate::config::RouterConfig;
 use crate::features::Features;
 use crate::instance::Instance;
 use crate::lane::LaneProgram;
@@ -16,6 +15,7 @@ use crate::rings;
 use crate::router;
 use crate::verifier::Accepted;
 use crate::watch::Shared;
+use rxlane_config::RouterConfig;
 
 /// What a start would find.
 #[derive(Debug, Clone, Serialize)]

@@ -8,10 +8,10 @@ use rxlane_policy::class::{Class, Lane, MAX_CLASSES, Ring, ThreadScheduling};
 use rxlane_system::threads::{self, Scheduling};
 
 use crate::DataplaneError;
-use crate::config::ring_cores;
 use crate::error::BpfTried;
 use crate::instance::Instance;
 use crate::pinned;
+use rxlane_config::ring_cores;
 
 /// Cores of this machine, by number.
 pub(crate) fn possible_cores() -> Result<Vec<u32>, DataplaneError> {

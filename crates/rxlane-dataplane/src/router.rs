@@ -11,7 +11,6 @@ use tracing::{info, warn};
 
 use crate::DataplaneError;
 use crate::afxdp::{self, Engine, Maps, Plan, Programs};
-use crate::config::{Datapath, RouterConfig};
 use crate::error::BpfTried;
 use crate::features::{AF_XDP, CONNTRACK, CPUMAP_TRACE, Features, TYPES};
 use crate::instance::{Instance, PortState, State};
@@ -20,6 +19,7 @@ use crate::layout::{Core, MAX_PORTS, Port, PortTable};
 use crate::pinned;
 use crate::rings;
 use crate::watch::{self, Shared};
+use rxlane_config::{Datapath, RouterConfig};
 
 /// Pins of the engine's counters.
 pub(crate) const ENGINE_RINGS: &str = "engine_rings";

@@ -8,7 +8,6 @@ use rxlane_policy::police::Rate;
 use serde::Serialize;
 
 use crate::DataplaneError;
-use crate::config::{Datapath, ring_cores};
 use crate::engine_status::{self, EngineStatus};
 use crate::features::Feature;
 use crate::instance::{Instance, State};
@@ -19,6 +18,7 @@ use crate::pinned::{get, get_percpu};
 use crate::rings::possible_cores;
 use crate::verifier::Accepted;
 use crate::watch::Shared;
+use rxlane_config::{Datapath, ring_cores};
 
 /// Service time that the bound assumes before any overload has been measured: a stack packet behind a
 /// small firewall (README, "What it costs").

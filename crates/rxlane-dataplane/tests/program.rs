@@ -9,7 +9,7 @@ use std::process::Command;
 use nix::sched::{CloneFlags, unshare};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use rxlane_dataplane::config::RouterConfig;
+use rxlane_config::RouterConfig;
 use rxlane_dataplane::layout::REASONS;
 use rxlane_dataplane::router::Router;
 use rxlane_dataplane::testing::{self, Counts};
@@ -155,7 +155,7 @@ fn start(classes: Vec<Class>) -> Router {
     let config = RouterConfig {
         ports: vec!["p0".into(), "p1".into()],
         classes,
-        datapath: rxlane_dataplane::config::Datapath::Express,
+        datapath: rxlane_config::Datapath::Express,
     };
     Router::start(config, Path::new("test.toml")).unwrap_or_else(|e| panic!("{e}"))
 }

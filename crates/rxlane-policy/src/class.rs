@@ -23,6 +23,7 @@ pub enum Trust {
 
 /// What happens to a stack class when the core cannot keep up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Overload {
     /// Queue where the class has other cores to run on, shed where it shares the polling core.
@@ -36,6 +37,7 @@ pub enum Overload {
 
 /// What a stack class gives up first under overload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Aim {
     /// As `Latency` while express traffic is present, no limit at all while there is none.

@@ -17,6 +17,7 @@ pub const DEVICE_BUDGET: u32 = 64;
 
 /// Which ring of a device has the first turn of a poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
     /// The lowest class first, as the prototype's `PRB` list reads (Listing 1).
@@ -244,6 +245,64 @@ pub enum Strategy {
         /// `PRB`: lowest class first.
         prb: Vec<u32>,
     },
+}
+
+/// A strategy without its budgets, as files and options name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum StrategyName {
+    /// One ring.
+    Sq,
+    /// A device a class.
+    Rr,
+    /// A ring a class, equal budgets.
+    LlRr,
+    /// A ring a class, budgets by priority.
+    LlWfq,
+}
+
+impl StrategyName {
+    /// All of them, in the order of low-latency-router Table I.
+    pub const ALL: [Self; 4] = [Self::Sq, Self::Rr, Self::LlRr, Self::LlWfq];
+}
+
+impl std::fmt::Display for StrategyName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Sq => "sq",
+            Self::Rr => "rr",
+            Self::LlRr => "ll-rr",
+            Self::LlWfq => "ll-wfq",
+        })
+    }
+}
+
+impl std::str::FromStr for StrategyName {
+    type Err = PolicyError;
+
+    fn from_str(text: &str) -> Result<Self, PolicyError> {
+        Self::ALL
+            .into_iter()
+            .find(|name| name.to_string() == text)
+            .ok_or_else(|| {
+                PolicyError::Budget(format!(
+                    "`{text}` is no strategy: use sq, rr, ll-rr or ll-wfq"
+                ))
+            })
+    }
+}
+
+impl Strategy {
+    /// Its name.
+    pub fn name(&self) -> StrategyName {
+        match self {
+            Self::Sq => StrategyName::Sq,
+            Self::Rr => StrategyName::Rr,
+            Self::LlRr { .. } => StrategyName::LlRr,
+            Self::LlWfq { .. } => StrategyName::LlWfq,
+        }
+    }
 }
 
 /// Where the packets of a class wait.

@@ -2,12 +2,11 @@
 
 use proptest::prelude::*;
 use rxlane_policy::congestion::Feedback;
-use rxlane_policy::poll::Order;
+use rxlane_policy::poll::{Order, StrategyName};
 use rxlane_policy::throttle::{LinearLaw, Throttling};
 use rxlane_sim::outcome::{Outcome, simulate};
 use rxlane_sim::scenario::{
     Disturbance, Egress, Host, IdleState, Origin, Process, Scenario, Scheme, Spread, Stage,
-    StrategyName,
 };
 use rxlane_sim::traffic::Pattern;
 

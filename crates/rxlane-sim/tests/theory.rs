@@ -1,7 +1,8 @@
 //! The model against queueing theory, within its confidence intervals.
 
+use rxlane_policy::poll::StrategyName;
 use rxlane_sim::run::{Estimate, replicate};
-use rxlane_sim::scenario::{Scenario, Scheme, Spread, StrategyName};
+use rxlane_sim::scenario::{Scenario, Scheme, Spread};
 use rxlane_sim::traffic::{Mix, Pattern};
 
 /// Service time, us.

@@ -1,7 +1,6 @@
 //! The command `rxlane`.
 
 mod commands;
-mod config;
 mod model;
 
 use std::process::ExitCode;
@@ -75,6 +74,8 @@ enum Command {
     Tune(commands::tune::Command),
     /// Ring budgets for a latency target, with the derivation
     Plan(commands::plan::Args),
+    /// Print the JSON Schema of the configuration file, with which editors complete and check it
+    Schema,
     /// Print completions for a shell
     Completions(commands::manual::Completions),
     /// Write man pages into a folder
@@ -118,6 +119,7 @@ fn run(cli: Cli) -> Result<(), String> {
         Command::Sim(command) => commands::sim::run(command),
         Command::Tune(command) => commands::tune::run(&command, cli.netns.as_deref()),
         Command::Plan(args) => commands::plan::run(&args),
+        Command::Schema => commands::manual::schema(),
         Command::Completions(args) => {
             commands::manual::completions(&args, &mut Cli::command());
             Ok(())

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use rxlane_bench::bench::{Dut, Pattern, Prediction, Traffic};
-use rxlane_dataplane::config::{Datapath, EngineConfig};
+use rxlane_config::{Datapath, EngineConfig};
 use rxlane_policy::poll::Strategy;
 use rxlane_sim::run::replicate;
-use rxlane_sim::scenario::{Scenario, StrategyName};
+use rxlane_sim::scenario::Scenario;
 use rxlane_sim::traffic;
 
-use crate::{config, one_line};
+use crate::one_line;
 
 /// The engine that a device under test configures.
 pub(crate) fn engine_of(dut: &Dut) -> Result<EngineConfig, String> {
@@ -19,9 +19,8 @@ pub(crate) fn engine_of(dut: &Dut) -> Result<EngineConfig, String> {
             dut.name()
         )
     };
-    let classes = dut.classes().ok_or_else(none)?;
-    match config::parse_text(&format!("ports = [\"in0\", \"out0\"]\n{classes}"))?.datapath {
-        Datapath::Afxdp(engine) => Ok(engine),
+    match &dut.config().ok_or_else(none)?.datapath {
+        Datapath::Afxdp(engine) => Ok(engine.clone()),
         Datapath::Express => Err(none()),
     }
 }
@@ -47,18 +46,12 @@ pub(crate) fn scenario(
     s.interrupt.throttling = engine.itr;
     s.reception.device_budget = engine.device_budget;
     s.reception.order = engine.order;
-    s.reception.strategy = match &engine.strategy {
-        Strategy::Sq => StrategyName::Sq,
-        Strategy::Rr => StrategyName::Rr,
-        Strategy::LlRr { ring_budget } => {
-            s.reception.ring_budget = *ring_budget;
-            StrategyName::LlRr
-        }
-        Strategy::LlWfq { prb } => {
-            s.reception.prb.clone_from(prb);
-            StrategyName::LlWfq
-        }
-    };
+    s.reception.strategy = engine.strategy.name();
+    match &engine.strategy {
+        Strategy::Sq | Strategy::Rr => {}
+        Strategy::LlRr { ring_budget } => s.reception.ring_budget = *ring_budget,
+        Strategy::LlWfq { prb } => s.reception.prb.clone_from(prb),
+    }
     Ok(s)
 }
 

@@ -36,6 +36,5 @@ pub use groups::Group;
 pub use in_memory::InMemory;
 pub use mirror::{Decision, Mirror, RouteReader};
 pub use neighbours::{NeighbourReader, Neighbours};
-pub use plan::RINGS;
 pub use ring::{Consumer, Desc, Producer, pair};
 pub use socket::SocketError;

@@ -7,10 +7,7 @@ use super::frames::HEADROOM;
 use super::socket::Sizes;
 use super::worker::Scheduler;
 use crate::DataplaneError;
-use crate::config::{EngineConfig, Priority, RouterConfig};
-
-/// Bounds of a ring, packets.
-pub const RINGS: std::ops::RangeInclusive<u32> = 8..=32_768;
+use rxlane_config::{EngineConfig, Priority, RouterConfig};
 
 /// Rings, devices and who serves them.
 #[derive(Debug, Clone)]
@@ -40,10 +37,7 @@ impl Plan {
         queues_of_port: Vec<u32>,
     ) -> Result<Self, DataplaneError> {
         let n = config.classes.len();
-        let layout = engine
-            .strategy
-            .layout(n, engine.device_budget, engine.order)?;
-        engine.itr.start()?;
+        let layout = engine.layout(&config.classes)?;
         let mut first = vec![0];
         for device in &layout.devices {
             first.push(first[first.len() - 1] + device.rings());
@@ -56,36 +50,17 @@ impl Plan {
                 first[place.device] + place.ring
             })
             .collect();
-        if engine.rings.len() != n {
-            return Err(refuse(format!(
-                "`ring` has {} sizes for {n} classes: give one for all, or one a class, lowest class first like prb",
-                engine.rings.len()
-            )));
-        }
         let mut shares = vec![0; rings];
-        let mut stack: Vec<Option<bool>> = vec![None; rings];
+        let mut stack = vec![false; rings];
         for (class, ring) in ring_of_class.iter().enumerate() {
-            if !RINGS.contains(&engine.rings[class]) {
-                return Err(refuse(format!(
-                    "ring = {} is outside {} to {} packets",
-                    engine.rings[class],
-                    RINGS.start(),
-                    RINGS.end()
-                )));
-            }
             shares[*ring] = shares[*ring].max(engine.rings[class]);
-            let of_class = !config.classes[class].lane.is_express();
-            if stack[*ring].is_some_and(|s| s != of_class) {
-                return Err(refuse(
-                    "strategy = \"sq\" puts all classes into one ring: give all of them the same lane".into(),
-                ));
-            }
-            stack[*ring] = Some(of_class);
+            // All classes of a ring have the same lane: the layout has been checked for that.
+            stack[*ring] = !config.classes[class].lane.is_express();
         }
         let this = Self {
             ring_of_class,
             shares,
-            stack: stack.into_iter().map(|s| s.unwrap_or(false)).collect(),
+            stack,
             queues: queues_of_port.iter().copied().max().unwrap_or(1),
             queues_of_port,
             engine: engine.clone(),
@@ -103,13 +78,6 @@ impl Plan {
             return Err(refuse(format!(
                 "core {core} does not exist; this machine has cores 0 to {}",
                 possible.len() - 1
-            )));
-        }
-        let twice = (1..cores.len()).find(|i| cores[..*i].contains(&cores[*i]));
-        if let Some(i) = twice {
-            return Err(refuse(format!(
-                "core {} has two workers: name each core once",
-                cores[i]
             )));
         }
         for (name, queues) in config.ports.iter().zip(&self.queues_of_port) {
@@ -183,9 +151,6 @@ impl Plan {
     pub(crate) fn scheduler(&self, queues: usize) -> Result<Scheduler, DataplaneError> {
         match self.engine.priority {
             Priority::Device => Ok(Scheduler::Devices(PollList::default())),
-            Priority::Global if self.layout.devices.len() > 1 || self.rings() == 1 => Err(refuse(
-                "priority = \"global\" compares the classes of a device: use strategy \"ll-rr\" or \"ll-wfq\"".into(),
-            )),
             Priority::Global => {
                 let budgets: Vec<u32> = match &self.engine.strategy {
                     rxlane_policy::poll::Strategy::LlWfq { prb } => prb.clone(),

@@ -17,7 +17,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, sockopt};
 use super::frames::Frames;
 use super::memory::Mapping;
 use super::ring::{Consumer, Desc, Offsets, Producer};
-use crate::config::Copy;
+use rxlane_config::Copy;
 
 /// Why a queue cannot be opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

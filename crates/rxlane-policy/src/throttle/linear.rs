@@ -8,6 +8,7 @@ use crate::PolicyError;
 /// `r = r_max - rho (r_max - r_min) / rho_max`, held at `r_min` beyond `rho_max`, where the paper's
 /// formula would become negative.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct LinearLaw {
     /// Interrupts a second when idle.

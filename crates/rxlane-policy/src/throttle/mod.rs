@@ -35,6 +35,7 @@ pub trait Throttle {
 
 /// Which algorithm, with its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "algorithm", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Throttling {
     /// Interrupts as NAPI wants them.
@@ -58,6 +59,51 @@ pub enum Throttling {
     Linear(LinearLaw),
     /// Linux's net_dim.
     NetDim,
+}
+
+/// An algorithm with the parameters that it has by default, as files and options name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum ThrottlingName {
+    /// Interrupts as NAPI wants them.
+    Off,
+    /// Three rates by bytes a second.
+    ThreeState,
+    /// Linear in the packet rate.
+    Linear,
+    /// Linux's net_dim.
+    NetDim,
+}
+
+impl ThrottlingName {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Off, Self::ThreeState, Self::Linear, Self::NetDim];
+}
+
+impl std::fmt::Display for ThrottlingName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Off => "off",
+            Self::ThreeState => "three-state",
+            Self::Linear => "linear",
+            Self::NetDim => "net-dim",
+        })
+    }
+}
+
+impl From<ThrottlingName> for Throttling {
+    fn from(name: ThrottlingName) -> Self {
+        match name {
+            ThrottlingName::Off => Self::Off,
+            ThrottlingName::ThreeState => Self::ThreeState {
+                elapsed: Elapsed::default(),
+                rates: ThreeStateRates::default(),
+            },
+            ThrottlingName::Linear => Self::Linear(LinearLaw::default()),
+            ThrottlingName::NetDim => Self::NetDim,
+        }
+    }
 }
 
 impl Throttling {

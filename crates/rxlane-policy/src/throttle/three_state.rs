@@ -7,6 +7,7 @@ use crate::PolicyError;
 
 /// How the time that the bytes of a sample took is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Elapsed {
     /// The driver's flaw: taken to be the programmed interval. At low load interrupts are rarer than that
@@ -19,6 +20,7 @@ pub enum Elapsed {
 
 /// Interrupts a second of the three states.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ThreeStateRates {
     /// Lowest latency.

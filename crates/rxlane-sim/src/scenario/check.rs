@@ -1,6 +1,8 @@
 //! What a scenario may not be.
 
-use super::{Scenario, Scheme, Spread, StrategyName};
+use rxlane_policy::poll::StrategyName;
+
+use super::{Scenario, Scheme, Spread};
 use crate::SimError;
 use crate::traffic::{Pattern, wire_time};
 

@@ -9,7 +9,7 @@ pub(crate) use load::{parse_with, put, scenario_of, set};
 use std::collections::BTreeMap;
 
 use rxlane_policy::congestion::Feedback;
-use rxlane_policy::poll::{DEVICE_BUDGET, Order, Strategy};
+use rxlane_policy::poll::{DEVICE_BUDGET, Order, Strategy, StrategyName};
 use rxlane_policy::throttle::Throttling;
 use serde::{Deserialize, Serialize};
 
@@ -367,20 +367,6 @@ pub enum Scheme {
     Napi,
     /// An interrupt a packet and a backlog shared by all NICs of a core (Beyond Softnet 1.5, 2).
     Softnet,
-}
-
-/// Names of the strategies of low-latency-router III.C.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum StrategyName {
-    /// One ring.
-    Sq,
-    /// A device a class.
-    Rr,
-    /// A ring a class, equal budgets.
-    LlRr,
-    /// A ring a class, budgets by priority.
-    LlWfq,
 }
 
 /// Reception.

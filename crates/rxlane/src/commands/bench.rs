@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use rxlane_bench::bench::{
-    self, Dut, Engine, Offered, Options, Pattern, RealPorts, Search, Traffic,
+    self, Dut, EngineVariant, Offered, Options, Pattern, RealPorts, Search, Traffic,
 };
 use rxlane_bench::disturb::{Plan, disturb};
 use rxlane_bench::lab::LabConfig;
-use rxlane_dataplane::config::EngineConfig;
+use rxlane_config::EngineConfig;
+use rxlane_policy::poll::StrategyName;
 use rxlane_sim::scenario::Scenario;
 
 use crate::{model, one_line};
@@ -42,7 +43,7 @@ pub(crate) struct Common {
     dut: Vec<Dut>,
     /// Strategies of the AF_XDP engine: sq, rr, ll-rr, ll-wfq; each is a device under test in the place of `afxdp`
     #[arg(long, value_delimiter = ',')]
-    strategy: Vec<String>,
+    strategy: Vec<StrategyName>,
     /// Ring budgets of the AF_XDP engine, BE first
     #[arg(long, value_delimiter = ',', value_name = "BE,RT")]
     prb: Option<Vec<u32>>,
@@ -241,10 +242,13 @@ impl Common {
 
     /// The devices under test, with the engine in all the variants asked for.
     fn duts(&self) -> Result<Vec<Dut>, String> {
-        let or_default = |list: &[String]| match list {
-            [] => vec![None],
-            list => list.iter().cloned().map(Some).collect(),
-        };
+        /// Each, or once nothing.
+        fn or_default<T: Clone>(list: &[T]) -> Vec<Option<T>> {
+            match list {
+                [] => vec![None],
+                list => list.iter().cloned().map(Some).collect(),
+            }
+        }
         if self.prb.as_ref().is_some_and(|prb| prb.len() != 2) {
             return Err("--prb takes two ring budgets, BE first: --prb 4,60".into());
         }
@@ -256,7 +260,7 @@ impl Common {
             }
             for itr in or_default(&self.itr) {
                 for strategy in or_default(&self.strategy) {
-                    let engine = Engine {
+                    let engine = EngineVariant {
                         strategy,
                         prb: self.prb.clone(),
                         itr: itr.clone(),

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use rxlane_bench::bench::{self, Dut, Options, Prediction, SweepPoint};
-use rxlane_dataplane::config::EngineConfig;
+use rxlane_config::EngineConfig;
 use rxlane_sim::scenario::Scenario;
 
 use super::bench::Common;

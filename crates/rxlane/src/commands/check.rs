@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 
 use comfy_table::{Table, presets};
-use rxlane_dataplane::config::RouterConfig;
+use rxlane_config::RouterConfig;
 use rxlane_dataplane::rehearsal::{self, Rehearsal};
 use rxlane_dataplane::verifier::{Accepted, LIMIT};
 
 use super::run::{refuse_bypass, require_capabilities};
-use crate::config;
 use crate::one_line;
 
 #[derive(clap::Args)]
@@ -32,7 +31,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), String> {
-    let config = config::load(&args.config).map_err(one_line)?;
+    let config = rxlane_config::load(&args.config).map_err(one_line)?;
     let rehearsal = args
         .live
         .then(|| rehearse(&config, args.accept_bypass))

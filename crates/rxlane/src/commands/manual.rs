@@ -30,3 +30,13 @@ pub(crate) fn pages(args: &Man, command: clap::Command) -> Result<(), String> {
     clap_mangen::generate_to(command, &args.dir)
         .map_err(|e| format!("cannot write man pages into {}: {e}", args.dir.display()))
 }
+
+/// The schema of the configuration file on standard output.
+///
+/// # Errors
+/// None in practice: a schema is JSON.
+pub(crate) fn schema() -> Result<(), String> {
+    let text = serde_json::to_string_pretty(&rxlane_config::schema()).map_err(crate::one_line)?;
+    println!("{text}");
+    Ok(())
+}

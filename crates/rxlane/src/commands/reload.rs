@@ -7,7 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rxlane_dataplane::instance::Instance;
 
-use crate::{config, one_line};
+use crate::one_line;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         .ok_or("the daemon has not finished starting; try again")?;
     let file: PathBuf = state.config_file;
     // Mistakes are best reported here, where somebody is looking.
-    let wanted = config::load(&file).map_err(one_line)?;
+    let wanted = rxlane_config::load(&file).map_err(one_line)?;
     let before = instance.reload_count();
     kill(Pid::from_raw(pid as i32), Signal::SIGHUP)
         .map_err(|e| format!("cannot signal the daemon (pid {pid}): {e}"))?;

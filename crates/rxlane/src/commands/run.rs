@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use rxlane_dataplane::config::{Datapath, RouterConfig};
+use rxlane_config::{Datapath, RouterConfig};
 use rxlane_dataplane::features::conntrack_is_a_module;
 use rxlane_dataplane::router::Router;
 use rxlane_policy::class::{Lane, Trust};
 use rxlane_system::{capabilities, firewall, links, sysctl};
 use tracing::{error, info, warn};
 
-use crate::{config, one_line};
+use crate::one_line;
 
 #[derive(clap::Args)]
 #[command(
@@ -99,7 +99,7 @@ pub(super) fn require_capabilities(command: &str) -> Result<(), String> {
 }
 
 fn load(args: &Args) -> Result<RouterConfig, String> {
-    config::load(&args.config).map_err(one_line)
+    rxlane_config::load(&args.config).map_err(one_line)
 }
 
 fn reload(router: &mut Router, args: &Args) {

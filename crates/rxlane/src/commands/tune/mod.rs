@@ -171,7 +171,7 @@ impl Wanted {
         let Some(path) = &self.config else {
             return Ok(Vec::new());
         };
-        let config = crate::config::load(path).map_err(one_line)?;
+        let config = rxlane_config::load(path).map_err(one_line)?;
         let dscps: Vec<u8> = config
             .classes
             .iter()

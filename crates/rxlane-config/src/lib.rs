@@ -1,46 +1,50 @@
-//! The configuration file: TOML in, a checked [`RouterConfig`] out, or one line that says what is wrong
-//! where and what to do.
+//! What a router is told to do: the file `rxlane.toml`, and the [`RouterConfig`] that it means.
+//!
+//! [`parse`] turns the text of a file into a checked value, or says in one line what is wrong in which line and what to
+//! do. [`to_toml`] writes a value as a file again. [`schema`] describes the file for editors.
+//!
+//! ```
+//! let config = rxlane_config::parse(r#"
+//!     ports = ["wan0", "lan0"]
+//!
+//!     [[class]]
+//!     name = "voice"
+//!     lane = "express"
+//!     trust = "established"
+//!     match = [{ dscp = "EF" }]
+//!
+//!     [[class]]
+//!     name = "rest"
+//!     lane = "stack"
+//! "#)?;
+//! assert_eq!(config.classes[0].name, "voice");
+//! assert_eq!(rxlane_config::parse(&rxlane_config::to_toml(&config))?, config);
+//! # Ok::<(), rxlane_config::Complaint>(())
+//! ```
 
 mod engine;
+mod error;
 mod file;
 mod resolve;
+mod router;
+mod write;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use rxlane_dataplane::config::RouterConfig;
-use thiserror::Error;
+pub use error::{Complaint, ConfigError, EngineError};
+pub use router::{
+    Copy, Datapath, EngineConfig, Priority, RINGS, RouterConfig, ring_cores, strategy,
+};
+pub use write::to_toml;
 
-/// A configuration that cannot be used.
-#[derive(Debug, Error)]
-pub(crate) enum ConfigError {
-    /// The file cannot be read.
-    #[error("{}: {source}; give a readable file with -c FILE (examples/ has some)", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// Something in it is wrong.
-    #[error("{}:{line}: {message}", path.display())]
-    At {
-        /// The file.
-        path: PathBuf,
-        /// Line, from 1.
-        line: usize,
-        /// What is wrong and what to do.
-        message: String,
-    },
-}
-
-/// A complaint about a place in the text.
+/// A complaint about a place in the text, by its offset.
 #[derive(Debug)]
-struct Complaint {
+struct Mistake {
     offset: usize,
     message: String,
 }
 
-impl Complaint {
+impl Mistake {
     fn at(offset: usize, message: impl Into<String>) -> Self {
         Self {
             offset,
@@ -53,30 +57,38 @@ impl Complaint {
 ///
 /// # Errors
 /// [`ConfigError`], always with the line where the cure goes.
-pub(crate) fn load(path: &Path) -> Result<RouterConfig, ConfigError> {
+pub fn load(path: &Path) -> Result<RouterConfig, ConfigError> {
     let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
         path: path.into(),
         source,
     })?;
     parse(&text).map_err(|c| ConfigError::At {
         path: path.into(),
-        line: 1 + text[..c.offset.min(text.len())].matches('\n').count(),
+        line: c.line,
         message: c.message,
     })
 }
 
-/// As [`load`], of a text that is in no file.
+/// Reads and checks the text of a configuration file.
 ///
 /// # Errors
-/// What is wrong with it.
-pub(crate) fn parse_text(text: &str) -> Result<RouterConfig, String> {
-    parse(text).map_err(|c| c.message)
+/// [`Complaint`], with the line where the cure goes.
+pub fn parse(text: &str) -> Result<RouterConfig, Complaint> {
+    read(text).map_err(|m| Complaint {
+        line: 1 + text[..m.offset.min(text.len())].matches('\n').count(),
+        message: m.message,
+    })
 }
 
-fn parse(text: &str) -> Result<RouterConfig, Complaint> {
+/// The JSON Schema of the file: editors complete and check keys with it.
+pub fn schema() -> schemars::Schema {
+    schemars::schema_for!(file::File)
+}
+
+fn read(text: &str) -> Result<RouterConfig, Mistake> {
     let file: file::File = toml::from_str(text).map_err(|e| {
         let message = e.message().replace('\n', " ");
-        Complaint::at(e.span().map_or(0, |s| s.start), message)
+        Mistake::at(e.span().map_or(0, |s| s.start), message)
     })?;
     resolve::resolve(file)
 }
@@ -87,19 +99,47 @@ mod tests {
 
     fn line_and_message(text: &str) -> (usize, String) {
         let c = parse(text).expect_err("must be refused");
-        (1 + text[..c.offset].matches('\n').count(), c.message)
+        (c.line, c.message)
     }
 
     const DEFAULT: &str = "\n[[class]]\nname = \"rest\"\nlane = \"stack\"\n";
 
+    /// Names of keys, and the words that they take, anywhere in a schema.
+    fn keys_and_words(schema: &serde_json::Value, found: &mut std::collections::BTreeSet<String>) {
+        let Some(object) = schema.as_object() else {
+            for part in schema.as_array().into_iter().flatten() {
+                keys_and_words(part, found);
+            }
+            return;
+        };
+        for (name, part) in object {
+            match (name.as_str(), part) {
+                ("properties", serde_json::Value::Object(keys)) => {
+                    found.extend(keys.keys().cloned())
+                }
+                ("const", serde_json::Value::String(word)) => {
+                    found.insert(word.clone());
+                }
+                ("enum", serde_json::Value::Array(words)) => {
+                    found.extend(words.iter().filter_map(|w| w.as_str()).map(str::to_owned));
+                }
+                _ => {}
+            }
+            keys_and_words(part, found);
+        }
+    }
+
     #[test]
     fn the_commented_example_names_every_key_and_is_valid() {
-        let text = include_str!("../../../../examples/router.toml");
+        let text = include_str!("../../../examples/router.toml");
         let config = parse(text).unwrap_or_else(|c| panic!("{}", c.message));
         assert!(config.classes.len() >= 3);
-        for key in file::KEYS {
+        let mut keys = std::collections::BTreeSet::new();
+        keys_and_words(schema().as_value(), &mut keys);
+        assert!(keys.len() > 50, "{keys:?}");
+        for key in keys {
             assert!(
-                text.contains(key),
+                text.contains(&key),
                 "examples/router.toml does not mention `{key}`"
             );
         }

@@ -2,8 +2,8 @@
 
 use std::ops::RangeInclusive;
 
+use crate::RouterConfig;
 use ipnet::IpNet;
-use rxlane_dataplane::config::RouterConfig;
 use rxlane_policy::PolicyError;
 use rxlane_policy::class::{Class, Lane, Overload, Ring, ThreadScheduling, Trust};
 use rxlane_policy::compile::Classifier;
@@ -12,20 +12,20 @@ use rxlane_policy::police::{Police, Rate};
 use rxlane_policy::rule::{Flex, Rule};
 use rxlane_policy::{class::MAX_CLASSES, dscp};
 
-use super::Complaint;
-use super::engine;
-use super::file::{self, OneOrMore, Word};
+use crate::Mistake;
+use crate::engine;
+use crate::file::{self, OneOrMore, Word};
 
 /// Packets of a ring unless said otherwise: `CPUMAP` takes up to 16384.
 const DEFAULT_RING: u32 = 1024;
 const MAX_RING: u32 = 16384;
 const MAX_RING_CORES: usize = 64;
 
-pub(super) fn resolve(file: file::File) -> Result<RouterConfig, Complaint> {
+pub(super) fn resolve(file: file::File) -> Result<RouterConfig, Mistake> {
     let ports_at = file.ports.span().start;
     let ports = file.ports.into_inner();
     if ports.is_empty() {
-        return Err(Complaint::at(
+        return Err(Mistake::at(
             ports_at,
             "ports is empty: name at least one interface",
         ));
@@ -35,17 +35,17 @@ pub(super) fn resolve(file: file::File) -> Result<RouterConfig, Complaint> {
         .enumerate()
         .find(|(i, p)| ports[..*i].contains(p))
     {
-        return Err(Complaint::at(
+        return Err(Mistake::at(
             ports_at,
             format!("port `{}` is listed twice: remove one", twice.1),
         ));
     }
     if file.class.is_empty() {
-        return Err(Complaint::at(ports_at, PolicyError::NoClass.to_string()));
+        return Err(Mistake::at(ports_at, PolicyError::NoClass.to_string()));
     }
     if file.class.len() > MAX_CLASSES {
         let at = file.class[MAX_CLASSES].span().start;
-        return Err(Complaint::at(
+        return Err(Mistake::at(
             at,
             PolicyError::TooManyClasses(file.class.len()).to_string(),
         ));
@@ -57,7 +57,7 @@ pub(super) fn resolve(file: file::File) -> Result<RouterConfig, Complaint> {
         let at = spanned.span().start;
         let raw = spanned.into_inner();
         if classes.iter().any(|c| c.name == raw.name) {
-            return Err(Complaint::at(
+            return Err(Mistake::at(
                 at,
                 format!(
                     "class `{}` exists already: give each its own name",
@@ -68,7 +68,7 @@ pub(super) fn resolve(file: file::File) -> Result<RouterConfig, Complaint> {
         rule_at.push(raw.rules.iter().map(|r| r.span().start).collect::<Vec<_>>());
         let class = class(raw, at, &ports)?;
         if i == last && class.police.is_some() {
-            return Err(Complaint::at(
+            return Err(Mistake::at(
                 at,
                 format!(
                     "class `{}` is the default and cannot have `police`: there is no next class for the rest",
@@ -86,12 +86,12 @@ pub(super) fn resolve(file: file::File) -> Result<RouterConfig, Complaint> {
         .map(|_| ())
         .and_then(|()| overlap::check(&classes, on_overlap))
         .map_err(|e| {
-            Complaint::at(
+            Mistake::at(
                 place_of(&e, &classes, &rule_at).unwrap_or(ports_at),
                 e.to_string(),
             )
         })?;
-    let datapath = engine::datapath(file.datapath, file.afxdp, classes.len(), ports_at)?;
+    let datapath = engine::datapath(file.datapath, file.afxdp, &classes, ports_at)?;
     Ok(RouterConfig {
         ports,
         classes,
@@ -117,8 +117,8 @@ fn place_of(error: &PolicyError, classes: &[Class], rule_at: &[Vec<usize>]) -> O
     rule_at.get(class)?.get(rule).copied()
 }
 
-fn class(raw: file::Class, at: usize, ports: &[String]) -> Result<Class, Complaint> {
-    let complain = |message: String| Complaint::at(at, format!("class `{}`: {message}", raw.name));
+fn class(raw: file::Class, at: usize, ports: &[String]) -> Result<Class, Mistake> {
+    let complain = |message: String| Mistake::at(at, format!("class `{}`: {message}", raw.name));
     let only_for = |key: &str, lane: &str| {
         complain(format!(
             "`{key}` belongs to lane = \"{lane}\": remove it or change the lane"
@@ -178,7 +178,7 @@ fn class(raw: file::Class, at: usize, ports: &[String]) -> Result<Class, Complai
     let mut rules = Vec::new();
     for spanned in raw.rules {
         let at = spanned.span().start;
-        rules.push(rule(&spanned.into_inner(), ports).map_err(|m| Complaint::at(at, m))?);
+        rules.push(rule(&spanned.into_inner(), ports).map_err(|m| Mistake::at(at, m))?);
     }
     Ok(Class {
         name: raw.name,
@@ -263,6 +263,12 @@ fn ring(raw: &file::Class) -> Result<Ring, String> {
 pub(super) fn nice_of_weight(weight: u32) -> i8 {
     let levels = -(f64::from(weight) / 1024.0).ln() / 1.25f64.ln();
     levels.round().clamp(-20.0, 19.0) as i8
+}
+
+/// A weight whose nice level is this.
+pub(super) fn weight_of_nice(nice: i8) -> u32 {
+    let weight = 1024.0 * 1.25f64.powi(-i32::from(nice));
+    weight.round().clamp(15.0, 88_761.0) as u32
 }
 
 fn rule(raw: &file::Rule, ports: &[String]) -> Result<Rule, String> {

@@ -1,0 +1,64 @@
+//! The engine's table: strategies, budgets and throttling, checked as far as that goes without the devices.
+
+use rxlane_policy::class::Class;
+
+use crate::Mistake;
+use crate::file::{self, OneOrMore};
+use crate::router::{Datapath, EngineConfig, strategy};
+
+pub(super) fn datapath(
+    which: file::Datapath,
+    table: Option<toml::Spanned<file::Afxdp>>,
+    classes: &[Class],
+    ports_at: usize,
+) -> Result<Datapath, Mistake> {
+    let at = table.as_ref().map_or(ports_at, |t| t.span().start);
+    match (which, table) {
+        (file::Datapath::Express, None) => Ok(Datapath::Express),
+        (file::Datapath::Express, Some(_)) => Err(Mistake::at(
+            at,
+            "[afxdp] has no effect: add datapath = \"afxdp\" at the top, or remove the table",
+        )),
+        (file::Datapath::Afxdp, table) => {
+            let raw = table.map(toml::Spanned::into_inner).unwrap_or_default();
+            engine(raw, classes)
+                .map(Datapath::Afxdp)
+                .map_err(|message| Mistake::at(at, message))
+        }
+    }
+}
+
+fn engine(raw: file::Afxdp, classes: &[Class]) -> Result<EngineConfig, String> {
+    let mut engine = EngineConfig::new(classes.len());
+    let device_budget = raw.device_budget.unwrap_or(engine.device_budget);
+    engine.strategy = strategy(
+        raw.strategy,
+        raw.prb.as_deref(),
+        classes.len(),
+        device_budget,
+    )
+    .map_err(|e| e.to_string())?;
+    engine.device_budget = device_budget;
+    engine.order = raw.order.unwrap_or_default();
+    engine.priority = raw.priority;
+    engine.itr = match raw.itr {
+        None => engine.itr,
+        Some(file::Itr::Word(name)) => name.into(),
+        Some(file::Itr::Table(table)) => table,
+    };
+    match raw.ring {
+        None => {}
+        Some(OneOrMore::One(all)) => engine.rings.fill(all),
+        Some(OneOrMore::More(mut rings)) => {
+            // Written lowest class first, as prb; kept as the classes are.
+            rings.reverse();
+            engine.rings = rings;
+        }
+    }
+    engine.tx_ring = raw.tx_ring.unwrap_or(engine.tx_ring);
+    engine.cores = raw.cores.unwrap_or(engine.cores);
+    engine.copy = raw.copy;
+    engine.busy_poll = raw.busy_poll.unwrap_or(engine.busy_poll);
+    engine.layout(classes).map_err(|e| e.to_string())?;
+    Ok(engine)
+}

@@ -1,0 +1,86 @@
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use rxlane_policy::PolicyError;
+use thiserror::Error;
+
+/// A configuration file that cannot be used.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("{}: {source}; give a readable file with -c FILE (examples/ has some)", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Something in it is wrong.
+    #[error("{}:{line}: {message}", path.display())]
+    At {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// What is wrong and what to do.
+        message: String,
+    },
+}
+
+/// What is wrong with a text.
+#[derive(Debug, Error)]
+#[error("line {line}: {message}")]
+pub struct Complaint {
+    /// Line of the text, from 1.
+    pub line: usize,
+    /// What is wrong, and what to do.
+    pub message: String,
+}
+
+/// What is wrong with an engine, whatever the devices are.
+#[derive(Debug, Error)]
+pub enum EngineError {
+    /// Budgets or a throttling algorithm that make no sense.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// Ring budgets for a strategy that has none.
+    #[error("prb belongs to strategy = \"ll-wfq\" or \"ll-rr\": remove it")]
+    NoBudgets,
+    /// Different ring budgets for a strategy that has one for all.
+    #[error("strategy = \"ll-rr\" has equal ring budgets: give one, or use \"ll-wfq\"")]
+    UnequalBudgets,
+    /// A ring that is too short or too long.
+    #[error("{key} = {packets} is outside {} to {} packets", allowed.start(), allowed.end())]
+    Ring {
+        /// Which key.
+        key: &'static str,
+        /// What it says.
+        packets: u32,
+        /// What it may say.
+        allowed: RangeInclusive<u32>,
+    },
+    /// More or fewer ring sizes than classes.
+    #[error(
+        "ring has {sizes} sizes for {classes} classes: give one for all, or one a class, lowest class first like prb"
+    )]
+    Rings {
+        /// How many sizes.
+        sizes: usize,
+        /// How many classes.
+        classes: usize,
+    },
+    /// Express and stack classes in one ring.
+    #[error("strategy = \"sq\" puts all classes into one ring: give all of them the same lane")]
+    OneRing,
+    /// Nothing to compare.
+    #[error(
+        "priority = \"global\" compares the classes of a device: use strategy \"ll-rr\" or \"ll-wfq\""
+    )]
+    Global,
+    /// No worker.
+    #[error("cores is empty: name at least one, or leave the key out for core 0")]
+    NoCore,
+    /// Two workers on one core.
+    #[error("core {0} has two workers: name each core once")]
+    CoreTwice(u32),
+}

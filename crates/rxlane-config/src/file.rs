@@ -1,0 +1,243 @@
+//! The keys of the file, as they are written. `examples/router.toml` explains each.
+
+use rxlane_policy::class::{Aim, Overload};
+use rxlane_policy::poll::{Order, StrategyName};
+use rxlane_policy::throttle::{Throttling, ThrottlingName};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+use crate::router::{Copy, Priority};
+
+/// A router.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct File {
+    /// Interfaces that receive, and that the express lane may send to. Everything else stays with the kernel.
+    #[schemars(with = "Vec<String>")]
+    pub(crate) ports: Spanned<Vec<String>>,
+    /// What is done about rules of different classes that overlap.
+    #[serde(default)]
+    pub(crate) overlap: Overlap,
+    /// Who serves the classes.
+    #[serde(default)]
+    pub(crate) datapath: Datapath,
+    /// The engine in user space, for `datapath = "afxdp"`.
+    #[schemars(with = "Option<Afxdp>")]
+    pub(crate) afxdp: Option<Spanned<Afxdp>>,
+    /// Classes, highest priority first; up to 8. The last one is the default and takes what no rule matches.
+    #[serde(default)]
+    #[schemars(with = "Vec<Class>")]
+    pub(crate) class: Vec<Spanned<Class>>,
+}
+
+/// What is done about overlapping rules.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Overlap {
+    #[default]
+    Error,
+    FirstMatch,
+}
+
+/// Who serves the classes: the XDP program inside the driver's poll, or the AF_XDP engine.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Datapath {
+    #[default]
+    Express,
+    Afxdp,
+}
+
+/// The engine: `datapath = "afxdp"`.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Afxdp {
+    /// How the rings of a device are polled (low-latency-router III.C). Default: ll-wfq.
+    pub(crate) strategy: Option<StrategyName>,
+    /// Ring budgets in packets, lowest class first. Only for ll-rr (one) and ll-wfq (one a class).
+    pub(crate) prb: Option<Vec<u32>>,
+    /// Packets of a device in one poll. Default: 64.
+    pub(crate) device_budget: Option<u32>,
+    /// Which ring has the first turn in a poll.
+    pub(crate) order: Option<Order>,
+    /// Whose classes are compared.
+    pub(crate) priority: Priority,
+    /// What governs how often a worker is woken. Default: off.
+    pub(crate) itr: Option<Itr>,
+    /// Cores of the workers. Default: core 0.
+    pub(crate) cores: Option<Vec<u32>>,
+    /// Packets that a ring holds: one number for all, or one a class, lowest class first. Default: 512.
+    pub(crate) ring: Option<OneOrMore<u32>>,
+    /// Packets that a Tx ring holds. Default: 1024.
+    pub(crate) tx_ring: Option<u32>,
+    /// Whether the kernel copies packets for the engine.
+    pub(crate) copy: Copy,
+    /// Whether workers drive NAPI themselves where no copies are made. Default: true.
+    pub(crate) busy_poll: Option<bool>,
+}
+
+/// A throttling algorithm by name, or with parameters.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(
+    untagged,
+    expecting = "expected itr = \"off\", \"three-state\", \"linear\", \"net-dim\" or { algorithm = ..., ... }"
+)]
+pub(crate) enum Itr {
+    Word(ThrottlingName),
+    Table(Throttling),
+}
+
+/// A traffic class.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Class {
+    /// A name of its own.
+    pub(crate) name: String,
+    /// Whether the class passes by the stack.
+    pub(crate) lane: Lane,
+    /// Who may pass by the firewall; required for lane = "express".
+    pub(crate) trust: Option<Trust>,
+    /// The rate above which a packet is treated as the next class.
+    pub(crate) police: Option<Police>,
+    /// Rules; the first that matches decides, over all classes in order. Up to 256 in all.
+    #[serde(default, rename = "match")]
+    #[schemars(with = "Vec<Rule>")]
+    pub(crate) rules: Vec<Spanned<Rule>>,
+    /// Packets that the ring of a core holds while the core is overloaded. Default: 1024.
+    pub(crate) ring: Option<u32>,
+    /// Cores that serve the ring. Default: the core that polls.
+    pub(crate) cores: Option<Vec<u32>>,
+    /// Weight of the ring's thread, as a cgroup's; 1024 is an ordinary thread.
+    pub(crate) weight: Option<u32>,
+    /// SCHED_FIFO priority of the ring's thread, 1 to 99, instead of a weight.
+    pub(crate) priority: Option<u8>,
+    /// What is done with the class while the core is overloaded.
+    pub(crate) overload: Option<Overload>,
+    /// What the limits of the class are for.
+    pub(crate) aim: Option<Aim>,
+}
+
+/// Forwarded inside the driver's poll, or by the Linux stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Lane {
+    Express,
+    Stack,
+}
+
+/// Who may pass by the firewall.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(
+    untagged,
+    expecting = "expected trust = \"established\", \"all\" or { prefixes = [\"10.0.0.0/8\"] }"
+)]
+pub(crate) enum Trust {
+    Word(TrustWord),
+    Prefixes(Prefixes),
+}
+
+/// Flows that conntrack has confirmed, or everybody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum TrustWord {
+    Established,
+    All,
+}
+
+/// Trusted sources.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Prefixes {
+    /// Sources in these prefixes.
+    pub(crate) prefixes: Vec<String>,
+}
+
+/// A rate and a burst.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Police {
+    /// Packets a second, with a burst in packets.
+    pub(crate) pps: Option<u64>,
+    /// Bits a second, with a burst in bytes.
+    pub(crate) bps: Option<u64>,
+    /// How much may come at once.
+    pub(crate) burst: u64,
+}
+
+/// A rule: all keys must match; a key takes one value or a list.
+#[derive(Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Rule {
+    /// The ingress interface.
+    pub(crate) port: Option<OneOrMore<String>>,
+    /// 0 to 63, or a name: EF, VA, LE, CS0 to CS7, AF11 to AF43.
+    pub(crate) dscp: Option<OneOrMore<Word>>,
+    /// 0 to 255, or a name.
+    pub(crate) protocol: Option<OneOrMore<Word>>,
+    /// Source addresses or prefixes.
+    pub(crate) src: Option<OneOrMore<String>>,
+    /// Destination addresses or prefixes.
+    pub(crate) dst: Option<OneOrMore<String>>,
+    /// Source ports or ranges ("16384-32767").
+    pub(crate) src_port: Option<OneOrMore<Word>>,
+    /// Destination ports or ranges.
+    pub(crate) dst_port: Option<OneOrMore<Word>>,
+    /// VLAN ids of the outer tag.
+    pub(crate) vlan: Option<OneOrMore<Word>>,
+    /// Priority code points of the outer tag, 0 to 7.
+    pub(crate) pcp: Option<OneOrMore<Word>>,
+    /// Two bytes at an offset of the frame.
+    pub(crate) bytes: Option<Bytes>,
+}
+
+/// Two bytes of the frame, with a mask.
+#[derive(Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Bytes {
+    /// From the start of the frame, 0 to 62.
+    pub(crate) offset: u32,
+    /// What they must be.
+    pub(crate) value: u32,
+    /// The bits that count. Default: all.
+    #[serde(default = "whole_word")]
+    pub(crate) mask: u32,
+}
+
+fn whole_word() -> u32 {
+    0xffff
+}
+
+/// A number or a name.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(untagged, expecting = "expected a number or a string")]
+pub(crate) enum Word {
+    Number(i64),
+    Text(String),
+}
+
+impl std::fmt::Display for Word {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Number(n) => n.fmt(f),
+            Self::Text(t) => t.fmt(f),
+        }
+    }
+}
+
+/// A value or a list of them.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(untagged, expecting = "expected a value or a list of values")]
+pub(crate) enum OneOrMore<T> {
+    One(T),
+    More(Vec<T>),
+}
+
+impl<T> OneOrMore<T> {
+    pub(crate) fn as_slice(&self) -> &[T] {
+        match self {
+            Self::One(value) => std::slice::from_ref(value),
+            Self::More(values) => values,
+        }
+    }
+}

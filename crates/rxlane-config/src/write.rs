@@ -1,0 +1,289 @@
+//! From a value back to the keys of a file.
+
+use ipnet::IpNet;
+use rxlane_policy::class::{Class, Lane, ThreadScheduling, Trust};
+use rxlane_policy::police::{Police, Rate};
+use rxlane_policy::poll::Strategy;
+use rxlane_policy::rule::Rule;
+use toml::Spanned;
+
+use crate::file::{self, OneOrMore, Word};
+use crate::resolve::weight_of_nice;
+use crate::router::{Datapath, EngineConfig, RouterConfig};
+
+/// A file that means this. Overlapping rules are allowed in it: whether they were meant was asked when the value was made.
+pub fn to_toml(config: &RouterConfig) -> String {
+    let (datapath, afxdp) = match &config.datapath {
+        Datapath::Express => (file::Datapath::Express, None),
+        Datapath::Afxdp(e) => (file::Datapath::Afxdp, Some(nowhere(engine(e)))),
+    };
+    let file = file::File {
+        ports: nowhere(config.ports.clone()),
+        overlap: file::Overlap::FirstMatch,
+        datapath,
+        afxdp,
+        class: config
+            .classes
+            .iter()
+            .map(|c| nowhere(class(c, &config.ports)))
+            .collect(),
+    };
+    toml::to_string(&file).unwrap_or_else(|e| unreachable!("only strings are keys: {e}"))
+}
+
+/// A value that stands in no text.
+fn nowhere<T>(value: T) -> Spanned<T> {
+    Spanned::new(0..0, value)
+}
+
+fn engine(e: &EngineConfig) -> file::Afxdp {
+    file::Afxdp {
+        strategy: Some(e.strategy.name()),
+        prb: match &e.strategy {
+            Strategy::Sq | Strategy::Rr => None,
+            Strategy::LlRr { ring_budget } => Some(vec![*ring_budget]),
+            Strategy::LlWfq { prb } => Some(prb.clone()),
+        },
+        device_budget: Some(e.device_budget),
+        order: Some(e.order),
+        priority: e.priority,
+        itr: Some(file::Itr::Table(e.itr)),
+        cores: Some(e.cores.clone()),
+        ring: Some(OneOrMore::More(e.rings.iter().rev().copied().collect())),
+        tx_ring: Some(e.tx_ring),
+        copy: e.copy,
+        busy_poll: Some(e.busy_poll),
+    }
+}
+
+fn class(c: &Class, ports: &[String]) -> file::Class {
+    let mut written = file::Class {
+        name: c.name.clone(),
+        lane: file::Lane::Stack,
+        trust: None,
+        police: c.police.as_ref().map(police),
+        rules: c.rules.iter().map(|r| nowhere(rule(r, ports))).collect(),
+        ring: None,
+        cores: None,
+        weight: None,
+        priority: None,
+        overload: None,
+        aim: None,
+    };
+    match &c.lane {
+        Lane::Express { trust } => {
+            written.lane = file::Lane::Express;
+            written.trust = Some(match trust {
+                Trust::All => file::Trust::Word(file::TrustWord::All),
+                Trust::Established => file::Trust::Word(file::TrustWord::Established),
+                Trust::Prefixes(nets) => file::Trust::Prefixes(file::Prefixes {
+                    prefixes: nets.iter().map(IpNet::to_string).collect(),
+                }),
+            });
+        }
+        Lane::Stack {
+            ring,
+            overload,
+            aim,
+        } => {
+            written.ring = Some(ring.packets);
+            written.cores = (!ring.cores.is_empty()).then(|| ring.cores.clone());
+            match ring.thread {
+                ThreadScheduling::Nice(0) => {}
+                ThreadScheduling::Nice(nice) => written.weight = Some(weight_of_nice(nice)),
+                ThreadScheduling::Fifo(priority) => written.priority = Some(priority),
+            }
+            written.overload = Some(*overload);
+            written.aim = Some(*aim);
+        }
+    }
+    written
+}
+
+fn police(p: &Police) -> file::Police {
+    let (pps, bps) = match p.rate {
+        Rate::Pps(pps) => (Some(pps), None),
+        Rate::Bps(bps) => (None, Some(bps)),
+    };
+    file::Police {
+        pps,
+        bps,
+        burst: p.burst,
+    }
+}
+
+fn rule(r: &Rule, ports: &[String]) -> file::Rule {
+    let nets = |nets: &[IpNet]| some(nets.iter().map(IpNet::to_string).collect());
+    let ranges = |ranges: &[std::ops::RangeInclusive<u16>]| {
+        let text = |r: &std::ops::RangeInclusive<u16>| format!("{}-{}", r.start(), r.end());
+        some(ranges.iter().map(|r| Word::Text(text(r))).collect())
+    };
+    file::Rule {
+        port: r.ports.as_ref().and_then(|of| {
+            let name = |i: &u8| ports.get(usize::from(*i)).cloned();
+            some(of.iter().filter_map(name).collect())
+        }),
+        dscp: r
+            .dscp
+            .and_then(|bits| numbers((0..64).filter(|i| bits >> i & 1 == 1))),
+        protocol: r
+            .protocols
+            .as_ref()
+            .and_then(|p| numbers(p.iter().map(|p| i64::from(*p)))),
+        src: nets(&r.src),
+        dst: nets(&r.dst),
+        src_port: ranges(&r.src_ports),
+        dst_port: ranges(&r.dst_ports),
+        vlan: r
+            .vlans
+            .as_ref()
+            .and_then(|v| numbers(v.iter().map(|v| i64::from(*v)))),
+        pcp: r
+            .pcp
+            .and_then(|bits| numbers((0..8).filter(|i| bits >> i & 1 == 1))),
+        bytes: r.flex.map(|f| file::Bytes {
+            offset: f.offset.into(),
+            value: f.value.into(),
+            mask: f.mask.into(),
+        }),
+    }
+}
+
+fn some<T>(values: Vec<T>) -> Option<OneOrMore<T>> {
+    (!values.is_empty()).then_some(OneOrMore::More(values))
+}
+
+fn numbers(values: impl Iterator<Item = i64>) -> Option<OneOrMore<Word>> {
+    some(values.map(Word::Number).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::option::of;
+    use proptest::prelude::*;
+    use proptest::strategy::Strategy;
+    use rxlane_policy::class::{Aim, Overload, Ring};
+    use rxlane_policy::poll::{DEVICE_BUDGET, Strategy as Polling};
+    use rxlane_policy::rule::Flex;
+    use rxlane_policy::throttle::{Throttling, ThrottlingName};
+
+    use super::*;
+
+    prop_compose! {
+        fn a_rule()(
+            dscp in 1..u64::MAX,
+            pcp in of(1u8..),
+            port in of(0u8..2),
+            protocols in of(proptest::collection::vec(any::<u8>(), 1..3)),
+            src in of((any::<u32>(), 0u8..=32)),
+            dst in of((any::<u128>(), 0u8..=128)),
+            ports in of((0u16..500, 500u16..)),
+            vlan in of(0u16..4096),
+            flex in of((0u8..63, 1u16.., any::<u16>())),
+        ) -> Rule {
+            let net = |n: IpNet| n.trunc();
+            Rule {
+                ports: port.map(|p| vec![p]),
+                dscp: Some(dscp),
+                protocols,
+                src: src.into_iter().map(|(a, l)| net(ipnet::Ipv4Net::new(a.into(), l).unwrap().into())).collect(),
+                dst: dst.into_iter().map(|(a, l)| net(ipnet::Ipv6Net::new(a.into(), l).unwrap().into())).collect(),
+                src_ports: ports.into_iter().map(|(a, b)| a..=b).collect(),
+                dst_ports: Vec::new(),
+                vlans: vlan.map(|v| vec![v]),
+                pcp,
+                flex: flex.map(|(offset, mask, value)| Flex { offset, value: value & mask, mask }),
+            }
+        }
+    }
+
+    fn a_lane() -> impl Strategy<Value = Lane> {
+        let trust = prop_oneof![
+            Just(Trust::All),
+            Just(Trust::Established),
+            Just(Trust::Prefixes(vec![
+                "10.0.0.0/8".parse().unwrap(),
+                "2001:db8::/32".parse().unwrap()
+            ])),
+        ];
+        let thread = prop_oneof![
+            (-20i8..20).prop_map(ThreadScheduling::Nice),
+            (1u8..100).prop_map(ThreadScheduling::Fifo),
+        ];
+        let stack = (
+            8u32..16_384,
+            proptest::collection::vec(0u32..64, 0..3),
+            thread,
+        )
+            .prop_map(|(packets, cores, thread)| Lane::Stack {
+                ring: Ring {
+                    packets,
+                    cores,
+                    thread,
+                },
+                overload: Overload::Queue,
+                aim: Aim::Latency,
+            });
+        prop_oneof![trust.prop_map(|trust| Lane::Express { trust }), stack]
+    }
+
+    fn an_engine() -> impl Strategy<Value = EngineConfig> {
+        let strategy = prop_oneof![
+            Just(Polling::Rr),
+            (1u32..64).prop_map(|ring_budget| Polling::LlRr { ring_budget }),
+            (1u32..32, 1u32..32).prop_map(|(a, b)| Polling::LlWfq { prb: vec![a, b] }),
+        ];
+        let itr = prop_oneof![
+            proptest::sample::select(ThrottlingName::ALL.to_vec()).prop_map(Throttling::from),
+            (1u64..1_000_000).prop_map(|interval_ns| Throttling::Static { interval_ns }),
+        ];
+        (
+            strategy,
+            itr,
+            proptest::collection::vec(8u32..512, 2),
+            any::<bool>(),
+        )
+            .prop_map(|(strategy, itr, rings, busy_poll)| EngineConfig {
+                strategy,
+                itr,
+                rings,
+                busy_poll,
+                device_budget: DEVICE_BUDGET,
+                ..EngineConfig::new(2)
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_means_the_same_when_it_is_read(
+            lane in a_lane(),
+            rules in proptest::collection::vec(a_rule(), 1..4),
+            police in of((1u64..1_000_000, any::<bool>(), 2_000u64..100_000)),
+            engine in of(an_engine()),
+        ) {
+            let police = police.map(|(n, packets, burst)| Police {
+                rate: if packets { Rate::Pps(n) } else { Rate::Bps(n * 1000) },
+                burst,
+            });
+            let rest = Lane::Stack {
+                ring: Ring { packets: 64, cores: Vec::new(), thread: ThreadScheduling::Nice(0) },
+                overload: Overload::Auto,
+                aim: Aim::Auto,
+            };
+            let config = RouterConfig {
+                ports: vec!["in0".into(), "out \"0\"".into()],
+                classes: vec![
+                    Class { name: "first".into(), rules, police, lane },
+                    Class { name: "rest".into(), rules: Vec::new(), police: None, lane: rest },
+                ],
+                datapath: engine.map_or(Datapath::Express, Datapath::Afxdp),
+            };
+            let text = to_toml(&config);
+            match crate::parse(&text) {
+                Ok(read) => prop_assert_eq!(read, config, "{}", text),
+                // A rule behind one that takes everything of it is refused, and so it should be.
+                Err(c) => prop_assert!(c.message.contains("can never match"), "{}: {}", c, text),
+            }
+        }
+    }
+}
