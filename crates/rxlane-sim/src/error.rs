@@ -56,14 +56,6 @@ pub enum SimError {
         /// How many.
         points: usize,
     },
-    /// An experiment or row that does not exist.
-    #[error("{name}: no such experiment: use all, a paper ({papers}) or a row such as LL-01")]
-    NoExperiment {
-        /// What was asked for.
-        name: String,
-        /// Known papers.
-        papers: String,
-    },
     /// A figure that cannot be drawn.
     #[error(transparent)]
     Plot(#[from] rxlane_report::PlotError),

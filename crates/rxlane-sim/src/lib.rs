@@ -8,13 +8,11 @@
 
 #![forbid(unsafe_code)]
 
-pub mod calibrate;
 pub mod distribution;
 pub mod engine;
 pub mod histogram;
 pub mod outcome;
 pub mod output;
-pub mod reproduce;
 pub mod ring;
 pub mod run;
 pub mod scenario;

@@ -43,7 +43,10 @@ pub fn parse(text: &str, path: &Path, sets: &[String]) -> Result<Loaded, SimErro
 }
 
 /// As [`parse`], with `read` for the files that it extends.
-pub(crate) fn parse_with(
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_with(
     text: &str,
     path: &Path,
     sets: &[String],
@@ -150,8 +153,11 @@ pub(crate) fn lay_over(base: &mut Table, over: Table) {
     }
 }
 
-/// Applies `KEY=VALUE`.
-pub(crate) fn set(table: &mut Table, text: &str) -> Result<(), SimError> {
+/// Applies `KEY=VALUE` to a table.
+///
+/// # Errors
+/// [`SimError::Key`] for what is no key.
+pub fn set(table: &mut Table, text: &str) -> Result<(), SimError> {
     let (key, value) = text
         .split_once('=')
         .ok_or_else(|| SimError::Key { key: text.into() })?;

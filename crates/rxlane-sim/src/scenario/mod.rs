@@ -3,8 +3,8 @@
 mod check;
 mod load;
 
-pub use load::{Loaded, load, parse};
-pub(crate) use load::{parse_with, put, scenario_of, set};
+pub use load::{Loaded, load, parse, parse_with, set};
+pub(crate) use load::{put, scenario_of};
 
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use indicatif::{ProgressBar, ProgressStyle};
-use rxlane_sim::calibrate::{calibrate, file_of};
+use rxlane_papers::{calibrate, file_of};
 
 use crate::{model, one_line};
 

@@ -25,7 +25,7 @@ pub(crate) enum Command {
     /// Set a paper's costs from the rows that may, and print what remains
     #[command(after_help = "Examples:
   rxlane sim calibrate multiple-nics
-  rxlane sim calibrate low-latency-router --out experiments/low-latency-router/calibration.toml")]
+  rxlane sim calibrate low-latency-router --out calibration.toml")]
     Calibrate(calibrate::Args),
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use comfy_table::{ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
-use rxlane_sim::reproduce::{self, Use, Verdict};
+use rxlane_papers::{Use, Verdict};
 
 use crate::one_line;
 
@@ -25,16 +25,16 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), String> {
-    let rows = reproduce::select(&args.what).map_err(one_line)?;
+    let rows = rxlane_papers::select(&args.what).map_err(one_line)?;
     rxlane_bench::stop::listen();
-    let bar = ProgressBar::new(reproduce::points(&rows).map_err(one_line)? as u64);
+    let bar = ProgressBar::new(rxlane_papers::points(&rows).map_err(one_line)? as u64);
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} points, {eta} to go") {
         bar.set_style(style);
     }
     let stop = rxlane_bench::stop::flag();
-    let data = reproduce::run(&rows, stop, || bar.inc(1)).map_err(one_line)?;
+    let data = rxlane_papers::run(&rows, stop, || bar.inc(1)).map_err(one_line)?;
     bar.finish_and_clear();
-    let verdicts = reproduce::judge(&rows, &data).map_err(one_line)?;
+    let verdicts = rxlane_papers::judge(&rows, &data).map_err(one_line)?;
     if args.json {
         println!(
             "{}",
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         print!("{}", text(&verdicts));
     }
     if let Some(path) = &args.html {
-        let page = reproduce::html(&verdicts, &data).map_err(one_line)?;
+        let page = rxlane_papers::html(&verdicts, &data).map_err(one_line)?;
         std::fs::write(path, page).map_err(|e| format!("{}: {e}", path.display()))?;
         eprintln!("wrote {}", path.display());
     }

@@ -1,0 +1,22 @@
+use rxlane_report::PlotError;
+use rxlane_sim::SimError;
+use thiserror::Error;
+
+/// Why a paper cannot be held against the model.
+#[derive(Debug, Error)]
+pub enum PapersError {
+    /// A paper or row that does not exist.
+    #[error("{name}: no such experiment: use all, a paper ({papers}) or a row such as LL-01")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// Known papers.
+        papers: String,
+    },
+    /// A figure that cannot be drawn.
+    #[error(transparent)]
+    Plot(#[from] PlotError),
+    /// A simulation that cannot be run.
+    #[error(transparent)]
+    Sim(#[from] SimError),
+}

@@ -1,0 +1,156 @@
+//! The results that five papers state, against the model: a verdict a row.
+//!
+//! A folder a paper holds its scenarios (`*.toml`), what it states (`rows.csv`), how its costs are fitted (`fit.rs`), how
+//! its rows are judged (`rows.rs`) and its figures (`figures.rs`). Adding a paper adds a folder and a line of [`PAPERS`].
+//! Costs come from rows marked `fit` only; the model is judged by all others.
+
+#![forbid(unsafe_code)]
+
+mod beyond_softnet;
+mod error;
+mod figure;
+mod fit;
+mod interrupt_throttling;
+mod judge;
+mod low_latency_router;
+mod multiple_nics;
+mod paper;
+mod reference;
+mod report;
+mod single_input_queue;
+mod table;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+
+use rxlane_sim::SimError;
+use rxlane_sim::run::run_sweep;
+
+pub use error::PapersError;
+pub use fit::{Calibration, Residual, calibrate, file_of};
+pub use judge::Verdict;
+use judge::Verdicts;
+pub use paper::Paper;
+pub use reference::{Reference, Use, references};
+pub use report::html;
+pub use table::{Data, Rows};
+
+/// The papers.
+pub const PAPERS: [Paper; 5] = [
+    low_latency_router::PAPER,
+    multiple_nics::PAPER,
+    interrupt_throttling::PAPER,
+    single_input_queue::PAPER,
+    beyond_softnet::PAPER,
+];
+
+fn names_of_papers() -> String {
+    PAPERS.map(|p| p.name).join(", ")
+}
+
+/// Papers and rows that a selection names: `all`, a paper, or ids of rows.
+///
+/// # Errors
+/// [`PapersError::Unknown`].
+pub fn select(names: &[String]) -> Result<Vec<Reference>, PapersError> {
+    let all = references();
+    if names.is_empty() {
+        return Ok(all);
+    }
+    let mut chosen: Vec<Reference> = Vec::new();
+    for name in names {
+        let matching: Vec<&Reference> = all
+            .iter()
+            .filter(|r| name == "all" || *name == r.paper || name.eq_ignore_ascii_case(&r.id))
+            .collect();
+        if matching.is_empty() {
+            return Err(PapersError::Unknown {
+                name: name.clone(),
+                papers: names_of_papers(),
+            });
+        }
+        for r in matching {
+            if !chosen.iter().any(|c| c.id == r.id) {
+                chosen.push(r.clone());
+            }
+        }
+    }
+    Ok(chosen)
+}
+
+/// Points of all experiments of the papers of these rows.
+///
+/// # Errors
+/// As reading scenarios.
+pub fn points(rows: &[Reference]) -> Result<usize, SimError> {
+    let mut points = 0;
+    for paper in papers_of(rows) {
+        for experiment in paper.experiments {
+            points += paper.read(experiment, &[])?.len();
+        }
+    }
+    Ok(points)
+}
+
+fn papers_of(rows: &[Reference]) -> impl Iterator<Item = &'static Paper> + '_ {
+    PAPERS
+        .iter()
+        .filter(|p| rows.iter().any(|r| r.paper == p.name))
+}
+
+/// Runs the experiments that these rows need. `progress` is told of every finished point.
+///
+/// # Errors
+/// As running them; [`SimError::Stopped`] when `stop` became true.
+pub fn run(
+    rows: &[Reference],
+    stop: &AtomicBool,
+    mut progress: impl FnMut(),
+) -> Result<BTreeMap<&'static str, Data>, SimError> {
+    let mut all = BTreeMap::new();
+    for paper in papers_of(rows) {
+        let mut data = Data::default();
+        for experiment in paper.experiments {
+            let sweep = paper.read(experiment, &[])?;
+            let mut finished = Vec::new();
+            run_sweep(&sweep, 0..sweep.len(), stop, |row| {
+                finished.push(row);
+                progress();
+                Ok(())
+            })?;
+            if finished.len() < sweep.len() {
+                return Err(SimError::Stopped);
+            }
+            finished.sort_by_key(|r| r.index);
+            data.put(experiment, Rows::new(finished));
+        }
+        all.insert(paper.name, data);
+    }
+    Ok(all)
+}
+
+/// The verdict on each of the rows, in their order.
+///
+/// # Errors
+/// As reading calibrations, which some rows state.
+pub fn judge(
+    rows: &[Reference],
+    data: &BTreeMap<&'static str, Data>,
+) -> Result<Vec<Verdict>, SimError> {
+    let mut all = BTreeMap::new();
+    for paper in papers_of(rows) {
+        let Some(data) = data.get(paper.name) else {
+            continue;
+        };
+        let mut verdicts = Verdicts::default();
+        (paper.judge)(data, &mut verdicts)?;
+        all.extend(verdicts.into_map());
+    }
+    Ok(rows
+        .iter()
+        .map(|r| match all.get(r.id.as_str()) {
+            Some(judged) => judged.of(r),
+            None => Verdict::unjudged(r),
+        })
+        .collect())
+}

@@ -1,0 +1,60 @@
+//! The paper's figures, redrawn from the model.
+
+use rxlane_report::PlotError;
+use rxlane_report::plot::Legend;
+
+use crate::figure::{BASE, CPU, Figure, IRQ, KIRQ, UTILISATION, draw_all};
+use crate::table::Data;
+
+const NICS: &[&str] = &["2 NICs", "3 NICs", "4 NICs"];
+
+const FIGURES: &[Figure] = &[
+    Figure {
+        title: "NIC 4a: interrupts, constant bit rate",
+        file: "fig-4.toml",
+        cases: NICS,
+        y: KIRQ,
+        metrics: IRQ,
+        legend: Legend::UpperRight,
+        ..BASE
+    },
+    Figure {
+        title: "NIC 4b: CPU utilisation, constant bit rate",
+        file: "fig-4.toml",
+        cases: NICS,
+        y: CPU,
+        metrics: UTILISATION,
+        ..BASE
+    },
+    Figure {
+        title: "NIC 5a: interrupts, Poisson",
+        file: "fig-5-6.toml",
+        cases: NICS,
+        y: KIRQ,
+        metrics: IRQ,
+        legend: Legend::UpperRight,
+        stated: &[(0.3, 270.0, "2"), (0.3, 310.0, "4"), (0.9, 0.0, "all")],
+        ..BASE
+    },
+    Figure {
+        title: "NIC 5b: CPU utilisation, Poisson",
+        file: "fig-5-6.toml",
+        cases: NICS,
+        y: CPU,
+        metrics: UTILISATION,
+        stated: &[(0.3, 79.0, "2"), (0.3, 86.0, "4")],
+        ..BASE
+    },
+    Figure {
+        title: "NIC 6: latency, Poisson, below the capacity of 0.9 Mpps",
+        file: "fig-5-6.toml",
+        cases: NICS,
+        to: 0.86e6,
+        legend: Legend::UpperLeft,
+        ..BASE
+    },
+];
+
+pub(super) fn draw(data: &Data) -> Result<String, PlotError> {
+    draw_all(FIGURES, data)
+}

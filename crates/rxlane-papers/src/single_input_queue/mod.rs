@@ -1,0 +1,23 @@
+//! "Improving Packet Processing Efficiency on Multi-core Architectures with Single Input Queue": its scenarios, fit, rows and figures.
+
+mod figures;
+mod fit;
+mod rows;
+
+use crate::paper::Paper;
+
+pub(crate) const PAPER: Paper = Paper {
+    name: "single-input-queue",
+    title: "Improving Packet Processing Efficiency on Multi-core Architectures with Single Input Queue",
+    files: &[
+        ("calibration.toml", include_str!("calibration.toml")),
+        ("fig-4-10.toml", include_str!("fig-4-10.toml")),
+        ("machine.toml", include_str!("machine.toml")),
+    ],
+    experiments: &["fig-4-10.toml"],
+    rows: include_str!("rows.csv"),
+    parameters: fit::PARAMETERS,
+    residuals: fit::residuals,
+    judge: rows::judge,
+    figures: figures::draw,
+};

@@ -1,0 +1,145 @@
+//! Looking results up: rows by case and swept values.
+
+use std::collections::BTreeMap;
+
+use rxlane_sim::run::{Estimate, Row};
+
+/// The sweeps of a paper, by file.
+#[derive(Debug, Clone, Default)]
+pub struct Data {
+    sweeps: BTreeMap<String, Rows>,
+}
+
+impl Data {
+    /// Adds a sweep.
+    pub fn put(&mut self, file: &str, rows: Rows) {
+        self.sweeps.insert(file.to_owned(), rows);
+    }
+
+    /// The rows of a file; none when it was not run.
+    pub fn of(&self, file: &str) -> &Rows {
+        const NONE: &Rows = &Rows { rows: Vec::new() };
+        self.sweeps.get(file).unwrap_or(NONE)
+    }
+}
+
+/// The rows of a sweep.
+#[derive(Debug, Clone, Default)]
+pub struct Rows {
+    rows: Vec<Row>,
+}
+
+fn same(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(1e-3)
+}
+
+impl Rows {
+    /// Of a finished sweep.
+    pub fn new(rows: Vec<Row>) -> Self {
+        Self { rows }
+    }
+
+    /// Rows of a case where these keys have these values.
+    pub fn matching<'a>(
+        &'a self,
+        case: &'a str,
+        keys: &'a [(&'a str, f64)],
+    ) -> impl Iterator<Item = &'a Row> + 'a {
+        self.rows.iter().filter(move |r| {
+            r.case == case
+                && keys
+                    .iter()
+                    .all(|(key, value)| r.key(key).is_some_and(|v| same(v, *value)))
+        })
+    }
+
+    /// A metric of the one row that matches; NaN without one.
+    pub fn at(&self, case: &str, keys: &[(&str, f64)], metric: &str) -> Estimate {
+        self.matching(case, keys)
+            .next()
+            .and_then(|r| r.estimate(metric).cloned())
+            .unwrap_or(Estimate {
+                name: metric.to_owned(),
+                mean: f64::NAN,
+                ci95: None,
+            })
+    }
+
+    /// A metric over a swept key, rising.
+    pub fn curve(
+        &self,
+        case: &str,
+        keys: &[(&str, f64)],
+        x: &str,
+        metric: &str,
+    ) -> Vec<(f64, f64)> {
+        let mut points: Vec<(f64, f64)> = self
+            .matching(case, keys)
+            .filter_map(|r| Some((r.key(x)?, r.get(metric)?)))
+            .collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        points
+    }
+
+    /// A metric averaged over the rows that match and that `keep` keeps.
+    pub fn mean(&self, case: &str, metric: &str, keep: impl Fn(&Row) -> bool) -> f64 {
+        let values: Vec<f64> = self
+            .matching(case, &[])
+            .filter(|r| keep(r))
+            .filter_map(|r| r.get(metric))
+            .collect();
+        values.iter().sum::<f64>() / values.len() as f64
+    }
+
+    /// Cases in their order.
+    pub fn cases(&self) -> Vec<&str> {
+        let mut cases: Vec<&str> = Vec::new();
+        for row in &self.rows {
+            if !cases.contains(&row.case.as_str()) {
+                cases.push(&row.case);
+            }
+        }
+        cases
+    }
+
+    /// Values of a swept key, rising.
+    pub fn values(&self, key: &str) -> Vec<f64> {
+        let mut values: Vec<f64> = self.rows.iter().filter_map(|r| r.key(key)).collect();
+        values.sort_by(f64::total_cmp);
+        values.dedup_by(|a, b| same(*a, *b));
+        values
+    }
+}
+
+/// The value of a curve at `x`.
+pub(crate) fn value_at(curve: &[(f64, f64)], x: f64) -> f64 {
+    curve
+        .iter()
+        .find(|(at, _)| same(*at, x))
+        .map_or(f64::NAN, |(_, y)| *y)
+}
+
+/// Where a curve is highest.
+pub(crate) fn peak(curve: &[(f64, f64)]) -> (f64, f64) {
+    curve
+        .iter()
+        .copied()
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .unwrap_or((f64::NAN, f64::NAN))
+}
+
+/// Where a curve reaches `level` first, between its points.
+pub(crate) fn reaches(curve: &[(f64, f64)], level: f64) -> f64 {
+    if let Some((x, y)) = curve.first()
+        && *y >= level
+    {
+        return *x;
+    }
+    curve
+        .windows(2)
+        .find(|w| w[0].1 < level && w[1].1 >= level)
+        .map_or(f64::NAN, |w| {
+            let share = (level - w[0].1) / (w[1].1 - w[0].1);
+            w[0].0 + share * (w[1].0 - w[0].0)
+        })
+}

@@ -1,0 +1,49 @@
+//! Every experiment against what it gave before, so that a change of the model cannot go unseen.
+//!
+//! `RXLANE_GOLDEN=write cargo test -p rxlane-papers --test golden` accepts new results; the diff of
+//! `tests/golden.json` then shows what changed.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+
+use rxlane_papers::{judge, run, select};
+use serde_json::Value;
+
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden.json");
+
+/// Verdicts and models by row.
+fn results() -> BTreeMap<String, (String, Value)> {
+    let rows = select(&["all".into()]).unwrap();
+    let data = run(&rows, &AtomicBool::new(false), || ()).unwrap();
+    let verdicts = judge(&rows, &data).unwrap();
+    verdicts
+        .into_iter()
+        .map(|v| (v.id, (v.verdict.to_owned(), v.model)))
+        .collect()
+}
+
+#[test]
+fn every_row_of_every_paper_is_as_it_was() {
+    let now = results();
+    if std::env::var("RXLANE_GOLDEN").as_deref() == Ok("write") {
+        std::fs::write(FILE, serde_json::to_string_pretty(&now).unwrap() + "\n").unwrap();
+        return;
+    }
+    let before: BTreeMap<String, (String, Value)> =
+        serde_json::from_str(&std::fs::read_to_string(FILE).unwrap()).unwrap();
+    assert_eq!(before.len(), now.len());
+    for (id, (verdict, model)) in &before {
+        let (verdict_now, model_now) = &now[id];
+        assert_eq!(verdict, verdict_now, "{id}: was {model}, is {model_now}");
+        match (model.as_f64(), model_now.as_f64()) {
+            // Another libm may round another way, which moves single packets.
+            (Some(a), Some(b)) => {
+                assert!(
+                    (a - b).abs() <= 0.01 * a.abs().max(1.0),
+                    "{id}: was {a}, is {b}"
+                );
+            }
+            _ => assert_eq!(model, model_now, "{id}"),
+        }
+    }
+}
