@@ -1,6 +1,7 @@
 //! What workers share with the XDP program and with `rxlane status`: arrays in pinned BPF maps, mapped into
 //! the workers' memory, so that counting takes no system call.
 
+use std::mem::offset_of;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -121,20 +122,32 @@ impl Shared {
 #[derive(Debug, Clone)]
 pub(crate) struct RingTable(pub(crate) Shared);
 
+/// Numbers of a ring, each a word of its [`EngineRing`].
+#[derive(Clone, Copy)]
+enum OfRing {
+    Consumed = offset_of!(EngineRing, consumed) as isize / 8,
+    Redirected = offset_of!(EngineRing, redirected) as isize / 8,
+    Failed = offset_of!(EngineRing, failed) as isize / 8,
+}
+
 impl RingTable {
-    const WORDS: usize = size_of::<EngineRing>() / 8;
+    fn place(ring: usize, what: OfRing) -> usize {
+        ring * (size_of::<EngineRing>() / 8) + what as usize
+    }
 
     /// Says that packets were taken off a ring.
     #[inline]
     pub(crate) fn consumed(&self, ring: usize, packets: u32) {
-        self.0.add(ring * Self::WORDS, u64::from(packets));
+        self.0
+            .add(Self::place(ring, OfRing::Consumed), u64::from(packets));
     }
 
     /// A new ring is empty: what its predecessor held is gone.
     pub(crate) fn reset(&self, ring: usize) {
-        let word = |i: usize| self.0.word(ring * Self::WORDS + i);
-        let held = word(8).load(Ordering::Relaxed) - word(9).load(Ordering::Relaxed);
-        word(0).store(held, Ordering::Release);
+        let word = |what| self.0.word(Self::place(ring, what));
+        let redirected = word(OfRing::Redirected).load(Ordering::Relaxed);
+        let failed = word(OfRing::Failed).load(Ordering::Relaxed);
+        word(OfRing::Consumed).store(redirected - failed, Ordering::Release);
     }
 }
 

@@ -119,6 +119,7 @@ pub struct Forwarder {
 /// Kept from batch to batch: clearing it costs more than a small batch does.
 #[derive(Debug)]
 struct Scratch {
+    pending: [Pending; BATCH],
     to: [u32; BATCH],
     hops: [Hop; BATCH],
 }
@@ -139,6 +140,7 @@ impl Forwarder {
             known,
             adjacencies: Vec::new(),
             scratch: Box::new(Scratch {
+                pending: [Pending::V6; BATCH],
                 to: [0; BATCH],
                 hops: [NO_ROUTE; BATCH],
             }),
@@ -160,34 +162,34 @@ impl Forwarder {
         self.refresh();
         let scratch = &mut *self.scratch;
         let mut n = 0;
-        for (packet, verdict) in packets.iter().zip(&mut *verdicts) {
-            *verdict = match parse(frames.bytes(packet)) {
+        for (packet, pending) in packets.iter().zip(&mut scratch.pending) {
+            *pending = match parse(frames.bytes(packet)) {
                 Ok(Destination::V4(to)) => {
                     scratch.to[n] = to;
                     n += 1;
-                    Verdict::Send(V4)
+                    Pending::V4
                 }
-                Ok(Destination::V6) => Verdict::Send(V6),
-                Err(reason) => Verdict::Kernel(reason),
+                Ok(Destination::V6) => Pending::V6,
+                Err(reason) => Pending::Kernel(reason),
             };
         }
         if n > 0 {
             self.routes.hops4(&scratch.to[..n], &mut scratch.hops[..n]);
         }
         n = 0;
-        for (packet, verdict) in packets.iter_mut().zip(verdicts) {
+        for (i, (packet, verdict)) in packets.iter_mut().zip(verdicts).enumerate() {
             let frame = frames.bytes_mut(packet);
-            *verdict = match *verdict {
-                Verdict::Send(V4) => {
+            *verdict = match self.scratch.pending[i] {
+                Pending::V4 => {
                     let hop = self.scratch.hops[n];
                     n += 1;
                     self.rewrite(frame, false, hop, ingress)
                 }
-                Verdict::Send(_) => {
+                Pending::V6 => {
                     let hop = self.routes.hop6(destination6(frame));
                     self.rewrite(frame, true, hop, ingress)
                 }
-                done => done,
+                Pending::Kernel(reason) => Verdict::Kernel(reason),
             };
         }
     }
@@ -290,9 +292,13 @@ impl Forwarder {
     }
 }
 
-/// What the first pass leaves for the last one in place of a port.
-const V4: u16 = 0;
-const V6: u16 = 1;
+/// What the first pass leaves for the last one.
+#[derive(Debug, Clone, Copy)]
+enum Pending {
+    V4,
+    V6,
+    Kernel(Reason),
+}
 
 enum Destination {
     V4(u32),

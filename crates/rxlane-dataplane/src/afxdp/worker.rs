@@ -18,7 +18,6 @@ use super::forward::{BATCH, Forwarder, Reason, Verdict};
 use super::frames::{Frames, Packet};
 use super::kernel::KernelLane;
 use super::queue::Queue;
-use super::ring::Desc;
 
 /// A QVector and its interrupt.
 #[derive(Debug)]
@@ -86,7 +85,6 @@ pub(crate) struct Parts {
 pub(crate) struct Worker {
     p: Parts,
     batch: Vec<Packet>,
-    descs: Box<[Desc; BATCH]>,
     verdicts: Box<[Verdict; BATCH]>,
     /// Packets put on Tx rings since they were last sent.
     unsent: u64,
@@ -119,13 +117,6 @@ impl Worker {
         let mut this = Self {
             p: parts,
             batch: Vec::with_capacity(BATCH),
-            descs: Box::new(
-                [Desc {
-                    addr: 0,
-                    len: 0,
-                    options: 0,
-                }; BATCH],
-            ),
             verdicts: Box::new([Verdict::Send(0); BATCH]),
             unclocked: 0,
             unsent: 0,
@@ -308,21 +299,15 @@ impl Worker {
         let mut all = Served::default();
         while all.packets < u64::from(at_most) {
             let room = (at_most as usize - all.packets as usize).min(BATCH);
-            let (n, port, stack) = {
-                let rx = &mut self.p.queues[queue].rx[ring];
-                let n = rx.packets.take(&mut self.descs[..room]);
-                self.p.table.consumed(rx.index, n as u32);
-                (
-                    n,
-                    self.p.queues[queue].port,
-                    self.p.queues[queue].rx[ring].stack,
-                )
-            };
-            for desc in &self.descs[..n] {
-                self.p.frames.prefetch(*desc);
-                all.bytes += u64::from(desc.len);
-                self.batch.push(self.p.frames.received(*desc));
-            }
+            let queue = &mut self.p.queues[queue];
+            let (port, rx) = (queue.port, &mut queue.rx[ring]);
+            let (stack, index) = (rx.stack, rx.index);
+            let (n, bytes) = self
+                .p
+                .frames
+                .take_received(&mut rx.packets, room, &mut self.batch);
+            self.p.table.consumed(index, n as u32);
+            all.bytes += bytes;
             all.packets += n as u64;
             if stack {
                 for packet in self.batch.drain(..) {
