@@ -56,9 +56,6 @@ pub enum SimError {
         /// How many.
         points: usize,
     },
-    /// A figure that cannot be drawn.
-    #[error(transparent)]
-    Plot(#[from] rxlane_report::PlotError),
     /// Results cannot be encoded.
     #[error("cannot write results: {0}")]
     Output(String),

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "plots")]
 pub mod distribution;
 pub mod engine;
 pub mod histogram;

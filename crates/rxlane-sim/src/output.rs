@@ -1,13 +1,9 @@
-//! Results as JSON, CSV and Parquet: one row a point, one column a key or metric.
+//! Results as JSON, CSV and, with the feature `parquet`, Parquet: one row a point, one column a key or metric.
+
+#[cfg(feature = "parquet")]
+mod parquet;
 
 use std::io::Write;
-use std::sync::Arc;
-
-use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
-use parquet::data_type::{ByteArray, ByteArrayType, DoubleType};
-use parquet::file::properties::WriterProperties;
-use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::types::Type;
 
 use crate::SimError;
 use crate::run::Row;
@@ -20,6 +16,7 @@ pub enum Format {
     /// RFC 4180, with a header.
     Csv,
     /// Apache Parquet.
+    #[cfg(feature = "parquet")]
     Parquet,
 }
 
@@ -92,7 +89,8 @@ pub fn write(
             out.write_all(b"\n").map_err(broken)
         }
         Format::Csv => csv_rows(&columns(rows), out),
-        Format::Parquet => parquet_file(&columns(rows), out),
+        #[cfg(feature = "parquet")]
+        Format::Parquet => parquet::file(&columns(rows), out),
     }
 }
 
@@ -118,62 +116,4 @@ fn csv_rows(columns: &Columns, out: &mut impl Write) -> Result<(), SimError> {
         csv.write_record(texts.chain(numbers)).map_err(broken)?;
     }
     csv.flush().map_err(broken)
-}
-
-fn parquet_file(columns: &Columns, out: &mut (impl Write + Send)) -> Result<(), SimError> {
-    let field = |name: &str, physical: Physical, logical: Option<LogicalType>| {
-        Type::primitive_type_builder(name, physical)
-            .with_repetition(Repetition::REQUIRED)
-            .with_logical_type(logical)
-            .build()
-            .map(Arc::new)
-            .map_err(broken)
-    };
-    let mut fields = Vec::new();
-    for (name, _) in &columns.texts {
-        fields.push(field(
-            name,
-            Physical::BYTE_ARRAY,
-            Some(LogicalType::String),
-        )?);
-    }
-    for (name, _) in &columns.numbers {
-        fields.push(field(name, Physical::DOUBLE, None)?);
-    }
-    let schema = Type::group_type_builder("points")
-        .with_fields(fields)
-        .build()
-        .map_err(broken)?;
-    let properties = WriterProperties::builder()
-        .set_compression(Compression::SNAPPY)
-        .build();
-    let mut file =
-        SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties)).map_err(broken)?;
-    let mut group = file.next_row_group().map_err(broken)?;
-    for (_, values) in &columns.texts {
-        let values: Vec<ByteArray> = values.iter().map(|v| v.as_str().into()).collect();
-        let mut column = group
-            .next_column()
-            .map_err(broken)?
-            .ok_or_else(|| broken("no column"))?;
-        column
-            .typed::<ByteArrayType>()
-            .write_batch(&values, None, None)
-            .map_err(broken)?;
-        column.close().map_err(broken)?;
-    }
-    for (_, values) in &columns.numbers {
-        let mut column = group
-            .next_column()
-            .map_err(broken)?
-            .ok_or_else(|| broken("no column"))?;
-        column
-            .typed::<DoubleType>()
-            .write_batch(values, None, None)
-            .map_err(broken)?;
-        column.close().map_err(broken)?;
-    }
-    group.close().map_err(broken)?;
-    file.close().map_err(broken)?;
-    Ok(())
 }
