@@ -15,7 +15,9 @@ use crate::trial::{Bed, CLASSES, Threads, Trial};
 pub use crate::trial::{ClassResult, Latency, Traffic};
 pub use crate::wire::RealPorts;
 use crate::wire::Wire;
-use crate::{BenchError, stop};
+use rxlane_system::stop;
+
+use crate::BenchError;
 
 /// How much to offer.
 #[derive(Debug, Clone, Copy, PartialEq)]

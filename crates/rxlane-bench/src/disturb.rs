@@ -10,7 +10,9 @@ use crate::dut::Dut;
 use crate::installed::Installed;
 use crate::report::{DisturbanceReport, Disturbed, median};
 use crate::trial::{Threads, Trial};
-use crate::{BenchError, stop};
+use rxlane_system::stop;
+
+use crate::BenchError;
 
 /// The daemon verifies its programs on the generator's core, which pauses meanwhile.
 const KEPT_UP: f64 = 0.95;

@@ -46,8 +46,8 @@ pub enum BenchError {
     #[error("lab `{0}` is up already; `rxlane lab down` removes it")]
     LabExists(String),
     /// Interrupted by the user; everything has been cleaned up.
-    #[error("interrupted; the lab has been removed")]
-    Interrupted,
+    #[error("{0}; the lab has been removed")]
+    Interrupted(#[from] rxlane_system::stop::Interrupted),
     /// A parameter that makes no sense.
     #[error("{0}")]
     Parameter(String),

@@ -8,7 +8,6 @@
 pub mod bench;
 pub mod lab;
 pub mod report;
-pub mod stop;
 pub mod trial;
 
 pub mod disturb;

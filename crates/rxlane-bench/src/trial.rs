@@ -13,7 +13,9 @@ use crate::layout::{MAX_FLOWS, Window};
 use crate::pattern::{self, Pattern};
 use crate::sink::Sink;
 use crate::wire::Wire;
-use crate::{BenchError, stop};
+use rxlane_system::stop;
+
+use crate::BenchError;
 
 /// The traffic of a measurement.
 #[derive(Debug, Clone, Serialize)]
@@ -316,7 +318,7 @@ fn now_ns() -> u64 {
     })
 }
 
-fn sleep_until(at_ns: u64) -> Result<(), BenchError> {
+fn sleep_until(at_ns: u64) -> Result<(), stop::Interrupted> {
     stop::sleep(Duration::from_nanos(at_ns.saturating_sub(now_ns())))
 }
 

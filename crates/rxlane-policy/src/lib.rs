@@ -12,7 +12,6 @@ pub mod bound;
 pub mod buffers;
 pub mod class;
 pub mod compile;
-pub mod congestion;
 pub mod dscp;
 pub mod global;
 pub mod headers;

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod congestion;
 #[cfg(feature = "plots")]
 pub mod distribution;
 pub mod engine;

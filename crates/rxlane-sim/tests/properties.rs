@@ -1,9 +1,9 @@
 //! What holds for every scenario.
 
 use proptest::prelude::*;
-use rxlane_policy::congestion::Feedback;
 use rxlane_policy::poll::{Order, StrategyName};
 use rxlane_policy::throttle::{LinearLaw, Throttling};
+use rxlane_sim::congestion::Feedback;
 use rxlane_sim::outcome::{Outcome, simulate};
 use rxlane_sim::scenario::{
     Disturbance, Egress, Host, IdleState, Origin, Process, Scenario, Scheme, Spread, Stage,

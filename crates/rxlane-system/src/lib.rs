@@ -15,6 +15,7 @@ pub mod napi;
 pub mod neighbours;
 pub mod netns;
 pub mod routes;
+pub mod stop;
 pub mod sysctl;
 pub mod threads;
 

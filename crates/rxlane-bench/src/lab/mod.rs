@@ -24,7 +24,9 @@ pub use record::list;
 pub use tuning::Settings;
 
 use crate::shell::{run, run_with_input};
-use crate::{BenchError, stop};
+use rxlane_system::stop;
+
+use crate::BenchError;
 
 /// What to build.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

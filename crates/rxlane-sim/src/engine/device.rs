@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use rxlane_policy::congestion::FeedbackDriver;
+use crate::congestion::FeedbackDriver;
 use rxlane_policy::poll::QVector;
 use rxlane_policy::throttle::{Sample, Throttle, Throttler};
 

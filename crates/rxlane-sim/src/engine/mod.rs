@@ -14,10 +14,10 @@ mod tandem;
 
 use std::collections::VecDeque;
 
+use crate::congestion::{Backlog, FeedbackDriver};
 use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, Exp1};
 use rand_pcg::Pcg64Mcg;
-use rxlane_policy::congestion::{Backlog, FeedbackDriver};
 use rxlane_policy::poll::PollList;
 
 use crate::SimError;

@@ -1,8 +1,8 @@
 //! Linux before NAPI: an interrupt a packet, a backlog that all NICs of the core share, and the answers of
 //! drivers to its congestion (Beyond Softnet 1.5, 2).
 
+use crate::congestion::{BACKLOG, Congestion};
 use rand::Rng;
-use rxlane_policy::congestion::{BACKLOG, Congestion};
 
 use super::Engine;
 use crate::tally::Work;

@@ -8,7 +8,7 @@ pub(crate) use load::{put, scenario_of};
 
 use std::collections::BTreeMap;
 
-use rxlane_policy::congestion::Feedback;
+use crate::congestion::Feedback;
 use rxlane_policy::poll::{DEVICE_BUDGET, Order, Strategy, StrategyName};
 use rxlane_policy::throttle::Throttling;
 use serde::{Deserialize, Serialize};
@@ -405,7 +405,7 @@ impl Default for Reception {
             device_budget: DEVICE_BUDGET,
             order: Order::LowestFirst,
             feedback: Feedback::None,
-            backlog: rxlane_policy::congestion::BACKLOG,
+            backlog: crate::congestion::BACKLOG,
             interrupt_work: 1,
             mitigation_us: 100.0,
         }

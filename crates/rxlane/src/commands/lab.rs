@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use rxlane_bench::lab::{self, Lab, LabConfig, Place};
-use rxlane_bench::stop;
+use rxlane_system::stop;
 
 use crate::one_line;
 

@@ -26,12 +26,12 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<(), String> {
     let rows = rxlane_papers::select(&args.what).map_err(one_line)?;
-    rxlane_bench::stop::listen();
+    rxlane_system::stop::listen();
     let bar = ProgressBar::new(rxlane_papers::points(&rows).map_err(one_line)? as u64);
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} points, {eta} to go") {
         bar.set_style(style);
     }
-    let stop = rxlane_bench::stop::flag();
+    let stop = rxlane_system::stop::flag();
     let data = rxlane_papers::run(&rows, stop, || bar.inc(1)).map_err(one_line)?;
     bar.finish_and_clear();
     let verdicts = rxlane_papers::judge(&rows, &data).map_err(one_line)?;

@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     if points > MANY_POINTS && !args.yes {
         return Err(one_line(SimError::TooManyPoints { points }));
     }
-    rxlane_bench::stop::listen();
+    rxlane_system::stop::listen();
     let (out, format) = match (&args.json, &args.csv, &args.parquet) {
         (Some(path), ..) => (Some(path), Some(Format::Json)),
         (_, Some(path), _) => (Some(path), Some(Format::Csv)),
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     let bar = progress(points as u64, rows.len() as u64);
     let done: HashSet<usize> = rows.iter().map(|r| r.index).collect();
     let todo = (0..points).filter(|i| !done.contains(i));
-    let stop = rxlane_bench::stop::flag();
+    let stop = rxlane_system::stop::flag();
     run_sweep(&sweep, todo, stop, |row| {
         if let Some(partial) = &mut partial {
             partial.add(&row).map_err(SimError::Output)?;

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use comfy_table::{Table, presets};
-use rxlane_bench::stop;
 use rxlane_sim::distribution;
 use rxlane_sim::stats::Samples;
+use rxlane_system::stop;
 use rxlane_tune::measure::Record;
 use rxlane_tune::plan::Plan;
 use rxlane_tune::{Live, apply};

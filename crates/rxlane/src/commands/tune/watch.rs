@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rxlane_bench::stop;
 use rxlane_policy::throttle::{Elapsed, LinearLaw, Throttling};
+use rxlane_system::stop;
 use rxlane_tune::Live;
 use rxlane_tune::watch::{Control, Watch};
 

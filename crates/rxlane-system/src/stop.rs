@@ -1,11 +1,14 @@
-//! Ctrl-C: noticed between steps, so that everything made is also removed.
+//! Ctrl-C, noticed between the steps of a command, so that it removes what it made.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
-use crate::BenchError;
+/// The user wants to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("interrupted")]
+pub struct Interrupted;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
@@ -31,10 +34,10 @@ pub fn flag() -> &'static AtomicBool {
 /// Fails once the user wants to stop.
 ///
 /// # Errors
-/// [`BenchError::Interrupted`].
-pub fn check() -> Result<(), BenchError> {
+/// [`Interrupted`].
+pub fn check() -> Result<(), Interrupted> {
     if STOP.load(Ordering::Relaxed) {
-        Err(BenchError::Interrupted)
+        Err(Interrupted)
     } else {
         Ok(())
     }
@@ -43,8 +46,8 @@ pub fn check() -> Result<(), BenchError> {
 /// Sleeps, but not through Ctrl-C.
 ///
 /// # Errors
-/// [`BenchError::Interrupted`].
-pub fn sleep(time: Duration) -> Result<(), BenchError> {
+/// [`Interrupted`].
+pub fn sleep(time: Duration) -> Result<(), Interrupted> {
     let end = Instant::now() + time;
     loop {
         check()?;
