@@ -43,7 +43,7 @@ impl Disturbance {
 
 /// Reloads of one trial, spread over its length.
 #[derive(Debug, Clone, Copy)]
-pub struct Plan {
+pub struct Reloads {
     /// Rate offered, packets a second.
     pub pps: f64,
     /// Reloads in a trial.
@@ -54,7 +54,7 @@ pub struct Plan {
 ///
 /// # Errors
 /// What [`BenchError`] names, and a reload that the daemon refuses.
-pub fn disturb(options: &Options, plan: Plan) -> Result<DisturbanceReport, BenchError> {
+pub fn disturb(options: &Options, plan: Reloads) -> Result<DisturbanceReport, BenchError> {
     let dut = options
         .duts
         .iter()
@@ -113,7 +113,7 @@ fn disturbed(
     session: &mut Session,
     dut: &Dut,
     seconds: f64,
-    plan: Plan,
+    plan: Reloads,
     what: Disturbance,
 ) -> Result<Trial, BenchError> {
     let Some(lab) = session.lab.clone() else {

@@ -14,7 +14,7 @@ use rxlane_policy::compile::Classifier;
 use rxlane_system::sysctl;
 
 use crate::DataplaneError;
-use crate::afxdp::{self, Plan};
+use crate::afxdp::{self, RingMap};
 use crate::error::BpfTried;
 use crate::layout::EngineRing;
 use crate::rings;
@@ -84,7 +84,7 @@ impl LaneProgram {
         config: &RouterConfig,
         shared: &Shared,
         class_rings: &[Option<MapHandle>],
-        plan: Option<&Plan>,
+        plan: Option<&RingMap>,
     ) -> Result<Self, DataplaneError> {
         let classifier = Classifier::compile(&config.classes)?;
         let mut storage = MaybeUninit::uninit();
@@ -171,7 +171,7 @@ impl LaneProgram {
 fn prepare_engine(
     open: &mut skel::OpenLaneSkel<'_>,
     config: &RouterConfig,
-    plan: Option<&Plan>,
+    plan: Option<&RingMap>,
 ) -> Result<Option<MapHandle>, DataplaneError> {
     let tried = || "prepare the engine's maps".to_owned();
     let Some(plan) = plan else {

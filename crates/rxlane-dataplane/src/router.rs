@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use libbpf_rs::{Link, MapHandle};
 use rxlane_policy::class::{Class, Lane, Overload, Trust};
-use rxlane_system::links::{self, Link as Device};
+use rxlane_system::links::{self, Link as NetDevice};
 use tracing::{info, warn};
 
 use crate::DataplaneError;
-use crate::afxdp::{self, Engine, Maps, Plan, Programs};
+use crate::afxdp::{self, Engine, Maps, Programs, RingMap};
 use crate::error::BpfTried;
 use crate::features::{AF_XDP, CONNTRACK, CPUMAP_TRACE, Features, TYPES};
 use crate::instance::{Instance, PortState, State};
@@ -231,7 +231,7 @@ impl Router {
 }
 
 /// What the engine will consist of, where the configuration has one.
-pub(crate) fn plan(config: &RouterConfig) -> Result<Option<Plan>, DataplaneError> {
+pub(crate) fn plan(config: &RouterConfig) -> Result<Option<RingMap>, DataplaneError> {
     let Datapath::Afxdp(engine) = &config.datapath else {
         return Ok(None);
     };
@@ -240,14 +240,14 @@ pub(crate) fn plan(config: &RouterConfig) -> Result<Option<Plan>, DataplaneError
         .iter()
         .map(|port| links::rx_queues(port).map_err(|_| DataplaneError::NoPort(port.clone())))
         .collect::<Result<_, _>>()?;
-    Plan::new(config, engine, queues).map(Some)
+    RingMap::new(config, engine, queues).map(Some)
 }
 
 fn start_engine(
     instance: &Instance,
     state: &mut State,
     lane: &mut LaneProgram,
-    plan: Option<Plan>,
+    plan: Option<RingMap>,
 ) -> Result<Option<Engine>, DataplaneError> {
     let pin = |map: &MapHandle, name: &str| {
         let path = instance.pins.join(name);
@@ -352,7 +352,7 @@ fn slots(
 pub(crate) fn check_ports(
     instance: &Instance,
     config: &RouterConfig,
-    devices: &[Device],
+    devices: &[NetDevice],
 ) -> Result<(), DataplaneError> {
     for name in &config.ports {
         let device = devices.iter().find(|d| d.name == *name);
@@ -375,7 +375,7 @@ fn swap(
     shared: &Shared,
     state: &mut State,
     old: Option<&State>,
-    plan: Option<&Plan>,
+    plan: Option<&RingMap>,
 ) -> Result<LaneProgram, DataplaneError> {
     let devices = links::all()?;
     check_ports(instance, &state.config, &devices)?;
@@ -468,7 +468,7 @@ fn open_link(instance: &Instance, port: &str) -> Option<Link> {
 /// Puts the program on a port: by replacing ours where it is attached, else by attaching anew.
 fn attach(
     instance: &Instance,
-    device: &Device,
+    device: &NetDevice,
     lane: &LaneProgram,
     fresh: Option<&mut Vec<PathBuf>>,
 ) -> Result<&'static str, DataplaneError> {
@@ -509,7 +509,7 @@ fn attach(
 fn write_ports(
     shared: &Shared,
     ports: &BTreeMap<String, PortState>,
-    devices: &[Device],
+    devices: &[NetDevice],
 ) -> Result<(), DataplaneError> {
     let mut table: PortTable = bytemuck::Zeroable::zeroed();
     for (name, port) in ports {

@@ -11,7 +11,7 @@ use crate::router::Router;
 
 /// What a program made of a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct TestRun {
     /// XDP action: 1 drop, 2 pass, 4 redirect.
     pub action: u32,
     /// The frame afterwards.
@@ -44,7 +44,7 @@ pub fn stack_lane() -> Lane {
 ///
 /// # Errors
 /// When the kernel refuses the test run, for instance because the frame is shorter than 14 bytes.
-pub fn run(router: &Router, frame: &[u8], ifindex: u32) -> Result<Outcome, std::io::Error> {
+pub fn run(router: &Router, frame: &[u8], ifindex: u32) -> Result<TestRun, std::io::Error> {
     repeat(router, frame, ifindex, 1).map(|(outcome, _)| outcome)
 }
 
@@ -59,7 +59,7 @@ pub fn repeat(
     frame: &[u8],
     ifindex: u32,
     times: u32,
-) -> Result<(Outcome, u32), std::io::Error> {
+) -> Result<(TestRun, u32), std::io::Error> {
     let mut out = vec![0u8; frame.len() + 256];
     let ctx = libbpf_sys::xdp_md {
         data_end: frame.len() as u32,
@@ -86,7 +86,7 @@ pub fn repeat(
         return Err(std::io::Error::from_raw_os_error(-ret));
     }
     out.truncate(opts.data_size_out as usize);
-    let outcome = Outcome {
+    let outcome = TestRun {
         action: opts.retval,
         frame: out,
     };

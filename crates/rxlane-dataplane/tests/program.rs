@@ -327,7 +327,7 @@ fn judge(
     expected: &Expected,
     untrusted: Option<usize>,
     frame: &[u8],
-    out: &testing::Outcome,
+    out: &testing::TestRun,
     d: &Counts,
 ) {
     let context = || format!("{expected:?}, frame {frame:02x?}, got {out:?}, {d:?}");
@@ -488,7 +488,7 @@ fn a_port_that_is_not_ours_is_passed_untouched() {
     router.detach().unwrap();
     assert_eq!(
         out,
-        testing::Outcome {
+        testing::TestRun {
             action: PASS,
             frame
         }

@@ -50,12 +50,12 @@ pub enum Step {
         at_most: u32,
     },
     /// The poll is over.
-    End(Outcome),
+    End(PollEnd),
 }
 
 /// How a poll ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum PollEnd {
     /// All rings are empty: off the poll list, interrupt on.
     Drained,
     /// Packets are left: to the tail of the poll list, interrupt off.
@@ -148,7 +148,7 @@ impl QVector {
             };
             if holds(ring) {
                 if self.left == 0 || self.turns_left == 0 {
-                    return Step::End(Outcome::BudgetSpent);
+                    return Step::End(PollEnd::BudgetSpent);
                 }
                 self.pass_on();
                 return Step::Serve {
@@ -158,7 +158,7 @@ impl QVector {
             }
             self.pass_on();
         }
-        Step::End(Outcome::Drained)
+        Step::End(PollEnd::Drained)
     }
 
     #[inline]
@@ -208,9 +208,9 @@ impl PollList {
 
     /// Applies how the first device's poll ended.
     #[inline]
-    pub fn ended(&mut self, outcome: Outcome) {
+    pub fn ended(&mut self, outcome: PollEnd) {
         if let Some(device) = self.devices.pop_front()
-            && outcome == Outcome::BudgetSpent
+            && outcome == PollEnd::BudgetSpent
         {
             self.devices.push_back(device);
         }
@@ -372,7 +372,7 @@ mod tests {
     use super::*;
 
     /// Polls once over rings that nothing arrives in; the turns, and how it ended.
-    fn poll(q: &mut QVector, rings: &mut [u32]) -> (Vec<(usize, u32)>, Outcome) {
+    fn poll(q: &mut QVector, rings: &mut [u32]) -> (Vec<(usize, u32)>, PollEnd) {
         let mut turns = Vec::new();
         q.begin();
         loop {
@@ -397,11 +397,11 @@ mod tests {
     fn rings_take_turns_of_their_budgets_until_the_device_budget_is_spent() {
         let (turns, outcome) = poll(&mut wfq(&[4, 60]), &mut [100, 100]);
         assert_eq!(turns, [(0, 4), (1, 60)]);
-        assert_eq!(outcome, Outcome::BudgetSpent);
+        assert_eq!(outcome, PollEnd::BudgetSpent);
         let (turns, outcome) = poll(&mut wfq(&[4, 4]), &mut [100, 100]);
         assert_eq!(turns.len(), 16);
         assert_eq!(turns[..3], [(0, 4), (1, 4), (0, 4)]);
-        assert_eq!(outcome, Outcome::BudgetSpent);
+        assert_eq!(outcome, PollEnd::BudgetSpent);
     }
 
     proptest::proptest! {
@@ -424,8 +424,8 @@ mod tests {
             proptest::prop_assert!(served <= device);
             proptest::prop_assert!(turns.iter().all(|(ring, n)| *n <= budgets[*ring]));
             proptest::prop_assert_eq!(served + rings.iter().sum::<u32>(), all);
-            proptest::prop_assert_eq!(outcome == Outcome::Drained, rings.iter().all(|r| *r == 0));
-            if !one && outcome == Outcome::BudgetSpent {
+            proptest::prop_assert_eq!(outcome == PollEnd::Drained, rings.iter().all(|r| *r == 0));
+            if !one && outcome == PollEnd::BudgetSpent {
                 proptest::prop_assert_eq!(served, device);
             }
         }
@@ -435,13 +435,13 @@ mod tests {
     fn an_empty_ring_gives_its_turn_away_and_all_empty_drains_the_device() {
         let (turns, outcome) = poll(&mut wfq(&[4, 60]), &mut [10, 0]);
         assert_eq!(turns, [(0, 4), (0, 4), (0, 2)]);
-        assert_eq!(outcome, Outcome::Drained);
+        assert_eq!(outcome, PollEnd::Drained);
     }
 
     #[test]
     fn a_device_that_is_drained_by_its_last_packet_of_budget_is_drained() {
         let (_, outcome) = poll(&mut wfq(&[64]), &mut [64]);
-        assert_eq!(outcome, Outcome::Drained);
+        assert_eq!(outcome, PollEnd::Drained);
     }
 
     #[test]
@@ -449,7 +449,7 @@ mod tests {
         let mut q = QVector::new(&[32, 32], 64, Order::LowestFirst, Rounds::One).unwrap();
         let (turns, outcome) = poll(&mut q, &mut [100, 10]);
         assert_eq!(turns, [(0, 32), (1, 10)]);
-        assert_eq!(outcome, Outcome::BudgetSpent);
+        assert_eq!(outcome, PollEnd::BudgetSpent);
     }
 
     #[test]
@@ -481,9 +481,9 @@ mod tests {
     fn a_device_is_on_the_poll_list_once_and_goes_to_the_tail_when_its_budget_is_spent() {
         let mut list = PollList::default();
         assert!(list.add(0) && list.add(1) && !list.add(0));
-        list.ended(Outcome::BudgetSpent);
+        list.ended(PollEnd::BudgetSpent);
         assert_eq!(list.first(), Some(1));
-        list.ended(Outcome::Drained);
+        list.ended(PollEnd::Drained);
         assert_eq!((list.first(), list.len()), (Some(0), 1));
     }
 

@@ -5,14 +5,18 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::engine::{CoreResult, Departure, Engine};
+use crate::engine::{CoreResult, Departure, SimulatedCore};
 use crate::time::Ps;
 
 const WINDOW: Ps = 1_000_000_000;
 
 /// Runs cores to the end. Returns their results, and how many of the measured packets left behind a later one
 /// of their flow.
-pub(crate) fn run(mut engines: Vec<Engine>, warmup: Ps, measured: Ps) -> (Vec<CoreResult>, u64) {
+pub(crate) fn run(
+    mut engines: Vec<SimulatedCore>,
+    warmup: Ps,
+    measured: Ps,
+) -> (Vec<CoreResult>, u64) {
     for engine in &mut engines {
         engine.begin(warmup, measured);
         engine.keep_departures();
@@ -42,5 +46,8 @@ pub(crate) fn run(mut engines: Vec<Engine>, warmup: Ps, measured: Ps) -> (Vec<Co
             }
         }
     }
-    (engines.into_iter().map(Engine::finish).collect(), late)
+    (
+        engines.into_iter().map(SimulatedCore::finish).collect(),
+        late,
+    )
 }

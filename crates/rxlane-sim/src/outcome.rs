@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 
 use crate::SimError;
-use crate::engine::{CoreResult, Engine};
+use crate::engine::{CoreResult, SimulatedCore};
 use crate::histogram::Latencies;
 use crate::lockstep;
 use crate::scenario::{Scenario, Spread};
@@ -43,11 +43,11 @@ pub fn class_name(class: usize, classes: usize) -> String {
 /// Simulates one replication of a checked scenario on all its cores.
 ///
 /// # Errors
-/// As [`Engine::new`].
+/// As [`SimulatedCore::new`].
 pub fn simulate(scenario: &Scenario, replication: u32) -> Result<Outcome, SimError> {
     let seed = scenario.seed.wrapping_add(u64::from(replication) << 20);
     let engines = (0..scenario.cpu.cores)
-        .map(|core| Engine::new(scenario, core, seed))
+        .map(|core| SimulatedCore::new(scenario, core, seed))
         .collect::<Result<Vec<_>, SimError>>()?;
     let (warmup, measured) = (from_s(scenario.warmup_s), from_s(scenario.seconds));
     if scenario.cpu.spread == Spread::RoundRobin && scenario.cpu.cores > 1 {

@@ -61,7 +61,7 @@ pub enum TuneError {
         now: String,
     },
     /// Something is not there any more.
-    #[error("{knob} is gone: was a device unplugged? Plan again")]
+    #[error("{knob} is gone: was a device unplugged? TunePlan again")]
     Gone {
         /// The knob, or the port.
         knob: String,

@@ -14,7 +14,7 @@ use crate::apply::turn;
 use crate::inventory::{Inventory, Window, nic};
 use crate::journal::Journal;
 use crate::load::{Counters, Load};
-use crate::plan::{Area, Options, Plan};
+use crate::plan::{Area, Options, TunePlan};
 use crate::{Knob, Machine, Value};
 use rxlane_system::ethtool::Setting;
 
@@ -191,7 +191,7 @@ impl Watch {
                 .collect(),
             ..Options::default()
         };
-        for change in Plan::new(machine, &inventory, &options)?.changes {
+        for change in TunePlan::new(machine, &inventory, &options)?.changes {
             turn(machine, journal, &change.knob, &change.now, &change.wanted)?;
             changed.push(Changed {
                 knob: change.knob,

@@ -12,10 +12,10 @@ use rxlane_system::napi::Napi;
 use rxlane_tune::inventory::{Inventory, Window};
 use rxlane_tune::journal::Journal;
 use rxlane_tune::machine::{Files, Observed};
-use rxlane_tune::plan::{Options, Plan, Profile};
+use rxlane_tune::plan::{Options, Profile, TunePlan};
 use rxlane_tune::{Knob, Machine, Recorded, TuneError, Value, apply, revert};
 
-fn plan(tree: &Tree, profile: Profile) -> Plan {
+fn plan(tree: &Tree, profile: Profile) -> TunePlan {
     let window = Window {
         every: Duration::ZERO,
         samples: 1,
@@ -30,7 +30,7 @@ fn plan(tree: &Tree, profile: Profile) -> Plan {
         rt_dscps: vec![46],
         ..Options::default()
     };
-    Plan::new(&tree.machine, &found, &options).unwrap()
+    TunePlan::new(&tree.machine, &found, &options).unwrap()
 }
 
 /// A machine whose writes go wrong from the `good`-th on.

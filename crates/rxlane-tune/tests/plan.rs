@@ -7,7 +7,7 @@ use std::time::Duration;
 use common::{TREES, Tree};
 use rxlane_tune::Machine;
 use rxlane_tune::inventory::{Inventory, Window};
-use rxlane_tune::plan::{Area, Options, Plan, Profile};
+use rxlane_tune::plan::{Area, Options, Profile, TunePlan};
 
 const WINDOW: Window = Window {
     every: Duration::ZERO,
@@ -18,12 +18,12 @@ fn inventory(tree: &Tree) -> Inventory {
     Inventory::take(&tree.machine, &[], WINDOW, |_| ()).unwrap()
 }
 
-fn plan(tree: &Tree, options: &Options) -> Plan {
-    Plan::new(&tree.machine, &inventory(tree), options).unwrap()
+fn plan(tree: &Tree, options: &Options) -> TunePlan {
+    TunePlan::new(&tree.machine, &inventory(tree), options).unwrap()
 }
 
 /// `(what, now, then)` of an area.
-fn of(plan: &Plan, area: Area) -> Vec<(String, String, String)> {
+fn of(plan: &TunePlan, area: Area) -> Vec<(String, String, String)> {
     plan.changes
         .iter()
         .filter(|c| c.area == area)
@@ -110,7 +110,7 @@ fn two_threads_of_a_core_are_not_both_taken_while_others_are_free() {
     let nic = &mut found.nics[0];
     nic.interrupts.truncate(4);
     nic.rx_queues = 4;
-    let plan = Plan::new(&tree.machine, &found, &Options::default()).unwrap();
+    let plan = TunePlan::new(&tree.machine, &found, &Options::default()).unwrap();
     let physical: std::collections::BTreeSet<usize> = of(&plan, Area::Interrupts)
         .into_iter()
         .map(|c| c.2.parse::<usize>().unwrap() % 4)
@@ -130,7 +130,7 @@ fn two_queues_share_a_core_rather_than_one_of_them_taking_a_busy_one() {
     other.name = "eth1".into();
     other.interrupts[0].interrupt.number = 16;
     found.nics.push(other);
-    let plan = Plan::new(&tree.machine, &found, &Options::default()).unwrap();
+    let plan = TunePlan::new(&tree.machine, &found, &Options::default()).unwrap();
     let cores: Vec<String> = of(&plan, Area::Interrupts)
         .into_iter()
         .map(|c| c.2)
@@ -227,7 +227,7 @@ fn rings_and_moderation_follow_the_packet_rate() {
             profile,
             ..Options::default()
         };
-        Plan::new(&tree.machine, &found, &options).unwrap()
+        TunePlan::new(&tree.machine, &found, &options).unwrap()
     };
     // 4 x 600,000 packets/s for 1 ms are 2,400; for 4 ms more than the device allows.
     assert_eq!(
@@ -357,7 +357,7 @@ fn damaged_files_of_the_kernel_are_as_good_as_missing_ones() {
                 std::fs::write(&path, garbage).unwrap();
                 // Whatever comes of it: no panic, and nothing absurd that fills the memory.
                 if let Ok(found) = Inventory::take(&tree.machine, &[], WINDOW, |_| ()) {
-                    let _ = Plan::new(&tree.machine, &found, &Options::default());
+                    let _ = TunePlan::new(&tree.machine, &found, &Options::default());
                 }
             }
             std::fs::write(&path, before).unwrap();

@@ -9,10 +9,10 @@ use super::engine::Control;
 use super::forward::{Forwarder, Port};
 use super::frames::Frames;
 use super::kernel::KernelLane;
-use super::plan::Plan;
 use super::queue::Queue;
+use super::ring_map::RingMap;
 use super::socket::{QueueSockets, SocketError, prefer_busy_poll};
-use super::worker::{Device, Parts};
+use super::worker::{Parts, PolledDevice};
 use crate::DataplaneError;
 use crate::error::FileTried;
 use crate::pinned;
@@ -28,7 +28,7 @@ impl Control {
             .map(|port| self.plan.queues_of(at, port).count() as u32)
             .sum();
         let count = (self.plan.frames() * n_queues).max(64);
-        let mut frames = Frames::new(count, Plan::frame_size(mtu)?).map_err(|e| {
+        let mut frames = Frames::new(count, RingMap::frame_size(mtu)?).map_err(|e| {
             DataplaneError::Engine(format!(
                 "no memory for {count} packets ({e}): lower `ring`, or name fewer cores"
             ))
@@ -55,7 +55,12 @@ impl Control {
             let mut first_ring = 0;
             for vector in &self.plan.layout.devices {
                 let throttler = self.plan.engine.itr.start()?;
-                devices.push(Device::new(queue, first_ring, vector.clone(), throttler));
+                devices.push(PolledDevice::new(
+                    queue,
+                    first_ring,
+                    vector.clone(),
+                    throttler,
+                ));
                 first_ring += vector.rings();
             }
         }

@@ -20,8 +20,8 @@ use super::counters::{Count, Counters, RingTable, Shared, WORKER_BYTES};
 use super::forward::{Port, Ports};
 use super::mirror::Mirror;
 use super::neighbours::Neighbours;
-use super::plan::Plan;
 use super::programs::Programs;
+use super::ring_map::RingMap;
 use super::signals::Signals;
 use super::worker::Worker;
 use crate::DataplaneError;
@@ -57,7 +57,7 @@ const RESTART_PAUSE: Duration = Duration::from_secs(2);
 impl Engine {
     /// Starts workers on the ports of those names. Returns when all sockets are bound.
     pub(crate) fn start(
-        plan: Plan,
+        plan: RingMap,
         port_names: Vec<String>,
         maps: Maps,
         programs: Programs,
@@ -113,7 +113,7 @@ struct Running {
 
 /// What the control thread owns.
 pub(super) struct Control {
-    pub(super) plan: Plan,
+    pub(super) plan: RingMap,
     pub(super) names: Vec<String>,
     pub(super) maps: Maps,
     pub(super) table: RingTable,
@@ -167,7 +167,7 @@ fn ports_now(names: &[String]) -> Result<Ports, DataplaneError> {
 
 impl Control {
     fn new(
-        plan: Plan,
+        plan: RingMap,
         names: Vec<String>,
         maps: Maps,
         programs: Programs,

@@ -16,7 +16,7 @@ use super::mirror::Mirror;
 use super::neighbours::Neighbours;
 use super::queue::Queue;
 use super::ring::{Consumer, Desc, Producer, pair};
-use super::worker::{Device, Parts, Scheduler, Worker};
+use super::worker::{Parts, PolledDevice, Scheduler, Worker};
 use crate::DataplaneError;
 use crate::error::FileTried;
 
@@ -73,7 +73,12 @@ impl InMemory {
         let mut first = 0;
         for vector in layout.devices {
             let rings = vector.rings();
-            devices.push(Device::new(0, first, vector, Throttling::Off.start()?));
+            devices.push(PolledDevice::new(
+                0,
+                first,
+                vector,
+                Throttling::Off.start()?,
+            ));
             first += rings;
         }
         let shared = Shared::anonymous(WORKER_BYTES).at(memory)?;

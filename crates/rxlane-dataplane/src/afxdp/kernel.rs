@@ -25,11 +25,11 @@ const SEND_BUFFER: usize = 4 << 20;
 
 /// The device; deleted with its owner.
 #[derive(Debug)]
-pub(crate) struct Device {
+pub(crate) struct ExceptionDevice {
     pub(crate) ifindex: u32,
 }
 
-impl Device {
+impl ExceptionDevice {
     /// Makes the device, in place of one that a killed engine left.
     pub(crate) fn create() -> Result<Self, rxlane_system::SystemError> {
         if let Ok(old) = links::by_name(DEVICE) {
@@ -48,7 +48,7 @@ impl Device {
     }
 }
 
-impl Drop for Device {
+impl Drop for ExceptionDevice {
     fn drop(&mut self) {
         if let Err(error) = links::delete(self.ifindex) {
             tracing::debug!(%error, "the engine's device is gone already");

@@ -16,18 +16,18 @@ mod kernel;
 mod memory;
 mod mirror;
 mod neighbours;
-mod plan;
 mod programs;
 mod queue;
 mod ring;
+mod ring_map;
 mod signals;
 mod socket;
 mod worker;
 
 pub(crate) use counters::{WORKER_BYTES, create_map, read as read_worker};
 pub(crate) use engine::{Engine, Maps};
-pub(crate) use plan::Plan;
 pub(crate) use programs::Programs;
+pub(crate) use ring_map::RingMap;
 
 pub use counters::WorkerCounters;
 pub use forward::{Forwarder, Port, Ports, Reason, Verdict};

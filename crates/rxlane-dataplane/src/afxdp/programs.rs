@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapHandle, TC_EGRESS, TcHookBuilder};
 
-use super::kernel::Device;
+use super::kernel::ExceptionDevice;
 use crate::DataplaneError;
 use crate::error::BpfTried;
 use crate::features::{Features, REDIRECT_TRACE};
@@ -26,7 +26,7 @@ mod skel {
 
 /// Attached programs and our device.
 pub(crate) struct Programs {
-    pub(crate) device: Device,
+    pub(crate) device: ExceptionDevice,
     pub(crate) accepted: Vec<Accepted>,
     _not_received: Option<Link>,
 }
@@ -39,7 +39,7 @@ impl Programs {
         features: &Features,
     ) -> Result<Self, DataplaneError> {
         with_programs(sockets, ring_counters, features, |loaded, accepted| {
-            let device = Device::create()?;
+            let device = ExceptionDevice::create()?;
             let mut hook = TcHookBuilder::new(loaded.progs.into_kernel.as_fd())
                 .ifindex(device.ifindex as i32)
                 .replace(true)

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use rxlane_policy::global::GlobalPriority;
-use rxlane_policy::poll::{Outcome, PollList, QVector, Step};
+use rxlane_policy::poll::{PollEnd, PollList, QVector, Step};
 use rxlane_policy::throttle::{Sample, Throttle, Throttler};
 
 use super::counters::{Count, Counters, RingTable};
@@ -21,7 +21,7 @@ use super::queue::Queue;
 
 /// A QVector and its interrupt.
 #[derive(Debug)]
-pub(crate) struct Device {
+pub(crate) struct PolledDevice {
     /// Number of the queue that its rings belong to, and of the first of them.
     pub(crate) queue: usize,
     pub(crate) first_ring: usize,
@@ -35,7 +35,7 @@ pub(crate) struct Device {
     listed: bool,
 }
 
-impl Device {
+impl PolledDevice {
     pub(crate) fn new(
         queue: usize,
         first_ring: usize,
@@ -69,7 +69,7 @@ pub(crate) enum Scheduler {
 pub(crate) struct Parts {
     pub(crate) frames: Frames,
     pub(crate) queues: Vec<Queue>,
-    pub(crate) devices: Vec<Device>,
+    pub(crate) devices: Vec<PolledDevice>,
     pub(crate) scheduler: Scheduler,
     pub(crate) forwarder: Forwarder,
     pub(crate) kernel: KernelLane,
@@ -220,7 +220,7 @@ impl Worker {
                     if let Scheduler::Devices(list) = &mut self.p.scheduler {
                         list.ended(outcome);
                     }
-                    if outcome == Outcome::Drained {
+                    if outcome == PollEnd::Drained {
                         self.drained(at);
                     }
                     break;

@@ -2,12 +2,12 @@
 
 use rand_distr::{Distribution, Exp1};
 
-use super::Engine;
+use super::SimulatedCore;
 use crate::scenario::{Origin, Scheme};
 use crate::tally::Work;
 use crate::time::{NEVER, Ps};
 
-impl Engine {
+impl SimulatedCore {
     /// Makes all arrivals at a port up to `t` known.
     #[inline]
     pub(super) fn know(&mut self, port: usize, t: Ps) {

@@ -60,7 +60,7 @@ struct Other {
 }
 
 /// A core at work.
-pub struct Engine {
+pub struct SimulatedCore {
     now: Ps,
     devices: Vec<Device>,
     ports: Vec<Port>,
@@ -163,7 +163,7 @@ fn stream(scenario: &Scenario, nic: usize) -> Stream {
     }
 }
 
-impl Engine {
+impl SimulatedCore {
     /// The core `core` of a checked scenario.
     ///
     /// # Errors
@@ -332,7 +332,7 @@ impl Engine {
         self.finish()
     }
 
-    /// The first part of [`Engine::run`].
+    /// The first part of [`SimulatedCore::run`].
     pub(crate) fn begin(&mut self, warmup: Ps, measured: Ps) {
         self.measure_from = warmup;
         self.until = warmup + measured;
@@ -366,7 +366,7 @@ impl Engine {
         }
     }
 
-    /// From now on departures are kept for [`Engine::take_departures`].
+    /// From now on departures are kept for [`SimulatedCore::take_departures`].
     pub(crate) fn keep_departures(&mut self) {
         self.departures = Some(Vec::new());
     }

@@ -1,13 +1,13 @@
 //! The receive softirq of NAPI: polls the devices of the poll list as the policy says.
 
-use rxlane_policy::poll::{Outcome, Step};
+use rxlane_policy::poll::{PollEnd, Step};
 
-use super::{Departure, Engine};
+use super::{Departure, SimulatedCore};
 use crate::ring::Packet;
 use crate::tally::Work;
 use crate::time::Ps;
 
-impl Engine {
+impl SimulatedCore {
     /// One poll of a device: Tx cleaning first (low-latency-router IV.B), then its Rx rings.
     pub(super) fn poll(&mut self, device: usize) {
         if !self.in_softirq {
@@ -36,7 +36,7 @@ impl Engine {
                 }
                 Step::End(outcome) => {
                     self.poll_list.ended(outcome);
-                    if outcome == Outcome::Drained {
+                    if outcome == PollEnd::Drained {
                         self.unmask(device);
                     }
                     break;
@@ -94,7 +94,7 @@ impl Engine {
         d.count(u64::from(served), u64::from(served) * self.frame);
     }
 
-    /// Serves what can be served before anything else happens: [`Engine::serve`] without asking each time.
+    /// Serves what can be served before anything else happens: [`SimulatedCore::serve`] without asking each time.
     /// Most packets of a loaded core go this way.
     #[inline]
     fn serve_undisturbed(&mut self, device: usize, ring: usize, at_most: u32) -> u32 {

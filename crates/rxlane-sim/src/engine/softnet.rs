@@ -4,11 +4,11 @@
 use crate::congestion::{BACKLOG, Congestion};
 use rand::Rng;
 
-use super::Engine;
+use super::SimulatedCore;
 use crate::tally::Work;
 use crate::time::{NEVER, Ps};
 
-impl Engine {
+impl SimulatedCore {
     /// When the driver's next interrupt has its cause: at once while packets are held, at the packet or
     /// the time that mitigation waits for, never while the driver is stopped.
     pub(super) fn softnet_cause(&self, device: usize) -> Option<Ps> {

@@ -171,7 +171,7 @@ impl Default for Options {
 
 /// The changes, and what cannot be changed but should be known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct TunePlan {
     /// In the order in which they are made.
     pub changes: Vec<Change>,
     /// For people.
@@ -182,7 +182,7 @@ pub struct Plan {
 struct Draft<'a> {
     machine: &'a dyn Machine,
     options: &'a Options,
-    plan: Plan,
+    plan: TunePlan,
 }
 
 /// Why a change is made.
@@ -230,7 +230,7 @@ impl Draft<'_> {
     }
 }
 
-impl Plan {
+impl TunePlan {
     /// Plans for a machine.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use clap::Args;
 use rxlane_bench::bench::{
     self, Dut, EngineVariant, Offered, Options, Pattern, RealPorts, Search, Traffic,
 };
-use rxlane_bench::disturb::{Plan, disturb};
+use rxlane_bench::disturb::{Reloads, disturb};
 use rxlane_bench::lab::LabConfig;
 use rxlane_config::EngineConfig;
 use rxlane_policy::poll::StrategyName;
@@ -323,7 +323,7 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
             let Offered::Pps(pps) = args.pps else {
                 return Err("--pps takes packets a second, not a multiple".into());
             };
-            let plan = Plan {
+            let plan = Reloads {
                 pps,
                 reloads: args.reloads,
             };

@@ -19,7 +19,7 @@ use shape::Shape;
 use traffic::Traffic;
 
 /// What became of a shape.
-struct Outcome {
+struct ShapeResult {
     loaded: bool,
     forwarded: bool,
     /// Verified instructions of each program.
@@ -27,8 +27,8 @@ struct Outcome {
     why: String,
 }
 
-fn attempt(t: &mut TestLab, traffic: &Traffic, shape: &Shape) -> Outcome {
-    let mut outcome = Outcome {
+fn attempt(t: &mut TestLab, traffic: &Traffic, shape: &Shape) -> ShapeResult {
+    let mut outcome = ShapeResult {
         loaded: false,
         forwarded: false,
         programs: Vec::new(),

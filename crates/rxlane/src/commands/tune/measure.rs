@@ -8,7 +8,7 @@ use rxlane_sim::distribution;
 use rxlane_sim::stats::Samples;
 use rxlane_system::stop;
 use rxlane_tune::measure::Record;
-use rxlane_tune::plan::Plan;
+use rxlane_tune::plan::TunePlan;
 use rxlane_tune::{Live, apply};
 
 use super::{JournalArgs, Wanted};
@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args, journal: &Path) -> Result<(), String> {
     stop::listen();
     let machine = Live::default();
     let mut records = vec![("before".to_owned(), record(args, &machine, "recording")?)];
-    let mut plan = Plan::default();
+    let mut plan = TunePlan::default();
     if args.apply {
         let mut journal = super::open(journal, &machine)?;
         plan = args.wanted.plan(&machine)?.1;

@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rxlane_system::SystemError;
 use rxlane_tune::inventory::{Inventory, Window, irqbalance_runs};
 use rxlane_tune::journal::{self, Journal};
-use rxlane_tune::plan::{Area, Change, IRQBALANCE, Options, Plan, Profile};
+use rxlane_tune::plan::{Area, Change, IRQBALANCE, Options, Profile, TunePlan};
 use rxlane_tune::{Live, Machine, Recorded, TuneError, apply, revert};
 
 use crate::one_line;
@@ -201,10 +201,10 @@ impl Wanted {
         found.map_err(one_line)
     }
 
-    fn plan(&self, machine: &dyn Machine) -> Result<(Inventory, Plan), String> {
+    fn plan(&self, machine: &dyn Machine) -> Result<(Inventory, TunePlan), String> {
         let options = self.options()?;
         let inventory = self.inventory(machine)?;
-        let plan = Plan::new(machine, &inventory, &options).map_err(one_line)?;
+        let plan = TunePlan::new(machine, &inventory, &options).map_err(one_line)?;
         Ok((inventory, plan))
     }
 }
@@ -265,7 +265,7 @@ fn plan(args: &PlanArgs) -> Result<(), String> {
 /// What `tune plan --json` writes.
 #[derive(serde::Deserialize)]
 struct Saved {
-    plan: Plan,
+    plan: TunePlan,
 }
 
 fn apply_plan(args: &ApplyArgs, journal: &Path) -> Result<(), String> {
@@ -296,7 +296,7 @@ fn apply_plan(args: &ApplyArgs, journal: &Path) -> Result<(), String> {
 }
 
 /// What irqbalance would undo is not begun.
-fn refuse_beside_irqbalance(machine: &Live, plan: &Plan) -> Result<(), String> {
+fn refuse_beside_irqbalance(machine: &Live, plan: &TunePlan) -> Result<(), String> {
     let moves = |c: &Change| matches!(c.area, Area::Interrupts | Area::OtherInterrupts);
     if plan.changes.iter().any(moves) && irqbalance_runs(machine) {
         return Err(IRQBALANCE.into());

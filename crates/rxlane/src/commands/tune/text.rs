@@ -4,7 +4,7 @@ use comfy_table::{ContentArrangement, Table, presets};
 use rxlane_tune::cpus::{self, Cpus};
 use rxlane_tune::inventory::{Inventory, Nic};
 use rxlane_tune::journal::Entry;
-use rxlane_tune::plan::Plan;
+use rxlane_tune::plan::TunePlan;
 use rxlane_tune::{Left, Value};
 
 fn table<const N: usize>(header: [&str; N]) -> Table {
@@ -115,7 +115,7 @@ fn short(value: &Value) -> String {
     }
 }
 
-pub(super) fn plan(plan: &Plan) {
+pub(super) fn plan(plan: &TunePlan) {
     if plan.changes.is_empty() {
         println!("nothing to change");
     } else {

@@ -11,7 +11,7 @@ use rxlane_config::{EngineConfig, Priority, RouterConfig};
 
 /// Rings, devices and who serves them.
 #[derive(Debug, Clone)]
-pub(crate) struct Plan {
+pub(crate) struct RingMap {
     pub(crate) layout: Layout,
     /// By class, highest first: its ring's number in a queue.
     pub(crate) ring_of_class: Vec<usize>,
@@ -29,7 +29,7 @@ fn refuse(message: String) -> DataplaneError {
     DataplaneError::Engine(message)
 }
 
-impl Plan {
+impl RingMap {
     /// `queues_of_port`: Rx queues of each configured port.
     pub(crate) fn new(
         config: &RouterConfig,
