@@ -7,6 +7,23 @@
 //! The structure is a Poptrie (Asai and Ohara, SIGCOMM 2015): a trie of 64-way nodes, each two bit vectors and
 //! two indices, whose children and leaves lie side by side and are found by counting bits, behind a table
 //! that is indexed by the address's first bits. 600,000 routes take a few MiB, so lookups stay in the cache.
+//!
+//! ```
+//! use rxlane_fib::{Change, NO_ROUTE, Prefix, Publisher};
+//!
+//! let prefix = |address: [u8; 4], len| Prefix::new(u32::from_be_bytes(address), len);
+//! let mut routes = Publisher::default();
+//! let mut worker = routes.reader();
+//! routes.publish(&[
+//!     Change { prefix: prefix([10, 0, 0, 0], 8)?, hop: 1 },
+//!     Change { prefix: prefix([10, 20, 0, 0], 16)?, hop: 2 },
+//! ]);
+//! let table = worker.table();
+//! assert_eq!(table.lookup(u32::from_be_bytes([10, 20, 3, 4])), 2);
+//! assert_eq!(table.lookup(u32::from_be_bytes([10, 99, 3, 4])), 1);
+//! assert_eq!(table.lookup(u32::from_be_bytes([192, 0, 2, 1])), NO_ROUTE);
+//! # Ok::<(), rxlane_fib::PrefixError>(())
+//! ```
 
 mod alloc;
 mod key;

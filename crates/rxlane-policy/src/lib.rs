@@ -4,6 +4,31 @@
 //! polls next, how often a device may interrupt, and what latency bound a configuration implies.
 //! Guarantee: no I/O, no clock, no threads, no unsafe; time and randomness are always arguments. Hosts
 //! (the XDP lanes, the simulator) act on the answers.
+//!
+//! Terms, here and in all crates: RT is traffic that cannot wait and BE, best effort, everything else. SQ, RR, LL-RR and
+//! LL-WFQ are the strategies of "Building a Low Latency Linux Software Router" (2016), III.C: one ring, a device a class, a
+//! ring a class with equal budgets, and with budgets by priority. `b` is a ring budget in packets, `x` the time that a
+//! packet takes, `rho` the share of a core's time that a class takes.
+//!
+//! A device with a BE ring of 100 packets and an RT ring of 10: a classified RT packet waits for at most 4 others.
+//!
+//! ```
+//! use rxlane_policy::poll::{Order, QVector, Rounds, Step};
+//!
+//! let mut device = QVector::new(&[4, 60], 64, Order::LowestFirst, Rounds::UntilSpent)?;
+//! let mut held = [100, 10];
+//! let mut turns = Vec::new();
+//! device.begin();
+//! while let Step::Serve { ring, at_most } = device.next(|ring| held[ring] > 0) {
+//!     let served = at_most.min(held[ring]);
+//!     held[ring] -= served;
+//!     device.served(served);
+//!     turns.push((ring, served));
+//! }
+//! assert_eq!(turns[..2], [(0, 4), (1, 10)]);
+//! assert_eq!(turns.iter().map(|(_, served)| served).sum::<u32>(), 64);
+//! # Ok::<(), rxlane_policy::PolicyError>(())
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,19 @@
 //! Plots and self-contained HTML pages.
 //!
 //! Purpose: results that people would rather look at than read. Guarantee: a page needs nothing but itself,
-//! axes carry units, colours differ for colour-blind readers too. Use: [`plot::lines`] draws, [`page`] wraps.
+//! axes carry units, colours differ for colour-blind readers too (Okabe and Ito, "Color Universal Design", 2008). Use:
+//! [`plot::lines`] draws, [`page`] wraps.
+//!
+//! ```
+//! use rxlane_report::page;
+//! use rxlane_report::plot::{Axes, Line, lines};
+//!
+//! let axes = Axes { title: "Latency", x: "offered load, Mpps", y: "mean latency, us", ..Axes::default() };
+//! let line = Line { label: "SQ".into(), points: vec![(0.5, 8.0), (1.5, 11.7)], colour: 0, dashed: false };
+//! let html = page("A router", "<p>Measured.</p>", &lines(&axes, &[line], &[])?);
+//! assert!(html.contains("<svg"));
+//! # Ok::<(), rxlane_report::PlotError>(())
+//! ```
 
 #![forbid(unsafe_code)]
 

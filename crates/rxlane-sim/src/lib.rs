@@ -5,6 +5,23 @@
 //! same code as in the router; equal seeds give equal results; memory does not grow with simulated time.
 //! Use: [`scenario::load`] reads what to simulate,
 //! [`sweep::Sweep`] makes its points, [`run::run_sweep`] runs them, [`output::write`] writes the rows.
+//!
+//! A core that takes 571 ns for a packet serves 1.75 million a second of the two million that it is offered:
+//!
+//! ```
+//! use rxlane_sim::outcome::simulate;
+//! use rxlane_sim::scenario::parse;
+//!
+//! let text = "seconds = 0.01\n[traffic]\npps = 2e6\n[cpu]\npacket_ns = 571";
+//! let scenario = parse(text, "router.toml".as_ref(), &[])?.scenario;
+//! let outcome = simulate(&scenario, 0)?;
+//! let (_, pps) = outcome.metrics.iter().find(|(name, _)| name == "throughput_pps").expect("a metric");
+//! assert!((pps / 1.75e6 - 1.0).abs() < 0.02, "{pps}");
+//! # Ok::<(), rxlane_sim::SimError>(())
+//! ```
+//!
+//! Sources: the five papers that `rxlane-papers` holds it against, and queueing theory (M/D/1, M/G/1), to which its tests
+//! hold it.
 
 #![forbid(unsafe_code)]
 
