@@ -92,7 +92,7 @@ pub const DUTS: [(&str, &str); 12] = [
     ("express-rules", "as express, behind 255 more rules"),
     (
         "afxdp",
-        "the AF_XDP engine forwards both classes; see --strategy, --prb, --itr",
+        "the AF_XDP engine forwards both classes; see --strategy, --budgets, --itr",
     ),
     (
         "afxdp-mixed",
@@ -151,8 +151,8 @@ impl std::str::FromStr for Dut {
 pub struct EngineVariant {
     /// How rings are polled.
     pub strategy: Option<StrategyName>,
-    /// Ring budgets, BE first.
-    pub prb: Option<Vec<u32>>,
+    /// Ring budgets of RT and BE.
+    pub budgets: Option<[u32; 2]>,
     /// `off`, `three-state`, `linear`, `net-dim`, `linear:R_MAX:R_MIN:RHO_MAX`, or an interval for `static`, ns.
     pub itr: Option<String>,
 }
@@ -167,11 +167,11 @@ impl EngineVariant {
         if let Some(strategy) = self.strategy {
             name += &format!("-{strategy}");
         }
-        // Of two budgets, strategies without any take none, and LL-RR, whose rings have equal ones, the first.
-        let prb = match self.strategy {
-            Some(StrategyName::Sq | StrategyName::Rr) => None,
-            Some(StrategyName::LlRr) => self.prb.as_ref().map(|prb| &prb[..1]),
-            Some(StrategyName::LlWfq) | None => self.prb.as_deref(),
+        // Strategies without budgets take none, and LL-RR, whose rings have equal ones, that of BE.
+        let budgets = match (self.strategy, self.budgets) {
+            (Some(StrategyName::Sq | StrategyName::Rr), _) | (_, None) => [None; 2],
+            (Some(StrategyName::LlRr), Some([_, be])) => [Some(be); 2],
+            (Some(StrategyName::LlWfq) | None, Some(both)) => both.map(Some),
         };
         let forwarded = || express(Trust::All);
         let classes = match base {
@@ -180,9 +180,8 @@ impl EngineVariant {
             _ => vec![rt(forwarded()), be(forwarded())],
         };
         let mut engine = EngineConfig::new(classes.len());
-        engine.strategy =
-            rxlane_config::strategy(self.strategy, prb, classes.len(), engine.device_budget)
-                .map_err(|e| e.to_string())?;
+        engine.strategy = rxlane_config::strategy(self.strategy, &budgets, engine.device_budget)
+            .map_err(|e| e.to_string())?;
         if let Some(itr) = &self.itr {
             name += &format!("-{itr}");
             engine.itr = throttling(itr)?;

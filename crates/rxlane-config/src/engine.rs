@@ -10,6 +10,7 @@ pub(super) fn datapath(
     which: file::Datapath,
     table: Option<toml::Spanned<file::Afxdp>>,
     classes: &[Class],
+    budgets: &[Option<u32>],
     ports_at: usize,
 ) -> Result<Datapath, Mistake> {
     let at = table.as_ref().map_or(ports_at, |t| t.span().start);
@@ -21,23 +22,21 @@ pub(super) fn datapath(
         )),
         (file::Datapath::Afxdp, table) => {
             let raw = table.map(toml::Spanned::into_inner).unwrap_or_default();
-            engine(raw, classes)
+            engine(raw, classes, budgets)
                 .map(Datapath::Afxdp)
                 .map_err(|message| Mistake::at(at, message))
         }
     }
 }
 
-fn engine(raw: file::Afxdp, classes: &[Class]) -> Result<EngineConfig, String> {
+fn engine(
+    raw: file::Afxdp,
+    classes: &[Class],
+    budgets: &[Option<u32>],
+) -> Result<EngineConfig, String> {
     let mut engine = EngineConfig::new(classes.len());
     let device_budget = raw.device_budget.unwrap_or(engine.device_budget);
-    engine.strategy = strategy(
-        raw.strategy,
-        raw.prb.as_deref(),
-        classes.len(),
-        device_budget,
-    )
-    .map_err(|e| e.to_string())?;
+    engine.strategy = strategy(raw.strategy, budgets, device_budget).map_err(|e| e.to_string())?;
     engine.device_budget = device_budget;
     engine.order = raw.order.unwrap_or_default();
     engine.priority = raw.priority;
@@ -46,14 +45,16 @@ fn engine(raw: file::Afxdp, classes: &[Class]) -> Result<EngineConfig, String> {
         Some(file::Itr::Word(name)) => name.into(),
         Some(file::Itr::Table(table)) => table,
     };
-    match raw.ring {
-        None => {}
-        Some(OneOrMore::One(all)) => engine.rings.fill(all),
-        Some(OneOrMore::More(mut rings)) => {
-            // Written lowest class first, as prb; kept as the classes are.
-            rings.reverse();
-            engine.rings = rings;
+    match (raw.ring, raw.rings) {
+        (None, None) => {}
+        (Some(OneOrMore::One(all)), None) => engine.rings.fill(all),
+        (None, Some(rings)) => engine.rings = rings,
+        (Some(OneOrMore::More(_)), None) => {
+            return Err(
+                "ring is one size for all classes: for a size each write rings = [...], highest class first".into(),
+            );
         }
+        (Some(_), Some(_)) => return Err("use either `ring` or `rings`, not both".into()),
     }
     engine.tx_ring = raw.tx_ring.unwrap_or(engine.tx_ring);
     engine.cores = raw.cores.unwrap_or(engine.cores);

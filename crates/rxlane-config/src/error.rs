@@ -44,10 +44,12 @@ pub enum EngineError {
     #[error(transparent)]
     Policy(#[from] PolicyError),
     /// Ring budgets for a strategy that has none.
-    #[error("prb belongs to strategy = \"ll-wfq\" or \"ll-rr\": remove it")]
+    #[error("`budget` belongs to strategy = \"ll-wfq\" or \"ll-rr\": remove it from the classes")]
     NoBudgets,
     /// Different ring budgets for a strategy that has one for all.
-    #[error("strategy = \"ll-rr\" has equal ring budgets: give one, or use \"ll-wfq\"")]
+    #[error(
+        "strategy = \"ll-rr\" has equal ring budgets: give all classes the same `budget`, or use \"ll-wfq\""
+    )]
     UnequalBudgets,
     /// A ring that is too short or too long.
     #[error("{key} = {packets} is outside {} to {} packets", allowed.start(), allowed.end())]
@@ -61,7 +63,7 @@ pub enum EngineError {
     },
     /// More or fewer ring sizes than classes.
     #[error(
-        "ring has {sizes} sizes for {classes} classes: give one for all, or one a class, lowest class first like prb"
+        "rings has {sizes} sizes for {classes} classes: give one a class, highest class first, or `ring` for all"
     )]
     Rings {
         /// How many sizes.

@@ -55,8 +55,6 @@ pub(crate) enum Datapath {
 pub(crate) struct Afxdp {
     /// How the rings of a device are polled (low-latency-router III.C). Default: ll-wfq.
     pub(crate) strategy: Option<StrategyName>,
-    /// Ring budgets in packets, lowest class first. Only for ll-rr (one) and ll-wfq (one a class).
-    pub(crate) prb: Option<Vec<u32>>,
     /// Packets of a device in one poll. Default: 64.
     pub(crate) device_budget: Option<u32>,
     /// Which ring has the first turn in a poll.
@@ -67,8 +65,11 @@ pub(crate) struct Afxdp {
     pub(crate) itr: Option<Itr>,
     /// Cores of the workers. Default: core 0.
     pub(crate) cores: Option<Vec<u32>>,
-    /// Packets that a ring holds: one number for all, or one a class, lowest class first. Default: 512.
+    /// Packets that each class's ring holds. Default: 512.
+    #[schemars(with = "Option<u32>")]
     pub(crate) ring: Option<OneOrMore<u32>>,
+    /// Packets that each class's ring holds, one number a class, highest class first, instead of `ring`.
+    pub(crate) rings: Option<Vec<u32>>,
     /// Packets that a Tx ring holds. Default: 1024.
     pub(crate) tx_ring: Option<u32>,
     /// Whether the kernel copies packets for the engine.
@@ -100,6 +101,8 @@ pub(crate) struct Class {
     pub(crate) trust: Option<Trust>,
     /// The rate above which a packet is treated as the next class.
     pub(crate) police: Option<Police>,
+    /// Packets of a turn of the class's ring in the engine, for the strategies ll-wfq and ll-rr (where all have the same).
+    pub(crate) budget: Option<u32>,
     /// Rules; the first that matches decides, over all classes in order. Up to 256 in all.
     #[serde(default, rename = "match")]
     #[schemars(with = "Vec<Rule>")]

@@ -87,7 +87,12 @@ pub fn schema() -> schemars::Schema {
 
 fn read(text: &str) -> Result<RouterConfig, Mistake> {
     let file: file::File = toml::from_str(text).map_err(|e| {
-        let message = e.message().replace('\n', " ");
+        let message = match e.message() {
+            m if m.starts_with("unknown field `prb`") => {
+                "`prb` is gone: give each class its ring budget with the key `budget`".into()
+            }
+            m => m.replace('\n', " "),
+        };
         Mistake::at(e.span().map_or(0, |s| s.start), message)
     })?;
     resolve::resolve(file)
@@ -147,7 +152,22 @@ mod tests {
 
     #[test]
     fn mistakes_are_reported_with_their_line_and_a_cure() {
-        let cases: [(&str, usize, &str); 13] = [
+        let cases: [(&str, usize, &str); 16] = [
+            (
+                "ports = [\"a\"]\ndatapath = \"afxdp\"\n[afxdp]\nprb = [4, 60]\n",
+                4,
+                "the key `budget`",
+            ),
+            (
+                "ports = [\"a\"]\n[[class]]\nname = \"v\"\nlane = \"stack\"\nbudget = 4\n",
+                2,
+                "`budget` belongs to datapath = \"afxdp\"",
+            ),
+            (
+                "ports = [\"a\"]\ndatapath = \"afxdp\"\n[afxdp]\nring = [8, 16]\n[[class]]\nname = \"v\"\nlane = \"stack\"\n",
+                3,
+                "rings = [...], highest class first",
+            ),
             ("ports = [\"a\"]\nfoo = 1\n", 2, "unknown field `foo`"),
             ("ports = []\n", 1, "at least one"),
             ("ports = [\"a\", \"a\"]\n", 1, "twice"),

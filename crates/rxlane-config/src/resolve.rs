@@ -53,6 +53,7 @@ pub(super) fn resolve(file: file::File) -> Result<RouterConfig, Mistake> {
     let last = file.class.len() - 1;
     let mut classes: Vec<Class> = Vec::new();
     let mut rule_at = Vec::new();
+    let mut budgets = Vec::new();
     for (i, spanned) in file.class.into_iter().enumerate() {
         let at = spanned.span().start;
         let raw = spanned.into_inner();
@@ -66,6 +67,16 @@ pub(super) fn resolve(file: file::File) -> Result<RouterConfig, Mistake> {
             ));
         }
         rule_at.push(raw.rules.iter().map(|r| r.span().start).collect::<Vec<_>>());
+        if raw.budget.is_some() && file.datapath == file::Datapath::Express {
+            return Err(Mistake::at(
+                at,
+                format!(
+                    "class `{}`: `budget` belongs to datapath = \"afxdp\": remove it or change the datapath",
+                    raw.name
+                ),
+            ));
+        }
+        budgets.push(raw.budget);
         let class = class(raw, at, &ports)?;
         if i == last && class.police.is_some() {
             return Err(Mistake::at(
@@ -91,7 +102,7 @@ pub(super) fn resolve(file: file::File) -> Result<RouterConfig, Mistake> {
                 e.to_string(),
             )
         })?;
-    let datapath = engine::datapath(file.datapath, file.afxdp, &classes, ports_at)?;
+    let datapath = engine::datapath(file.datapath, file.afxdp, &classes, &budgets, ports_at)?;
     Ok(RouterConfig {
         ports,
         classes,

@@ -75,7 +75,7 @@ impl EngineConfig {
     pub fn new(classes: usize) -> Self {
         Self {
             strategy: Strategy::LlWfq {
-                prb: default_prb(classes, DEVICE_BUDGET),
+                budgets: default_budgets(classes, DEVICE_BUDGET),
             },
             device_budget: DEVICE_BUDGET,
             order: Order::default(),
@@ -136,44 +136,48 @@ impl EngineConfig {
     }
 }
 
-/// A strategy by its name and its ring budgets, lowest class first, where there are such; the rest as by default.
+/// A strategy by its name and the ring budgets of the classes, where they are given; the rest as by default.
 ///
 /// # Errors
 /// Budgets that the strategy has no use for.
 pub fn strategy(
     name: Option<StrategyName>,
-    prb: Option<&[u32]>,
-    classes: usize,
+    budgets: &[Option<u32>],
     device_budget: u32,
 ) -> Result<Strategy, EngineError> {
-    Ok(match (name.unwrap_or(StrategyName::LlWfq), prb) {
-        (StrategyName::Sq, None) => Strategy::Sq,
-        (StrategyName::Rr, None) => Strategy::Rr,
-        (StrategyName::Sq | StrategyName::Rr, Some(_)) => return Err(EngineError::NoBudgets),
-        (StrategyName::LlRr, None) => Strategy::LlRr {
-            ring_budget: LOWEST_RING_BUDGET,
-        },
-        (StrategyName::LlRr, Some(budgets)) => match budgets.first() {
-            Some(first) if budgets.iter().all(|b| b == first) => Strategy::LlRr {
-                ring_budget: *first,
-            },
-            _ => return Err(EngineError::UnequalBudgets),
-        },
-        (StrategyName::LlWfq, prb) => Strategy::LlWfq {
-            prb: prb.map_or_else(|| default_prb(classes, device_budget), <[u32]>::to_vec),
+    let mut given = budgets.iter().flatten();
+    Ok(match name.unwrap_or(StrategyName::LlWfq) {
+        StrategyName::Sq | StrategyName::Rr if given.next().is_some() => {
+            return Err(EngineError::NoBudgets);
+        }
+        StrategyName::Sq => Strategy::Sq,
+        StrategyName::Rr => Strategy::Rr,
+        StrategyName::LlRr => {
+            let ring_budget = given.next().copied().unwrap_or(LOWEST_RING_BUDGET);
+            if given.any(|b| *b != ring_budget) {
+                return Err(EngineError::UnequalBudgets);
+            }
+            Strategy::LlRr { ring_budget }
+        }
+        StrategyName::LlWfq => Strategy::LlWfq {
+            budgets: default_budgets(budgets.len(), device_budget)
+                .into_iter()
+                .zip(budgets)
+                .map(|(default, given)| given.unwrap_or(default))
+                .collect(),
         },
     })
 }
 
 /// A little for the lowest class, what is left of the device budget for the highest, all the same in between.
-fn default_prb(classes: usize, device_budget: u32) -> Vec<u32> {
+fn default_budgets(classes: usize, device_budget: u32) -> Vec<u32> {
     let lowest = LOWEST_RING_BUDGET.min(device_budget.max(1));
     let highest = device_budget.saturating_sub(lowest).max(1);
     (0..classes)
         .map(|class| match class {
             _ if classes == 1 => device_budget,
-            0 => lowest,
-            c if c + 1 == classes => highest,
+            0 => highest,
+            c if c + 1 == classes => lowest,
             _ => (highest / 2).max(1),
         })
         .collect()

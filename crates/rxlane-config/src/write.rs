@@ -25,7 +25,8 @@ pub fn to_toml(config: &RouterConfig) -> String {
         class: config
             .classes
             .iter()
-            .map(|c| nowhere(class(c, &config.ports)))
+            .enumerate()
+            .map(|(i, c)| nowhere(class(c, &config.ports, budget(&config.datapath, i))))
             .collect(),
     };
     toml::to_string(&file).unwrap_or_else(|e| unreachable!("only strings are keys: {e}"))
@@ -39,29 +40,38 @@ fn nowhere<T>(value: T) -> Spanned<T> {
 fn engine(e: &EngineConfig) -> file::Afxdp {
     file::Afxdp {
         strategy: Some(e.strategy.name()),
-        prb: match &e.strategy {
-            Strategy::Sq | Strategy::Rr => None,
-            Strategy::LlRr { ring_budget } => Some(vec![*ring_budget]),
-            Strategy::LlWfq { prb } => Some(prb.clone()),
-        },
         device_budget: Some(e.device_budget),
         order: Some(e.order),
         priority: e.priority,
         itr: Some(file::Itr::Table(e.itr)),
         cores: Some(e.cores.clone()),
-        ring: Some(OneOrMore::More(e.rings.iter().rev().copied().collect())),
+        ring: None,
+        rings: Some(e.rings.clone()),
         tx_ring: Some(e.tx_ring),
         copy: e.copy,
         busy_poll: Some(e.busy_poll),
     }
 }
 
-fn class(c: &Class, ports: &[String]) -> file::Class {
+/// The ring budget of a class, where it has one.
+fn budget(datapath: &Datapath, class: usize) -> Option<u32> {
+    let Datapath::Afxdp(engine) = datapath else {
+        return None;
+    };
+    match &engine.strategy {
+        Strategy::Sq | Strategy::Rr => None,
+        Strategy::LlRr { ring_budget } => Some(*ring_budget),
+        Strategy::LlWfq { budgets } => budgets.get(class).copied(),
+    }
+}
+
+fn class(c: &Class, ports: &[String], budget: Option<u32>) -> file::Class {
     let mut written = file::Class {
         name: c.name.clone(),
         lane: file::Lane::Stack,
         trust: None,
         police: c.police.as_ref().map(police),
+        budget,
         rules: c.rules.iter().map(|r| nowhere(rule(r, ports))).collect(),
         ring: None,
         cores: None,
@@ -231,7 +241,9 @@ mod tests {
         let strategy = prop_oneof![
             Just(Polling::Rr),
             (1u32..64).prop_map(|ring_budget| Polling::LlRr { ring_budget }),
-            (1u32..32, 1u32..32).prop_map(|(a, b)| Polling::LlWfq { prb: vec![a, b] }),
+            (1u32..32, 1u32..32).prop_map(|(a, b)| Polling::LlWfq {
+                budgets: vec![a, b]
+            }),
         ];
         let itr = prop_oneof![
             proptest::sample::select(ThrottlingName::ALL.to_vec()).prop_map(Throttling::from),

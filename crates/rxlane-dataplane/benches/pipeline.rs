@@ -91,7 +91,12 @@ fn main() {
     );
     for (name, strategy) in [
         ("SQ", Strategy::Sq),
-        ("LL-WFQ 4,60", Strategy::LlWfq { prb: vec![4, 60] }),
+        (
+            "LL-WFQ 60,4",
+            Strategy::LlWfq {
+                budgets: vec![60, 4],
+            },
+        ),
     ] {
         let mut worker =
             InMemory::new(&mirror, &neighbours, [port(1), port(2)], &strategy).expect("a worker");
@@ -104,7 +109,7 @@ fn main() {
                 let mut spent = Duration::ZERO;
                 for some in destinations.chunks(burst) {
                     for (i, to) in some.iter().enumerate() {
-                        let ring = usize::from(rings == 2 && i % RT_EVERY == 0);
+                        let ring = usize::from(rings == 2 && i % RT_EVERY != 0);
                         assert!(worker.receive(ring, &packet(*to)));
                     }
                     let begin = Instant::now();

@@ -42,7 +42,7 @@ pub struct EngineRingStatus {
     pub port: String,
     /// Rx queue.
     pub queue: u32,
-    /// Number among the queue's rings, lowest class first.
+    /// Number among the queue's rings, highest class first.
     pub ring: u32,
     /// Packets it holds now.
     pub occupancy: u64,

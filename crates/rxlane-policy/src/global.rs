@@ -13,7 +13,7 @@ use crate::class::MAX_CLASSES;
 pub struct Turn {
     /// Number of the device.
     pub device: usize,
-    /// Number of the ring, 0 for the lowest class.
+    /// Number of the ring, 0 for the highest class.
     pub ring: usize,
     /// Packets to serve at most, never 0.
     pub at_most: u32,
@@ -30,7 +30,7 @@ pub struct GlobalPriority {
 }
 
 impl GlobalPriority {
-    /// `devices` devices with the same rings, one for each budget, lowest class first.
+    /// `devices` devices with the same rings, one for each budget, highest class first.
     ///
     /// # Errors
     /// [`PolicyError::Budget`] without a ring or with more than [`MAX_CLASSES`], and with a budget of 0.
@@ -59,7 +59,7 @@ impl GlobalPriority {
     /// The next turn, given which rings hold packets; `None` when all are empty.
     #[inline]
     pub fn next(&mut self, holds: impl Fn(usize, usize) -> bool) -> Option<Turn> {
-        for ring in (0..self.rings).rev() {
+        for ring in 0..self.rings {
             for i in 0..self.devices {
                 let mut device = self.next[ring] + i;
                 if device >= self.devices {
@@ -89,13 +89,13 @@ mod tests {
 
     #[test]
     fn the_highest_class_of_all_devices_goes_first_and_devices_take_turns() {
-        let mut g = GlobalPriority::new(&[4, 60], 3).unwrap();
+        let mut g = GlobalPriority::new(&[60, 4], 3).unwrap();
         let all = |_: usize, _: usize| true;
         let order: Vec<usize> = (0..4).map(|_| g.next(all).unwrap().device).collect();
         assert_eq!(order, [0, 1, 2, 0]);
-        let be = g.next(|_, ring| ring == 0).unwrap();
-        assert_eq!((be.ring, be.at_most), (0, 4));
-        assert_eq!(g.next(|d, ring| ring == 0 || d == 2).unwrap().ring, 1);
+        let be = g.next(|_, ring| ring == 1).unwrap();
+        assert_eq!((be.ring, be.at_most), (1, 4));
+        assert_eq!(g.next(|d, ring| ring == 1 || d == 2).unwrap().ring, 0);
         assert_eq!(g.next(|_, _| false), None);
     }
 
@@ -105,11 +105,11 @@ mod tests {
             held in proptest::collection::vec(proptest::collection::vec(0u32..20, 3), 1..5),
         ) {
             let mut held = held;
-            let mut g = GlobalPriority::new(&[2, 5, 9], held.len()).unwrap();
+            let mut g = GlobalPriority::new(&[9, 5, 2], held.len()).unwrap();
             let mut served = 0;
             let all: u32 = held.iter().flatten().sum();
             while let Some(turn) = g.next(|d, r| held[d][r] > 0) {
-                proptest::prop_assert!(held.iter().all(|d| d[turn.ring + 1..].iter().all(|n| *n == 0)));
+                proptest::prop_assert!(held.iter().all(|d| d[..turn.ring].iter().all(|n| *n == 0)));
                 let n = turn.at_most.min(held[turn.device][turn.ring]);
                 proptest::prop_assert!(n > 0);
                 held[turn.device][turn.ring] -= n;

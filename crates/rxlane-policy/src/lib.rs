@@ -10,13 +10,14 @@
 //! ring a class with equal budgets, and with budgets by priority. `b` is a ring budget in packets, `x` the time that a
 //! packet takes, `rho` the share of a core's time that a class takes.
 //!
-//! A device with a BE ring of 100 packets and an RT ring of 10: a classified RT packet waits for at most 4 others.
+//! A device whose RT ring, number 0, holds 10 packets, and whose BE ring holds 100: a classified RT packet waits for at
+//! most 4 others. Classes and rings are numbered from the highest, here and everywhere.
 //!
 //! ```
 //! use rxlane_policy::poll::{Order, QVector, Rounds, Step};
 //!
-//! let mut device = QVector::new(&[4, 60], 64, Order::LowestFirst, Rounds::UntilSpent)?;
-//! let mut held = [100, 10];
+//! let mut device = QVector::new(&[60, 4], 64, Order::LowestFirst, Rounds::UntilSpent)?;
+//! let mut held = [10, 100];
 //! let mut turns = Vec::new();
 //! device.begin();
 //! while let Step::Serve { ring, at_most } = device.next(|ring| held[ring] > 0) {
@@ -25,7 +26,7 @@
 //!     device.served(served);
 //!     turns.push((ring, served));
 //! }
-//! assert_eq!(turns[..2], [(0, 4), (1, 10)]);
+//! assert_eq!(turns[..2], [(1, 4), (0, 10)]);
 //! assert_eq!(turns.iter().map(|(_, served)| served).sum::<u32>(), 64);
 //! # Ok::<(), rxlane_policy::PolicyError>(())
 //! ```

@@ -44,7 +44,7 @@ pub enum Step {
     /// Serve at most so many packets of this ring, or until it is empty; then report
     /// [`QVector::served`].
     Serve {
-        /// Number of the ring, 0 for the lowest class.
+        /// Number of the ring, 0 for the highest class.
         ring: usize,
         /// Never 0.
         at_most: u32,
@@ -77,7 +77,7 @@ pub struct QVector {
 }
 
 impl QVector {
-    /// A device with one ring for each budget, lowest class first.
+    /// A device with one ring for each budget, highest class first.
     ///
     /// # Errors
     /// [`PolicyError::Budget`] without a ring, with more than [`MAX_CLASSES`], or with a budget of 0.
@@ -143,8 +143,8 @@ impl QVector {
         for _ in 0..self.rings {
             let turn = self.turn;
             let ring = match self.order {
-                Order::LowestFirst => turn,
-                Order::HighestFirst => self.rings - 1 - turn,
+                Order::LowestFirst => self.rings - 1 - turn,
+                Order::HighestFirst => turn,
             };
             if holds(ring) {
                 if self.left == 0 || self.turns_left == 0 {
@@ -242,8 +242,8 @@ pub enum Strategy {
     },
     /// One device, a ring a class, ring budgets by priority.
     LlWfq {
-        /// `PRB`: lowest class first.
-        prb: Vec<u32>,
+        /// Packets of a turn of each ring, highest class first. (`PRB` of Listing 1 counts from the lowest.)
+        budgets: Vec<u32>,
     },
 }
 
@@ -314,7 +314,7 @@ pub struct Place {
     pub ring: usize,
 }
 
-/// The QVectors of one port on one core, and each class's place, lowest class first.
+/// The QVectors of one port on one core, and each class's place, highest class first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     /// The devices.
@@ -358,11 +358,13 @@ impl Strategy {
                 rings(classes),
                 vector(&vec![*ring_budget; classes])?,
             )),
-            Self::LlWfq { prb } if prb.len() != classes => Err(PolicyError::Budget(format!(
-                "prb has {} ring budgets for {classes} classes: give one a class, lowest class first",
-                prb.len()
-            ))),
-            Self::LlWfq { prb } => Ok(in_one(rings(classes), vector(prb)?)),
+            Self::LlWfq { budgets } if budgets.len() != classes => {
+                Err(PolicyError::Budget(format!(
+                    "{} ring budgets for {classes} classes: give one a class, highest class first",
+                    budgets.len()
+                )))
+            }
+            Self::LlWfq { budgets } => Ok(in_one(rings(classes), vector(budgets)?)),
         }
     }
 }
@@ -389,18 +391,18 @@ mod tests {
         }
     }
 
-    fn wfq(prb: &[u32]) -> QVector {
-        QVector::new(prb, 64, Order::LowestFirst, Rounds::UntilSpent).unwrap()
+    fn wfq(budgets: &[u32]) -> QVector {
+        QVector::new(budgets, 64, Order::LowestFirst, Rounds::UntilSpent).unwrap()
     }
 
     #[test]
     fn rings_take_turns_of_their_budgets_until_the_device_budget_is_spent() {
-        let (turns, outcome) = poll(&mut wfq(&[4, 60]), &mut [100, 100]);
-        assert_eq!(turns, [(0, 4), (1, 60)]);
+        let (turns, outcome) = poll(&mut wfq(&[60, 4]), &mut [100, 100]);
+        assert_eq!(turns, [(1, 4), (0, 60)]);
         assert_eq!(outcome, PollEnd::BudgetSpent);
         let (turns, outcome) = poll(&mut wfq(&[4, 4]), &mut [100, 100]);
         assert_eq!(turns.len(), 16);
-        assert_eq!(turns[..3], [(0, 4), (1, 4), (0, 4)]);
+        assert_eq!(turns[..3], [(1, 4), (0, 4), (1, 4)]);
         assert_eq!(outcome, PollEnd::BudgetSpent);
     }
 
@@ -433,8 +435,8 @@ mod tests {
 
     #[test]
     fn an_empty_ring_gives_its_turn_away_and_all_empty_drains_the_device() {
-        let (turns, outcome) = poll(&mut wfq(&[4, 60]), &mut [10, 0]);
-        assert_eq!(turns, [(0, 4), (0, 4), (0, 2)]);
+        let (turns, outcome) = poll(&mut wfq(&[60, 4]), &mut [0, 10]);
+        assert_eq!(turns, [(1, 4), (1, 4), (1, 2)]);
         assert_eq!(outcome, PollEnd::Drained);
     }
 
@@ -447,16 +449,16 @@ mod tests {
     #[test]
     fn the_stock_multi_ring_poll_gives_every_ring_one_turn() {
         let mut q = QVector::new(&[32, 32], 64, Order::LowestFirst, Rounds::One).unwrap();
-        let (turns, outcome) = poll(&mut q, &mut [100, 10]);
-        assert_eq!(turns, [(0, 32), (1, 10)]);
+        let (turns, outcome) = poll(&mut q, &mut [10, 100]);
+        assert_eq!(turns, [(1, 32), (0, 10)]);
         assert_eq!(outcome, PollEnd::BudgetSpent);
     }
 
     #[test]
     fn the_highest_class_can_have_the_first_turn() {
-        let mut q = QVector::new(&[4, 60], 64, Order::HighestFirst, Rounds::UntilSpent).unwrap();
-        let (turns, _) = poll(&mut q, &mut [10, 3]);
-        assert_eq!(turns[0], (1, 3));
+        let mut q = QVector::new(&[60, 4], 64, Order::HighestFirst, Rounds::UntilSpent).unwrap();
+        let (turns, _) = poll(&mut q, &mut [3, 10]);
+        assert_eq!(turns[0], (0, 3));
     }
 
     #[test]
@@ -473,7 +475,7 @@ mod tests {
                 "{rings:?} of {device}"
             );
         }
-        let wrong = Strategy::LlWfq { prb: vec![4] };
+        let wrong = Strategy::LlWfq { budgets: vec![4] };
         assert!(wrong.layout(2, 64, Order::LowestFirst).is_err());
     }
 
@@ -498,7 +500,9 @@ mod tests {
             [at(0, 0), at(0, 1)]
         );
         assert_eq!(
-            places(Strategy::LlWfq { prb: vec![4, 60] }),
+            places(Strategy::LlWfq {
+                budgets: vec![60, 4]
+            }),
             [at(0, 0), at(0, 1)]
         );
     }

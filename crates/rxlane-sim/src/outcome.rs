@@ -15,7 +15,7 @@ use crate::time::{from_s, to_s};
 pub struct Outcome {
     /// Names and values, in a fixed order for a scenario.
     pub metrics: Vec<(String, f64)>,
-    /// Latency of each class, lowest first, ns.
+    /// Latency of each class, highest first, ns.
     pub latencies: Vec<Latencies>,
     /// Load of the cores by sample.
     pub loads: LoadSamples,
@@ -31,11 +31,11 @@ impl Outcome {
     }
 }
 
-/// The name of a class in results: `be` and `rt` of two, else its number.
+/// The name of a class in results: `rt` and `be` of two, else its number.
 pub fn class_name(class: usize, classes: usize) -> String {
     match (classes, class) {
-        (2, 0) => "be".into(),
-        (2, 1) => "rt".into(),
+        (2, 0) => "rt".into(),
+        (2, 1) => "be".into(),
         _ => format!("c{class}"),
     }
 }

@@ -9,9 +9,9 @@ pub struct Packet {
     pub at: Ps,
     /// Position within its flow, from 1.
     pub sequence: u32,
-    /// Flow number over all classes.
+    /// Flow number over all classes; those of the lowest class come first.
     pub flow: u16,
-    /// Class, 0 the lowest.
+    /// Class, 0 the highest.
     pub class: u8,
 }
 

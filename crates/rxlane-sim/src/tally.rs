@@ -88,7 +88,7 @@ impl LoadSamples {
 pub struct Tally {
     /// Time by kind of work.
     pub busy: [Ps; Work::ALL.len()],
-    /// By class, lowest first.
+    /// By class, highest first.
     pub classes: Vec<ClassTally>,
     /// Packets served, by NIC.
     pub served: Vec<u64>,

@@ -56,7 +56,7 @@ pub struct Stream {
     pub pps: f64,
     /// Pattern.
     pub pattern: Pattern,
-    /// Share of each class, lowest class first; sums to 1.
+    /// Share of each class, highest class first; sums to 1.
     pub shares: Vec<f64>,
     /// Whether the class of each packet is drawn.
     pub mix: Mix,
@@ -75,8 +75,8 @@ pub struct Source {
     pattern: Pattern,
     mean_gap: f64,
     wire: Ps,
-    /// Upper ends of the classes' shares of a random number.
-    thresholds: Vec<u32>,
+    /// Lower ends of the classes' shares of a random number; the last class takes what is below all of them.
+    above: Vec<u32>,
     only_class: Option<usize>,
     /// Of even mixes: what each class is owed, in packets.
     owed: Option<(Vec<f64>, Vec<f64>)>,
@@ -95,19 +95,19 @@ impl Source {
     pub fn new(stream: &Stream, seed: u64) -> Self {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let mean_gap = 1e12 / stream.pps;
+        let classes = stream.shares.len();
         let mut sum = 0.0;
-        let mut thresholds: Vec<u32> = stream
+        let mut above: Vec<u32> = stream
             .shares
             .iter()
+            .skip(1)
+            .rev()
             .map(|share| {
                 sum += share;
                 (sum * f64::from(u32::MAX)) as u32
             })
             .collect();
-        if let Some(last) = thresholds.last_mut() {
-            *last = u32::MAX;
-        }
-        let classes = stream.shares.len();
+        above.reverse();
         Self {
             ideal: rng.random::<f64>() * mean_gap,
             position: match &stream.pattern {
@@ -118,7 +118,7 @@ impl Source {
             pattern: stream.pattern.clone(),
             mean_gap,
             wire: wire_time(stream.frame, stream.link_bps),
-            thresholds,
+            above,
             owed: (stream.mix == Mix::Even)
                 .then(|| (stream.shares.clone(), vec![0.0; stream.shares.len()])),
             only_class: stream.shares.iter().position(|s| *s >= 1.0),
@@ -195,7 +195,7 @@ impl Source {
         let class = self.class();
         let flow = self.next_flow[class];
         self.next_flow[class] = if flow + 1 == self.flows { 0 } else { flow + 1 };
-        let flow = class as u16 * self.flows + flow;
+        let flow = (self.next_flow.len() - 1 - class) as u16 * self.flows + flow;
         let sequence = &mut self.sequences[usize::from(flow)];
         *sequence = sequence.wrapping_add(1);
         Packet {
@@ -215,10 +215,10 @@ impl Source {
             return most_owed(shares, owed);
         }
         let random: u32 = self.rng.random();
-        self.thresholds
+        self.above
             .iter()
-            .position(|t| random <= *t)
-            .unwrap_or(self.thresholds.len() - 1)
+            .position(|end| random > *end)
+            .unwrap_or(self.above.len())
     }
 }
 
@@ -228,6 +228,7 @@ fn most_owed(shares: &[f64], owed: &mut [f64]) -> usize {
         *o += share;
     }
     let most = (0..owed.len())
+        .rev()
         .max_by(|a, b| owed[*a].total_cmp(&owed[*b]))
         .unwrap_or(0);
     owed[most] -= 1.0;
@@ -261,7 +262,7 @@ mod tests {
         Stream {
             pps: 1e6,
             pattern,
-            shares: vec![0.7, 0.3],
+            shares: vec![0.3, 0.7],
             mix: Mix::Random,
             flows: 4,
             frame: 64,
@@ -292,7 +293,7 @@ mod tests {
             let packets = take(&mut source, n);
             let rate = n as f64 / (packets[n - 1].at as f64 / 1e12);
             assert!((rate / 1e6 - 1.0).abs() < 0.02, "{pattern:?}: {rate}");
-            let high = packets.iter().filter(|p| p.class == 1).count() as f64 / n as f64;
+            let high = packets.iter().filter(|p| p.class == 0).count() as f64 / n as f64;
             assert!((high - 0.3).abs() < 0.01, "{pattern:?}: {high}");
             let wire = wire_time(64, 10e9);
             assert!(
@@ -309,7 +310,7 @@ mod tests {
             ..stream(Pattern::Poisson)
         };
         let packets = take(&mut Source::new(&even, 1), 1000);
-        let high: Vec<usize> = (0..1000).filter(|i| packets[*i].class == 1).collect();
+        let high: Vec<usize> = (0..1000).filter(|i| packets[*i].class == 0).collect();
         assert_eq!(high.len(), 300);
         assert!(high.windows(2).all(|w| (3..=4).contains(&(w[1] - w[0]))));
     }

@@ -67,7 +67,7 @@ prop_compose! {
         }
         if extras & 4 > 0 {
             s.cpu.idle.push(IdleState { after_us: 5.0, exit_us: 2.0 });
-            s.stage.push(Stage { name: "ipsec".into(), packet_ns: 300.0, byte_ns: 1.0, classes: vec![1] });
+            s.stage.push(Stage { name: "ipsec".into(), packet_ns: 300.0, byte_ns: 1.0, classes: vec![0] });
         }
         if extras & 8 > 0 {
             s.host = Some(Host { socket: 32, application_ns: 900.0, application_byte_ns: 0.5 });

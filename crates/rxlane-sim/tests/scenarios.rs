@@ -31,12 +31,16 @@ fn an_error_names_file_line_and_cure() {
             "s.toml:2: traffic.pps = 1000000000: more than the links carry",
         ),
         (
-            "[reception]\nstrategy = \"ll-wfq\"\nprb = [0, 4]\n",
+            "[reception]\nstrategy = \"ll-wfq\"\nbudgets = [4, 0]\n",
             "a budget of 0 would never serve",
         ),
         (
-            "[reception]\nstrategy = \"ll-wfq\"\nprb = [4]\n",
-            "prb has 1 ring budgets for 2 classes",
+            "[reception]\nstrategy = \"ll-wfq\"\nbudgets = [4]\n",
+            "1 ring budgets for 2 classes",
+        ),
+        (
+            "[reception]\nprb = [4, 60]\n",
+            "s.toml:2: `prb` is gone: the key is `budgets`, highest class first",
         ),
         (
             "[traffic]\nshares = [0.5, 0.6]\n",

@@ -115,7 +115,7 @@ fn smooth_rt_arrivals_wait_no_longer_than_the_bound_under_overload() {
         s.traffic.rt_ratio = rho_rt / 2.0;
         s.nic.descriptors = 512;
         s.reception.strategy = StrategyName::LlWfq;
-        s.reception.prb = vec![budget, 64 - budget];
+        s.reception.budgets = vec![64 - budget, budget];
         s.replications = 1;
         s.warmup_s = 0.01;
         let bound = f64::from(budget) * X / (1.0 - rho_rt);

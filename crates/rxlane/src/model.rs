@@ -50,7 +50,7 @@ pub(crate) fn scenario(
     match &engine.strategy {
         Strategy::Sq | Strategy::Rr => {}
         Strategy::LlRr { ring_budget } => s.reception.ring_budget = *ring_budget,
-        Strategy::LlWfq { prb } => s.reception.prb.clone_from(prb),
+        Strategy::LlWfq { budgets } => s.reception.budgets.clone_from(budgets),
     }
     Ok(s)
 }

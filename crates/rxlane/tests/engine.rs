@@ -54,12 +54,12 @@ fn every_strategy_forwards_both_classes_and_families_without_loss() {
     for keys in [
         "strategy = \"sq\"",
         "strategy = \"rr\"",
-        "strategy = \"ll-rr\"\nprb = [4]",
-        "strategy = \"ll-wfq\"\nprb = [4, 60]",
-        "prb = [4, 60]\npriority = \"global\"",
-        "prb = [4, 60]\nitr = \"linear\"",
-        "prb = [4, 60]\nitr = { algorithm = \"static\", interval_ns = 50000 }",
-        "prb = [4, 60]\nitr = \"three-state\"\ncopy = \"always\"",
+        "strategy = \"ll-rr\"",
+        "strategy = \"ll-wfq\"",
+        "priority = \"global\"",
+        "itr = \"linear\"",
+        "itr = { algorithm = \"static\", interval_ns = 50000 }",
+        "itr = \"three-state\"\ncopy = \"always\"",
     ] {
         let router = t.router(&forwarding(keys));
         for options in ["-4 10.20.0.2", "-Q 0xb8 10.20.0.2", "-6 fd20::2"] {
@@ -162,7 +162,7 @@ fn classes_of_the_stack_are_filtered_by_the_firewall() {
 #[test]
 fn routes_and_strategies_change_under_load_and_nothing_is_lost_or_reordered() {
     let mut t = TestLab::up("changes", |_| ());
-    let _router = t.router(&forwarding("prb = [4, 60]"));
+    let _router = t.router(&forwarding(""));
     let mut bed = Bed::new(&t.lab, &traffic()).unwrap();
     bed.run(PPS, 0.3, &Threads::default()).unwrap();
     let trial = bed
@@ -174,7 +174,7 @@ fn routes_and_strategies_change_under_load_and_nothing_is_lost_or_reordered() {
                     &format!("ip route add 198.19.0.0/24 via 10.20.0.2 metric {metric}; ip route add 198.19.0.0/25 via 10.20.0.2; ip route del 198.19.0.0/25; ip route del 198.19.0.0/24 metric {metric}"),
                 );
             }
-            for keys in ["strategy = \"sq\"", "prb = [8, 32]"] {
+            for keys in ["strategy = \"sq\"", "device_budget = 32"] {
                 t.config("router", &forwarding(keys));
                 let out = t.rxlane(&["reload"]);
                 assert!(
@@ -219,9 +219,7 @@ fn a_worker_for_each_queue_serves_all_ports_by_one_priority() {
         Place::Sink,
         "ip route add 10.10.0.0/24 via 10.20.0.1; ip route add 10.10.1.0/24 via 10.20.1.1",
     );
-    let _router = t.router(&forwarding(
-        "cores = [0, 1]\nprb = [4, 60]\npriority = \"global\"",
-    ));
+    let _router = t.router(&forwarding("cores = [0, 1]\npriority = \"global\""));
     // A flow's hash chooses its queue.
     t.must(
         Place::Gen,
@@ -283,7 +281,7 @@ fn a_port_that_comes_back_is_served_by_the_engine_again() {
 #[test]
 fn after_a_load_beyond_its_capacity_every_frame_is_accounted_for() {
     let mut t = TestLab::up("frames", |_| ());
-    let _router = t.router(&forwarding("prb = [4, 60]\nring = 64"));
+    let _router = t.router(&forwarding("ring = 64"));
     let mut bed = Bed::new(&t.lab, &traffic()).unwrap();
     let seconds = std::env::var("RXLANE_TEST_SECONDS")
         .ok()
@@ -310,10 +308,16 @@ fn what_is_wrong_with_an_engine_is_one_line_and_changes_nothing() {
     let mut t = TestLab::up("engwrong", |_| ());
     let both = RT.to_owned() + BE_FORWARDED;
     let mixed = RT.to_owned() + BE_BY_STACK;
+    let budgets = |rt: u32, be: u32| {
+        let class =
+            |text: &str, budget| text.replacen("lane", &format!("budget = {budget}\nlane"), 1);
+        class(RT, rt) + &class(BE_FORWARDED, be)
+    };
     for (keys, classes, complaint) in [
-        ("prb = [4, 65]", &both, "above the device budget 64"),
-        ("prb = [0, 60]", &both, "budget of 0"),
-        ("prb = [4]", &both, "1 ring budgets for 2 classes"),
+        ("", &budgets(65, 4), "above the device budget 64"),
+        ("", &budgets(60, 0), "budget of 0"),
+        ("strategy = \"ll-rr\"", &budgets(60, 4), "the same `budget`"),
+        ("prb = [4, 60]", &both, "the key `budget`"),
         ("strategy = \"sq\"", &mixed, "the same lane"),
         ("cores = [0, 1]", &both, "has 1 queues for 2 workers"),
         ("cores = [77]", &both, "core 77 does not exist"),

@@ -115,7 +115,7 @@ impl InMemory {
         })
     }
 
-    /// A packet arrives on a ring, lowest class first; false when the ring is full or there is no frame.
+    /// A packet arrives on a ring, highest class first; false when the ring is full or there is no frame.
     pub fn receive(&mut self, ring: usize, bytes: &[u8]) -> bool {
         if self.spare.is_empty() {
             let mut some = [0; 64];
@@ -263,14 +263,16 @@ mod tests {
 
     #[test]
     fn rings_are_served_in_turns_of_their_budgets() {
-        let mut b = bench(&Strategy::LlWfq { prb: vec![4, 60] });
+        let mut b = bench(&Strategy::LlWfq {
+            budgets: vec![60, 4],
+        });
         for _ in 0..10 {
             assert!(b.receive(0, &packet(0, [198, 51, 100, 1], 64)));
             assert!(b.receive(1, &packet(1, [198, 51, 100, 1], 64)));
         }
-        let mut expected = vec![0; 4];
-        expected.extend([1; 10]);
-        expected.extend([0; 6]);
+        let mut expected = vec![1; 4];
+        expected.extend([0; 10]);
+        expected.extend([1; 6]);
         assert_eq!(classes_sent(&mut b), expected);
     }
 

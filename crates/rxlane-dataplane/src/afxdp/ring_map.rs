@@ -45,8 +45,7 @@ impl RingMap {
         let rings = first[layout.devices.len()];
         let ring_of_class: Vec<usize> = (0..n)
             .map(|class| {
-                // The policy counts from the lowest class.
-                let place = layout.places[n - 1 - class];
+                let place = layout.places[class];
                 first[place.device] + place.ring
             })
             .collect();
@@ -153,7 +152,7 @@ impl RingMap {
             Priority::Device => Ok(Scheduler::Devices(PollList::default())),
             Priority::Global => {
                 let budgets: Vec<u32> = match &self.engine.strategy {
-                    rxlane_policy::poll::Strategy::LlWfq { prb } => prb.clone(),
+                    rxlane_policy::poll::Strategy::LlWfq { budgets } => budgets.clone(),
                     rxlane_policy::poll::Strategy::LlRr { ring_budget } => {
                         vec![*ring_budget; self.rings()]
                     }

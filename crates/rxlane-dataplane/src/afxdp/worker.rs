@@ -199,10 +199,10 @@ impl Worker {
     /// One poll of a device.
     fn poll(&mut self, at: usize) {
         self.p.counters.add(Count::Polls, 1);
-        let (queue, first, top) = {
+        let (queue, first) = {
             let device = &mut self.p.devices[at];
             device.vector.begin();
-            (device.queue, device.first_ring, device.vector.rings() - 1)
+            (device.queue, device.first_ring)
         };
         self.p.queues[queue].turn_over(&mut self.p.frames);
         loop {
@@ -214,7 +214,7 @@ impl Worker {
                     device.vector.served(served.packets as u32);
                     device.since.packets += served.packets;
                     device.since.bytes += served.bytes;
-                    self.end_turn(ring == top, served.packets);
+                    self.end_turn(ring == 0, served.packets);
                 }
                 Step::End(outcome) => {
                     if let Scheduler::Devices(list) = &mut self.p.scheduler {
@@ -252,12 +252,11 @@ impl Worker {
             let Some(turn) = turn else { break };
             let device = &self.p.devices[turn.device];
             let (queue, ring) = (device.queue, device.first_ring + turn.ring);
-            let top = turn.ring + 1 == device.vector.rings();
             let served = self.serve(queue, ring, turn.at_most);
             let device = &mut self.p.devices[turn.device];
             device.since.packets += served.packets;
             device.since.bytes += served.bytes;
-            self.end_turn(top, served.packets);
+            self.end_turn(turn.ring == 0, served.packets);
             left = left.saturating_sub(served.packets.max(1) as u32);
             any = true;
         }

@@ -17,7 +17,7 @@ pub(super) struct Device {
     /// Number of its port among those with a vector on this core.
     pub(super) port: usize,
     pub(super) qvector: QVector,
-    /// Lowest class first.
+    /// Highest class first.
     pub(super) rings: Vec<RxRing>,
     /// Times of Tx completions that have not been cleaned.
     pub(super) completions: VecDeque<Ps>,

@@ -263,7 +263,7 @@ impl Scenario {
                 return bad(
                     "stage.classes",
                     format!("{:?}", s.classes),
-                    "number classes from 0, the lowest",
+                    "number classes from 0, the highest",
                 );
             }
         }

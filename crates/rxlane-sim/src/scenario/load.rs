@@ -96,6 +96,9 @@ impl Scenario {
 }
 
 fn one_line(message: &str) -> String {
+    if message.contains("unknown field `prb`") {
+        return "`prb` is gone: the key is `budgets`, highest class first".into();
+    }
     message.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -191,7 +194,7 @@ pub(crate) fn put(table: &mut Table, key: &str, value: Value) -> Result<(), SimE
     Ok(())
 }
 
-/// `1.5e6`, `"poisson"`, `[4, 60]`, or a bare word.
+/// `1.5e6`, `"poisson"`, `[60, 4]`, or a bare word.
 fn value_of(text: &str) -> Value {
     toml::from_str::<Table>(&format!("v = {text}"))
         .ok()

@@ -115,7 +115,7 @@ pub struct Traffic {
     pub pattern: Pattern,
     /// Share of the higher of two classes.
     pub rt_ratio: f64,
-    /// Shares of any number of classes instead, lowest class first; they sum to 1.
+    /// Shares of any number of classes instead, highest class first; they sum to 1.
     pub shares: Vec<f64>,
     /// Whether the class of each packet is drawn.
     pub mix: Mix,
@@ -144,10 +144,10 @@ impl Default for Traffic {
 }
 
 impl Traffic {
-    /// Shares of the classes, lowest first.
+    /// Shares of the classes, highest first.
     pub fn class_shares(&self) -> Vec<f64> {
         if self.shares.is_empty() {
-            vec![1.0 - self.rt_ratio, self.rt_ratio]
+            vec![self.rt_ratio, 1.0 - self.rt_ratio]
         } else {
             self.shares.clone()
         }
@@ -379,8 +379,8 @@ pub struct Reception {
     pub strategy: StrategyName,
     /// LL-RR: budget of each ring.
     pub ring_budget: u32,
-    /// LL-WFQ: budgets of the rings, lowest class first.
-    pub prb: Vec<u32>,
+    /// LL-WFQ: budgets of the rings, highest class first.
+    pub budgets: Vec<u32>,
     /// Packets of a device in one poll.
     pub device_budget: u32,
     /// Which ring has the first turn.
@@ -401,7 +401,7 @@ impl Default for Reception {
             scheme: Scheme::Napi,
             strategy: StrategyName::Sq,
             ring_budget: 4,
-            prb: vec![4, 60],
+            budgets: vec![60, 4],
             device_budget: DEVICE_BUDGET,
             order: Order::LowestFirst,
             feedback: Feedback::None,
@@ -422,7 +422,7 @@ impl Reception {
                 ring_budget: self.ring_budget,
             },
             StrategyName::LlWfq => Strategy::LlWfq {
-                prb: self.prb.clone(),
+                budgets: self.budgets.clone(),
             },
         }
     }
@@ -440,7 +440,7 @@ pub struct Stage {
     /// For each byte, ns.
     #[serde(default)]
     pub byte_ns: f64,
-    /// Classes, 0 the lowest; empty: all.
+    /// Classes, 0 the highest; empty: all.
     #[serde(default)]
     pub classes: Vec<usize>,
 }

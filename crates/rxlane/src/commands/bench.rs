@@ -44,9 +44,12 @@ pub(crate) struct Common {
     /// Strategies of the AF_XDP engine: sq, rr, ll-rr, ll-wfq; each is a device under test in the place of `afxdp`
     #[arg(long, value_delimiter = ',')]
     strategy: Vec<StrategyName>,
-    /// Ring budgets of the AF_XDP engine, BE first
-    #[arg(long, value_delimiter = ',', value_name = "BE,RT")]
-    prb: Option<Vec<u32>>,
+    /// Ring budgets of the AF_XDP engine; LL-RR takes that of BE for both
+    #[arg(long, value_parser = two_budgets, value_name = "RT,BE")]
+    budgets: Option<[u32; 2]>,
+    /// What `--budgets` was called, in the other order
+    #[arg(long, hide = true, value_parser = prb_is_gone)]
+    prb: Option<u32>,
     /// Throttling of the AF_XDP engine: off, three-state, linear, net-dim, linear:R_MAX:R_MIN:RHO_MAX (per second), or an
     /// interval in ns; each is a device under test
     #[arg(long, value_delimiter = ',')]
@@ -140,6 +143,17 @@ pub(crate) struct Latency {
     /// Packets a second (300k, 1.2M), or a multiple of what the kernel forwards without loss (2x)
     #[arg(long, default_value = "2x")]
     offered: Offered,
+}
+
+/// `60,4`.
+fn two_budgets(text: &str) -> Result<[u32; 2], String> {
+    let both: Option<Vec<u32>> = text.split(',').map(|n| n.trim().parse().ok()).collect();
+    both.and_then(|both| both.try_into().ok())
+        .ok_or_else(|| "give two ring budgets, RT first: --budgets 60,4".into())
+}
+
+fn prb_is_gone(_: &str) -> Result<u32, String> {
+    Err("use --budgets RT,BE: highest class first".into())
 }
 
 #[derive(Args)]
@@ -249,9 +263,6 @@ impl Common {
                 list => list.iter().cloned().map(Some).collect(),
             }
         }
-        if self.prb.as_ref().is_some_and(|prb| prb.len() != 2) {
-            return Err("--prb takes two ring budgets, BE first: --prb 4,60".into());
-        }
         let mut duts = Vec::new();
         for dut in &self.dut {
             if !dut.name().starts_with("afxdp") {
@@ -262,7 +273,7 @@ impl Common {
                 for strategy in or_default(&self.strategy) {
                     let engine = EngineVariant {
                         strategy,
-                        prb: self.prb.clone(),
+                        budgets: self.budgets,
                         itr: itr.clone(),
                     };
                     duts.push(engine.dut(dut.name())?);
