@@ -17,7 +17,7 @@
 #include "bounds.h"
 #include "kernel.h"
 
-/* Kept across configurations; watch.bpf.c owns them. */
+/* Kept across configurations; overload.bpf.c owns them. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);

@@ -81,7 +81,7 @@ struct core {
 	__u32 express; /* express packets in this poll */
 	__u32 saturated; /* polls in a row that used up the budget */
 	__u64 poll_start_ns; /* first stack packet of the poll, while overloaded */
-	/* The controller's memory (watch.bpf.c). */
+	/* The controller's memory (overload.bpf.c). */
 	__u64 service_ns_x256; /* estimated service time of a stack packet */
 	__u32 demand_x16[MAX_CLASSES]; /* smoothed packets per poll, while overloaded */
 	__u64 last_end_ns; /* of the poll before */

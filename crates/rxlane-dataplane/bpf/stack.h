@@ -3,7 +3,7 @@
  * The stack lane. Below overload a packet is passed straight on. While the core is overloaded it is
  * either queued to its class's ring (one CPUMAP a class, one ring a core) or served within a ring budget
  * per poll, the rest being dropped before an skb exists: the early drop of Beyond Softnet 2.2.
- * watch.bpf.c decides which and how much, at the end of each poll.
+ * overload.bpf.c decides which and how much, at the end of each poll.
  */
 #ifndef RXLANE_STACK_H
 #define RXLANE_STACK_H

@@ -106,7 +106,7 @@ pub enum DataplaneError {
         /// Name of the port.
         port: String,
         /// Why.
-        source: crate::afxdp::SocketError,
+        source: crate::engine::SocketError,
     },
     /// A daemon is running in this namespace.
     #[error(

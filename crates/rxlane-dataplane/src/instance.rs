@@ -188,7 +188,7 @@ impl Instance {
 
     /// Whether a router, running or orphaned, is attached here.
     pub fn exists(&self) -> bool {
-        self.pins.join("watch").exists() || self.load_state().is_some()
+        self.pins.join("overload").exists() || self.load_state().is_some()
     }
 
     /// Removes pins of a router that cannot be taken over.

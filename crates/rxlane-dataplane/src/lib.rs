@@ -5,8 +5,7 @@
 //! nothing behind; a killed daemon leaves a working router, because everything is pinned.
 //! The programs are in `bpf/`; ARCHITECTURE.md draws the way of a packet.
 
-pub mod afxdp;
-pub mod engine_status;
+pub mod engine;
 pub mod features;
 pub mod instance;
 pub mod layout;
@@ -16,13 +15,12 @@ pub mod status;
 pub mod verifier;
 
 mod error;
-mod lane;
+mod lanes;
 mod pinned;
-mod rings;
-mod tables;
-mod watch;
+mod skeletons;
+mod xsk;
 
-#[doc(hidden)]
+#[cfg(feature = "testing")]
 pub mod testing;
 
 pub use error::DataplaneError;

@@ -7,14 +7,14 @@ use rxlane_system::links;
 use serde::Serialize;
 
 use crate::DataplaneError;
-use crate::afxdp::Programs;
+use crate::engine::Programs;
 use crate::features::Features;
 use crate::instance::Instance;
-use crate::lane::LaneProgram;
-use crate::rings;
+use crate::lanes::overload::Shared;
+use crate::lanes::program::LaneProgram;
+use crate::lanes::rings;
 use crate::router;
 use crate::verifier::Accepted;
-use crate::watch::Shared;
 use rxlane_config::RouterConfig;
 
 /// What a start would find.

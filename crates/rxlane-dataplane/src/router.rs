@@ -10,15 +10,15 @@ use rxlane_system::links::{self, Link as NetDevice};
 use tracing::{info, warn};
 
 use crate::DataplaneError;
-use crate::afxdp::{self, Engine, Maps, Programs, RingMap};
+use crate::engine::{self, Engine, Maps, Programs, RingMap};
 use crate::error::BpfTried;
 use crate::features::{AF_XDP, CONNTRACK, CPUMAP_TRACE, Features, TYPES};
 use crate::instance::{Instance, PortState, State};
-use crate::lane::{LaneProgram, control};
+use crate::lanes::overload::{self, Shared};
+use crate::lanes::program::{LaneProgram, control};
+use crate::lanes::rings;
 use crate::layout::{Core, MAX_PORTS, Port, PortTable};
 use crate::pinned;
-use crate::rings;
-use crate::watch::{self, Shared};
 use rxlane_config::{Datapath, RouterConfig};
 
 /// Pins of the engine's counters.
@@ -89,10 +89,10 @@ impl Router {
         old: Option<State>,
     ) -> Result<(Shared, LaneProgram, State, Option<Engine>), DataplaneError> {
         instance.create()?;
-        let (shared, watching) = match &old {
+        let (shared, controller) = match &old {
             Some(old) => (
                 Shared::open(&instance.pins)?,
-                watch::of_these(&old.programs),
+                overload::of_these(&old.programs),
             ),
             None => Shared::load(instance, &features)?,
         };
@@ -103,7 +103,7 @@ impl Router {
             ports: slots(&config, old.as_ref())?,
             config,
             features,
-            programs: watching,
+            programs: controller,
             warnings: Vec::new(),
         };
         let plan = plan(&state.config)?;
@@ -122,7 +122,7 @@ impl Router {
         let mut state = State {
             ports: slots(&config, Some(&self.state))?,
             config,
-            programs: watch::of_these(&self.state.programs),
+            programs: overload::of_these(&self.state.programs),
             warnings: Vec::new(),
             ..self.state.clone()
         };
@@ -144,7 +144,7 @@ impl Router {
             }
             Err(error) => {
                 let mut old = State {
-                    programs: watch::of_these(&self.state.programs),
+                    programs: overload::of_these(&self.state.programs),
                     ..self.state.clone()
                 };
                 self.lane = swap(
@@ -258,7 +258,11 @@ fn start_engine(
         pinned::remove_pin(&instance.pins.join(ENGINE_RINGS))?;
         return pinned::remove_pin(&instance.pins.join(ENGINE_WORKERS)).map(|()| None);
     };
-    let workers = afxdp::create_map(ENGINE_WORKERS, afxdp::WORKER_BYTES, plan.engine.cores.len())?;
+    let workers = engine::create_map(
+        ENGINE_WORKERS,
+        engine::WORKER_BYTES,
+        plan.engine.cores.len(),
+    )?;
     pin(&maps.rings, ENGINE_RINGS)?;
     pin(&workers, ENGINE_WORKERS)?;
     let programs = Programs::attach(&maps.sockets, &maps.rings, &state.features)?;

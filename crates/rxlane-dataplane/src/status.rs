@@ -8,16 +8,16 @@ use rxlane_policy::police::Rate;
 use serde::Serialize;
 
 use crate::DataplaneError;
-use crate::engine_status::{self, EngineStatus};
+use crate::engine::{self, EngineStatus};
 use crate::features::Feature;
 use crate::instance::{Instance, State};
+use crate::lanes::overload::Shared;
+use crate::lanes::rings::possible_cores;
 use crate::layout::{
     ClassCounters, Core, MAX_PORTS, PortCounters, REASONS, RING_CPUS, RingCounters,
 };
 use crate::pinned::{get, get_percpu};
-use crate::rings::possible_cores;
 use crate::verifier::Accepted;
-use crate::watch::Shared;
 use rxlane_config::{Datapath, ring_cores};
 
 /// Service time that the bound assumes before any overload has been measured: a stack packet behind a
@@ -159,7 +159,7 @@ pub fn read() -> Result<Status, DataplaneError> {
         missing_features: state.features.missing().cloned().collect(),
         programs: state.programs.clone(),
         warnings: state.warnings.clone(),
-        engine: engine_status::read(&instance, &state)?,
+        engine: engine::status::read(&instance, &state)?,
         rt_bound: bound(&state, &cores),
         ports,
         classes,

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use rxlane_dataplane::afxdp::{Decision, Mirror, Neighbours};
+use rxlane_dataplane::engine::{Decision, Mirror, Neighbours};
 use rxlane_system::routes::{self, Kind, Lookups, Monitor, NextHop};
 use rxlane_system::{links, neighbours, netns};
 

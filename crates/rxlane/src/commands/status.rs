@@ -192,7 +192,7 @@ fn print(s: &Status) {
     }
 }
 
-fn print_engine(engine: &rxlane_dataplane::engine_status::EngineStatus) {
+fn print_engine(engine: &rxlane_dataplane::engine::EngineStatus) {
     let mut workers = table([
         "worker",
         "core",

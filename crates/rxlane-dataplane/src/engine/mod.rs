@@ -6,35 +6,31 @@
 
 mod assemble;
 mod candidates;
+mod control;
 mod counters;
-mod engine;
 mod forward;
-mod frames;
 mod groups;
+#[cfg(any(test, feature = "testing"))]
 mod in_memory;
-mod kernel;
-mod memory;
 mod mirror;
 mod neighbours;
 mod programs;
-mod queue;
-mod ring;
 mod ring_map;
 mod signals;
-mod socket;
+pub(crate) mod status;
 mod worker;
 
+pub(crate) use control::{Engine, Maps};
 pub(crate) use counters::{WORKER_BYTES, create_map, read as read_worker};
-pub(crate) use engine::{Engine, Maps};
 pub(crate) use programs::Programs;
 pub(crate) use ring_map::RingMap;
 
+pub use crate::xsk::socket::SocketError;
 pub use counters::WorkerCounters;
 pub use forward::{Forwarder, Port, Ports, Reason, Verdict};
-pub use frames::{Frame, Frames, HEADROOM, Packet};
 pub use groups::Group;
+#[cfg(any(test, feature = "testing"))]
 pub use in_memory::InMemory;
 pub use mirror::{Decision, Mirror, RouteReader};
 pub use neighbours::{NeighbourReader, Neighbours};
-pub use ring::{Consumer, Desc, Producer, pair};
-pub use socket::SocketError;
+pub use status::EngineStatus;

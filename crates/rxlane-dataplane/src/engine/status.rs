@@ -4,7 +4,7 @@ use libbpf_rs::{MapCore, MapFlags};
 use serde::Serialize;
 
 use crate::DataplaneError;
-use crate::afxdp::{self, WorkerCounters};
+use crate::engine::{self, WorkerCounters};
 use crate::error::BpfTried;
 use crate::instance::{Instance, State};
 use crate::layout::EngineRing;
@@ -79,7 +79,7 @@ pub(crate) fn read(
         let bytes = workers
             .lookup(&at.to_ne_bytes(), MapFlags::ANY)
             .tried(|| "read the workers' counters".into())?;
-        let counters = afxdp::read_worker(&bytes.unwrap_or_default());
+        let counters = engine::read_worker(&bytes.unwrap_or_default());
         all.push(WorkerStatus {
             core: *core,
             beside_napi: beside_napi(&counters),

@@ -10,10 +10,10 @@ use libbpf_rs::{MapHandle, MapType};
 use serde::Serialize;
 
 use super::forward::Reason;
-use super::memory::Mapping;
 use crate::DataplaneError;
 use crate::error::{BpfTried, FileTried};
 use crate::layout::EngineRing;
+use crate::xsk::memory::Mapping;
 
 /// Numbers of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,10 +104,8 @@ impl Shared {
         })
     }
 
-    #[allow(unsafe_code)]
     fn word(&self, at: usize) -> &AtomicU64 {
-        // SAFETY: `at` checks that it lies inside, aligned; the mapping lives as long as the reference.
-        unsafe { self.memory.at::<AtomicU64>(at * 8).as_ref() }
+        self.memory.word(at)
     }
 
     /// One writer a word, so a load and a store are enough.

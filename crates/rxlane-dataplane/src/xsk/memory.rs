@@ -2,6 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
@@ -74,6 +75,19 @@ impl Mapping {
         #[allow(unsafe_code)]
         unsafe {
             self.start.add(offset).cast()
+        }
+    }
+
+    /// A number that several threads or processes share, at `word` times eight bytes.
+    ///
+    /// # Panics
+    /// When it does not lie inside.
+    #[inline]
+    pub(crate) fn word(&self, word: usize) -> &AtomicU64 {
+        // SAFETY: `at` checks that it lies inside, aligned; the mapping lives as long as the reference.
+        #[allow(unsafe_code)]
+        unsafe {
+            self.at::<AtomicU64>(word * 8).as_ref()
         }
     }
 

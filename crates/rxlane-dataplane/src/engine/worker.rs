@@ -15,9 +15,9 @@ use rxlane_policy::throttle::{Sample, Throttle, Throttler};
 
 use super::counters::{Count, Counters, RingTable};
 use super::forward::{BATCH, Forwarder, Reason, Verdict};
-use super::frames::{Frames, Packet};
-use super::kernel::KernelLane;
-use super::queue::Queue;
+use crate::xsk::exceptions::KernelLane;
+use crate::xsk::frames::{Frames, Packet};
+use crate::xsk::queue::Queue;
 
 /// A QVector and its interrupt.
 #[derive(Debug)]

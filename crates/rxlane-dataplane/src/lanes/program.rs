@@ -14,26 +14,17 @@ use rxlane_policy::compile::Classifier;
 use rxlane_system::sysctl;
 
 use crate::DataplaneError;
-use crate::afxdp::{self, RingMap};
+use crate::engine::{self, RingMap};
 use crate::error::BpfTried;
+use crate::lanes::overload::Shared;
+use crate::lanes::rings;
+use crate::lanes::tables::{self, TableMaps};
 use crate::layout::EngineRing;
-use crate::rings;
-use crate::tables::{self, TableMaps};
+use crate::skeletons::lane as skel;
 use crate::verifier::{self, Accepted};
-use crate::watch::Shared;
 use rxlane_config::RouterConfig;
 
-#[allow(
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    missing_docs,
-    unreachable_pub,
-    unsafe_code
-)]
-mod skel {
-    include!(concat!(env!("OUT_DIR"), "/lane.skel.rs"));
-}
-use skel::types;
+use crate::skeletons::lane::types;
 
 /// A loaded program, not yet attached to a port.
 pub(crate) struct LaneProgram {
@@ -180,7 +171,7 @@ fn prepare_engine(
         return Ok(None);
     };
     let entries = plan.entries(config.ports.len());
-    let rings = afxdp::create_map("engine_rings", size_of::<EngineRing>(), entries)?;
+    let rings = engine::create_map("engine_rings", size_of::<EngineRing>(), entries)?;
     open.maps
         .engine_rings
         .reuse_fd(rings.as_fd())

@@ -12,7 +12,7 @@ use super::memory::Mapping;
 use super::ring::{Consumer, Desc, Producer};
 
 /// What the kernel leaves in front of a packet (XDP_PACKET_HEADROOM).
-pub const HEADROOM: u32 = 256;
+pub(crate) const HEADROOM: u32 = 256;
 
 /// A piece of the UMEM that nobody else owns.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Cache};
 use rxlane_fib::{Hop, NO_ROUTE};
 
-use super::frames::{Frames, Packet};
 use super::mirror::RouteReader;
 use super::neighbours::NeighbourReader;
+use crate::xsk::frames::{Frames, Packet};
 
 /// Packets of a batch at most.
 pub(super) const BATCH: usize = 64;

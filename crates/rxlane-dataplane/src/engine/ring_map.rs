@@ -3,10 +3,10 @@
 use rxlane_policy::global::GlobalPriority;
 use rxlane_policy::poll::{Layout, PollList};
 
-use super::frames::HEADROOM;
-use super::socket::Sizes;
 use super::worker::Scheduler;
 use crate::DataplaneError;
+use crate::xsk::frames::HEADROOM;
+use crate::xsk::socket::Sizes;
 use rxlane_config::{EngineConfig, Priority, RouterConfig};
 
 /// Rings, devices and who serves them.
@@ -72,7 +72,7 @@ impl RingMap {
 
     fn check_cores(&self, config: &RouterConfig) -> Result<(), DataplaneError> {
         let cores = &self.engine.cores;
-        let possible = crate::rings::possible_cores()?;
+        let possible = crate::lanes::rings::possible_cores()?;
         if let Some(core) = cores.iter().find(|c| !possible.contains(c)) {
             return Err(refuse(format!(
                 "core {core} does not exist; this machine has cores 0 to {}",

@@ -4,18 +4,18 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::control::Control;
 use super::counters::{Count, Counters};
-use super::engine::Control;
 use super::forward::{Forwarder, Port};
-use super::frames::Frames;
-use super::kernel::KernelLane;
-use super::queue::Queue;
 use super::ring_map::RingMap;
-use super::socket::{QueueSockets, SocketError, prefer_busy_poll};
 use super::worker::{Parts, PolledDevice};
 use crate::DataplaneError;
 use crate::error::FileTried;
 use crate::pinned;
+use crate::xsk::exceptions::KernelLane;
+use crate::xsk::frames::Frames;
+use crate::xsk::queue::Queue;
+use crate::xsk::socket::{QueueSockets, SocketError, prefer_busy_poll};
 
 impl Control {
     /// Everything that a worker needs, with its sockets open.

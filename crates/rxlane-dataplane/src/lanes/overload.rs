@@ -13,20 +13,10 @@ use crate::features::{CPUMAP_TRACE, DEVMAP_TRACE, Features, NAPI_TRACE};
 use crate::instance::Instance;
 use crate::layout::{Control, Core, Cpu, PortCounters, PortTable, RingCounters};
 use crate::pinned;
+use crate::skeletons::overload as skel;
 use crate::verifier::{self, Accepted};
 
-#[allow(
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    missing_docs,
-    unreachable_pub,
-    unsafe_code
-)]
-mod skel {
-    include!(concat!(env!("OUT_DIR"), "/watch.skel.rs"));
-}
-
-/// The programs of watch.bpf.c, with the feature that each needs.
+/// The programs of overload.bpf.c, with the feature that each needs.
 const PROGRAMS: [(&str, &str); 4] = [
     ("end_of_poll", NAPI_TRACE),
     ("ring_filled", CPUMAP_TRACE),
@@ -81,7 +71,7 @@ impl Shared {
             pin(m.ring_classes.as_fd(), "ring_classes")?;
             pin(m.ring_counters.as_fd(), "ring_counters")?;
             pin(m.port_counts.as_fd(), "port_counts")?;
-            let links = instance.pins.join("watch");
+            let links = instance.pins.join("overload");
             std::fs::create_dir_all(&links).at(&links)?;
             let programs = programs(loaded, features);
             for (program, name) in &programs {
@@ -119,10 +109,10 @@ impl Shared {
 /// Loads the programs that this kernel has the tracepoints for.
 fn with_programs<T>(
     features: &Features,
-    then: impl FnOnce(&skel::WatchSkel<'_>) -> Result<T, DataplaneError>,
+    then: impl FnOnce(&skel::OverloadSkel<'_>) -> Result<T, DataplaneError>,
 ) -> Result<T, DataplaneError> {
     let mut storage = MaybeUninit::uninit();
-    let mut open = skel::WatchSkelBuilder::default()
+    let mut open = skel::OverloadSkelBuilder::default()
         .open(&mut storage)
         .tried(|| "open the tracing programs".into())?;
     if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
@@ -151,7 +141,7 @@ fn with_programs<T>(
 
 /// The programs that were loaded, with their names.
 fn programs<'a>(
-    loaded: &'a skel::WatchSkel<'_>,
+    loaded: &'a skel::OverloadSkel<'_>,
     features: &Features,
 ) -> Vec<(&'a libbpf_rs::ProgramMut<'a>, &'static str)> {
     let p = &loaded.progs;

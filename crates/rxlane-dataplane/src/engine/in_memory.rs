@@ -9,32 +9,18 @@ use rxlane_policy::throttle::Throttling;
 
 use super::counters::{Counters, RingTable, Shared, WORKER_BYTES};
 use super::forward::{Forwarder, Port, Ports};
-use super::frames::{Frames, HEADROOM};
-use super::kernel::KernelLane;
-use super::memory::Mapping;
 use super::mirror::Mirror;
 use super::neighbours::Neighbours;
-use super::queue::Queue;
-use super::ring::{Consumer, Desc, Producer, pair};
 use super::worker::{Parts, PolledDevice, Scheduler, Worker};
 use crate::DataplaneError;
 use crate::error::FileTried;
-
-/// Packets of each ring.
-const RING: u32 = 512;
+use crate::xsk::exceptions::KernelLane;
+use crate::xsk::kernel_side::KernelSide;
 
 /// Two ports, one queue each; the first receives, the second sends.
 pub struct InMemory {
     worker: Worker,
-    memory: Arc<Mapping>,
-    rx: Vec<Producer<Desc>>,
-    fill: Consumer<u64>,
-    /// Frames that the kernel has and no packet is in.
-    spare: Vec<u64>,
-    tx: Consumer<Desc>,
-    completion: Producer<u64>,
-    /// The second port's, which is never received on, and the first port's, which is never sent on.
-    _idle: (Consumer<u64>, Consumer<Desc>, Producer<u64>),
+    kernel: KernelSide,
 }
 
 impl InMemory {
@@ -51,24 +37,7 @@ impl InMemory {
         let memory = "memory";
         let layout = strategy.layout(2, DEVICE_BUDGET, Order::LowestFirst)?;
         let rings: usize = layout.devices.iter().map(|d| d.rings()).sum();
-        let frames = Frames::new(8 * RING, 2048).at(memory)?;
-        let umem = frames.memory_shared();
-        let (mut rx, mut rx_worker) = (Vec::new(), Vec::new());
-        for _ in 0..rings {
-            let (p, c) = pair(RING).at(memory)?;
-            rx.push(p);
-            rx_worker.push(c);
-        }
-        let (fill_worker, fill) = pair(2 * RING).at(memory)?;
-        let (fill_out, fill_idle) = pair(2).at(memory)?;
-        let (tx_in, tx_idle) = pair(2).at(memory)?;
-        let (completion_idle, completion_in) = pair(2).at(memory)?;
-        let (tx_worker, tx) = pair(2 * RING).at(memory)?;
-        let (completion, completion_worker) = pair(2 * RING).at(memory)?;
-        let queues = vec![
-            Queue::in_memory(0, rx_worker, tx_in, fill_worker, completion_in),
-            Queue::in_memory(1, Vec::new(), tx_worker, fill_out, completion_worker),
-        ];
+        let (frames, queues, kernel) = KernelSide::new(rings).at(memory)?;
         let mut devices = Vec::new();
         let mut first = 0;
         for vector in layout.devices {
@@ -103,51 +72,12 @@ impl InMemory {
             throttled: false,
             drives_napi: false,
         });
-        Ok(Self {
-            worker,
-            memory: umem,
-            rx,
-            fill,
-            spare: Vec::new(),
-            tx,
-            completion,
-            _idle: (fill_idle, tx_idle, completion_idle),
-        })
+        Ok(Self { worker, kernel })
     }
 
     /// A packet arrives on a ring, highest class first; false when the ring is full or there is no frame.
     pub fn receive(&mut self, ring: usize, bytes: &[u8]) -> bool {
-        if self.spare.is_empty() {
-            let mut some = [0; 64];
-            let n = self.fill.take(&mut some);
-            self.spare.extend(&some[..n]);
-        }
-        let Some(frame) = self.spare.pop() else {
-            return false;
-        };
-        let addr = frame + u64::from(HEADROOM);
-        self.write(addr, bytes);
-        let desc = Desc {
-            addr,
-            len: bytes.len() as u32,
-            options: 0,
-        };
-        let fits = self.rx[ring].push(desc);
-        if !fits {
-            self.spare.push(frame);
-        }
-        self.rx[ring].submit();
-        fits
-    }
-
-    #[allow(unsafe_code)]
-    fn write(&self, addr: u64, bytes: &[u8]) {
-        let to = self.memory.at::<u8>(addr as usize);
-        let _ = self.memory.at::<u8>(addr as usize + bytes.len() - 1);
-        // SAFETY: inside of the UMEM; the frame came from the fill ring, so no worker holds it.
-        unsafe {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_ptr(), bytes.len());
-        }
+        self.kernel.receive(ring, bytes)
     }
 
     /// The worker polls until it would sleep.
@@ -156,28 +86,8 @@ impl InMemory {
     }
 
     /// The kernel sends what is on the second port's Tx ring: each packet is seen once. Returns how many.
-    #[allow(unsafe_code)]
-    pub fn sent(&mut self, mut see: impl FnMut(&[u8])) -> usize {
-        let mut all = 0;
-        loop {
-            let mut descs = [Desc {
-                addr: 0,
-                len: 0,
-                options: 0,
-            }; 64];
-            let n = self.tx.take(&mut descs);
-            for desc in &descs[..n] {
-                let from = self.memory.at::<u8>(desc.addr as usize);
-                // SAFETY: sent by the worker, so inside of the UMEM and not the worker's until completed.
-                see(unsafe { std::slice::from_raw_parts(from.as_ptr(), desc.len as usize) });
-                self.completion.push(desc.addr);
-            }
-            self.completion.submit();
-            all += n;
-            if n == 0 {
-                return all;
-            }
-        }
+    pub fn sent(&mut self, see: impl FnMut(&[u8])) -> usize {
+        self.kernel.send(see)
     }
 }
 

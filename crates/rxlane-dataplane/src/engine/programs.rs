@@ -6,23 +6,13 @@ use std::os::fd::AsFd;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapHandle, TC_EGRESS, TcHookBuilder};
 
-use super::kernel::ExceptionDevice;
 use crate::DataplaneError;
 use crate::error::BpfTried;
 use crate::features::{Features, REDIRECT_TRACE};
-use crate::rings;
+use crate::lanes::rings;
+use crate::skeletons::engine as skel;
 use crate::verifier::{self, Accepted};
-
-#[allow(
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    missing_docs,
-    unreachable_pub,
-    unsafe_code
-)]
-mod skel {
-    include!(concat!(env!("OUT_DIR"), "/engine.skel.rs"));
-}
+use crate::xsk::exceptions::ExceptionDevice;
 
 /// Attached programs and our device.
 pub(crate) struct Programs {

@@ -1,0 +1,21 @@
+//! What libbpf's skeletons make of the programs in `bpf/`: generated code.
+
+#![allow(
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    missing_docs,
+    unreachable_pub,
+    unsafe_code
+)]
+
+pub(crate) mod lane {
+    include!(concat!(env!("OUT_DIR"), "/lane.skel.rs"));
+}
+
+pub(crate) mod overload {
+    include!(concat!(env!("OUT_DIR"), "/overload.skel.rs"));
+}
+
+pub(crate) mod engine {
+    include!(concat!(env!("OUT_DIR"), "/engine.skel.rs"));
+}
