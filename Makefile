@@ -7,7 +7,7 @@ PACKAGES := clang-19 clang-format libelf-dev zlib1g-dev pkg-config make gcc libc
 	iproute2 ethtool nftables iputils-ping traceroute socat shellcheck util-linux
 SHELL_SCRIPTS := .ci/run contrib/release $(addprefix tests/vm/,build-kernel build-tests demo get-kernel init matrix mirror run table test-demo test-engine test-suite test-tune)
 
-.PHONY: vm-setup help setup build demo test test-only test-vm test-kernels release lint clean
+.PHONY: vm-setup help setup build demo test test-only test-vm test-kernels release docs crates lint clean
 
 help:
 	@echo "make demo    build, then kernel against express at twice the kernel's capacity; report.html"
@@ -15,6 +15,8 @@ help:
 	@echo "make test-vm all kernels and compilers, tune and engine on real drivers, in emulated machines (an hour)"
 	@echo "make test-kernels  of that what CI runs: load and forward on the oldest kernel, Debian 13's and the newest"
 	@echo "make release BPF objects compiled once, the binary made of them, tested on all kernels, packed"
+	@echo "make docs    the book, with reference pages made of the program: target/book/index.html"
+	@echo "make crates  documentation, licences, oldest Rust, and whether the crates for others could be published"
 	@echo "make lint    formatting and lints, as CI runs them"
 	@echo "make setup   install Debian packages (the others do it by themselves)"
 
@@ -50,7 +52,7 @@ test-only:
 	@cargo test --workspace --quiet --no-run
 	@echo "test: running as root, one at a time"
 	@CARGO_TARGET_$(shell rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER="$(if $(SUDO),sudo -E,env)" \
-		cargo test --workspace --no-fail-fast -- --test-threads=1
+		cargo test --workspace --no-fail-fast -- --test-threads=1 --include-ignored
 
 # Not part of `make test`: they download kernels and emulate machines.
 VM_PACKAGES := qemu-system-x86 busybox-static kmod cpio xz-utils zstd binutils procps dash file debian-archive-keyring
@@ -68,6 +70,26 @@ test-kernels: vm-setup
 
 release: vm-setup
 	@$(SUDO) contrib/release
+
+# The reference pages are kept in the repository, so that they can be read without building anything.
+MDBOOK := 0.4.52
+docs: build
+	@command -v mdbook >/dev/null || cargo install --quiet --locked mdbook --version $(MDBOOK)
+	@$(RXLANE) reference docs/src/reference
+	@mdbook build docs
+	@echo "docs: open target/book/index.html"
+
+# The crates that others may depend on; and what holds for all of them.
+PUBLISHED := rxlane-policy rxlane-fib rxlane-report rxlane-sim
+RUST_VERSION := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+CARGO_DENY := 0.18.9
+crates: setup
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+	@command -v cargo-deny >/dev/null || cargo install --quiet --locked cargo-deny --version $(CARGO_DENY)
+	cargo deny --log-level error check licenses bans sources
+	cargo publish --dry-run --quiet --allow-dirty $(addprefix -p ,$(PUBLISHED))
+	@rustup toolchain list | grep -q '^$(RUST_VERSION)' || rustup toolchain install --profile minimal $(RUST_VERSION)
+	cargo +$(RUST_VERSION) check --workspace --all-targets --quiet --target-dir target/msrv
 
 lint: setup
 	cargo fmt --all --check

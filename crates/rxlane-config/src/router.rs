@@ -45,7 +45,7 @@ pub enum Datapath {
 }
 
 /// The AF_XDP engine.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EngineConfig {
     /// How the rings are served.
     pub strategy: Strategy,

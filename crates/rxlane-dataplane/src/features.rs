@@ -3,6 +3,7 @@
 //! ([`crate::rehearsal`]).
 
 use rxlane_system::features::{KernelTypes, has_af_xdp, kernel_version};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Whether connection tracking is a module of this kernel, and loaded: then its functions are not in the type
@@ -12,7 +13,7 @@ pub fn conntrack_is_a_module() -> bool {
 }
 
 /// A kernel feature.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Feature {
     /// Short name.
     pub name: String,

@@ -2,6 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 use rxlane_policy::class::MAX_CLASSES;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Ports of a router.
@@ -13,25 +14,55 @@ pub const PORT_PROBES: usize = 4;
 /// Cores that rings can be on.
 pub const RING_CPUS: usize = 256;
 
-/// Names of `enum reason`, in order.
-pub const REASONS: [&str; 17] = [
-    "not_ip",
-    "not_to_us",
-    "malformed",
-    "vlan",
-    "options",
-    "special_address",
-    "ttl",
-    "forwarding_off",
-    "not_routed",
-    "tunnel",
-    "no_neighbour",
-    "mtu",
-    "egress",
-    "tcp_control",
-    "nat",
-    "untrusted",
-    "shed",
+/// Why a packet is left to the kernel: names and meanings of `enum reason`, in order.
+pub const REASONS: [(&str, &str); 17] = [
+    ("not_ip", "ARP, or another protocol than IPv4 and IPv6"),
+    (
+        "not_to_us",
+        "a broadcast, a multicast, or the MAC address of somebody else",
+    ),
+    ("malformed", "lengths or headers that contradict each other"),
+    ("vlan", "a tagged frame of an express class"),
+    ("options", "IPv4 options, or an IPv6 hop-by-hop header"),
+    (
+        "special_address",
+        "a source or destination that is never forwarded: loopback, link-local, multicast",
+    ),
+    (
+        "ttl",
+        "the TTL or hop limit would reach 0; the kernel tells the sender",
+    ),
+    (
+        "forwarding_off",
+        "forwarding is off on the interface it came from",
+    ),
+    (
+        "not_routed",
+        "to this machine itself, or a route that refuses: blackhole, unreachable, prohibit",
+    ),
+    ("tunnel", "the route encapsulates"),
+    (
+        "no_neighbour",
+        "the MAC address of the next hop is not known yet; the kernel asks for it",
+    ),
+    ("mtu", "longer than the egress interface takes"),
+    (
+        "egress",
+        "the route leaves through no express port, or through the one it came from",
+    ),
+    (
+        "tcp_control",
+        "SYN, FIN or RST, or any TCP segment while the tracker is not liberal",
+    ),
+    ("nat", "a translation that the express lane does not do"),
+    (
+        "untrusted",
+        "not trusted for its express class, and there is no stack class below it",
+    ),
+    (
+        "shed",
+        "dropped: more packets for the kernel in one overloaded poll than their share",
+    ),
 ];
 
 /// `struct port`.
@@ -72,7 +103,7 @@ impl PortTable {
 }
 
 /// `struct class_counters`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable, Serialize, JsonSchema)]
 #[repr(C)]
 pub struct ClassCounters {
     /// Served in this class.
@@ -157,7 +188,7 @@ pub struct Control {
 }
 
 /// `struct ring`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable, Serialize, JsonSchema)]
 #[repr(C)]
 pub struct RingCounters {
     /// Packets that entered.
@@ -195,7 +226,7 @@ pub struct Cpu {
 }
 
 /// `struct port_counters`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable, Serialize, JsonSchema)]
 #[repr(C)]
 pub struct PortCounters {
     /// Express frames that the egress driver took.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rxlane_policy::bound::LatencyBound;
 use rxlane_policy::class::{Aim, Class, Lane, Overload};
 use rxlane_policy::police::Rate;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::DataplaneError;
@@ -21,15 +22,15 @@ use crate::verifier::Accepted;
 use rxlane_config::{Datapath, ring_cores};
 
 /// Service time that the bound assumes before any overload has been measured: a stack packet behind a
-/// small firewall (README, "What it costs").
+/// small firewall (docs/src/explanation/costs.md).
 const ASSUMED_SERVICE_NS: f64 = 2_000.0;
 /// CPUMAP threads serve batches of this many (`CPUMAP_BATCH` in kernel/bpf/cpumap.c).
 const CPUMAP_BATCH: f64 = 8.0;
-/// Cost of an express packet where RT load is bounded by a rate (README, "What it costs").
+/// Cost of an express packet where RT load is bounded by a rate (docs/src/explanation/costs.md).
 const EXPRESS_SERVICE_NS: f64 = 600.0;
 
 /// A router's state and counters. All counts are since the start, or since classes or ports changed.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Status {
     /// Process id of the daemon; `None` when it is gone and the lanes work on their own.
     pub daemon: Option<u32>,
@@ -55,7 +56,7 @@ pub struct Status {
 }
 
 /// One port.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct PortStatus {
     /// Name.
     pub name: String,
@@ -77,7 +78,7 @@ pub struct PortStatus {
 }
 
 /// One port on one core.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct CoreStatus {
     /// Core number.
     pub core: usize,
@@ -94,7 +95,7 @@ pub struct CoreStatus {
 }
 
 /// One class over all ports.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ClassStatus {
     /// Name.
     pub name: String,
@@ -112,7 +113,7 @@ pub struct ClassStatus {
 }
 
 /// A class's ring on one core.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct RingStatus {
     /// Core that serves it.
     pub core: u32,
@@ -126,7 +127,7 @@ pub struct RingStatus {
 }
 
 /// `T_max = b x / (1 - rho_RT)` for the busiest core.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct BoundStatus {
     /// The bound and its terms; `t_max_ns` is null where the RT load is not limited.
     #[serde(flatten)]
@@ -185,7 +186,7 @@ fn ports(
         let reasons = REASONS
             .iter()
             .enumerate()
-            .map(|(i, reason)| (*reason, mine.iter().map(|c| c.reasons[i]).sum::<u64>()));
+            .map(|(i, (reason, _))| (*reason, mine.iter().map(|c| c.reasons[i]).sum::<u64>()));
         let by_class = state.config.classes.iter().enumerate().map(|(i, class)| {
             let mut sum = ClassCounters::default();
             mine.iter().for_each(|c| sum += c.classes[i]);

@@ -5,6 +5,7 @@
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::{Mutex, PoisonError};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::DataplaneError;
@@ -15,7 +16,7 @@ pub const LIMIT: u32 = 1_000_000;
 const ISSUES: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/issues");
 
 /// A program that the kernel has accepted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Accepted {
     /// Name of the program.
     pub name: String,

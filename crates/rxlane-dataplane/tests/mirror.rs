@@ -166,6 +166,7 @@ fn load(mirror: &mut Mirror) {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn a_hundred_thousand_answers_are_the_kernel_s_while_routes_flap() {
     let namespace = Namespace::new("mirror");
     let mut rng = Pcg64Mcg::seed_from_u64(1);
@@ -200,6 +201,7 @@ fn a_hundred_thousand_answers_are_the_kernel_s_while_routes_flap() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn a_link_that_goes_down_takes_its_routes_along_and_brings_them_back() {
     let namespace = Namespace::new("mirror-link");
     let mut rng = Pcg64Mcg::seed_from_u64(2);
@@ -226,6 +228,7 @@ fn a_link_that_goes_down_takes_its_routes_along_and_brings_them_back() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn neighbours_are_known_while_the_kernel_would_send_to_them() {
     let namespace = Namespace::new("mirror-neighbours");
     let there = Namespace(format!("{}-there", namespace.0));

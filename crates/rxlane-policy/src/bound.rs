@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// `T_max = b x / (1 - rho_RT)` and where it came from. All times in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyBound {
     /// Best-effort packets served before the RT ring is looked at again: `b`.
     pub ring_budget: f64,

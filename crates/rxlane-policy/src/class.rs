@@ -53,7 +53,7 @@ impl Aim {
     /// How long a poll may take under overload, in ns: `T*` of low-latency-router III.D.
     ///
     /// A packet waits at most for the poll before it and for its own. The values are what the lab
-    /// measured best (docs/DESIGN.md, "Why a poll of 34 us?").
+    /// measured best (docs/src/decisions/poll-of-34-us.md).
     pub const fn poll_target_ns(self) -> u32 {
         match self {
             Self::Auto | Self::Latency => 34_000,

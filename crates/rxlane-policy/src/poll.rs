@@ -229,6 +229,7 @@ impl PollList {
 
 /// The scheduling strategies of low-latency-router III.C, Table I.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "strategy", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Strategy {
     /// No classification: one ring.

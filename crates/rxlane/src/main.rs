@@ -80,6 +80,9 @@ enum Command {
     Completions(commands::manual::Completions),
     /// Write man pages into a folder
     Man(commands::manual::Man),
+    /// Write the reference pages of the documentation into a folder
+    #[command(hide = true)]
+    Reference(commands::reference::Reference),
 }
 
 fn main() -> ExitCode {
@@ -124,6 +127,7 @@ fn run(cli: Cli) -> Result<(), String> {
             commands::manual::completions(&args, &mut Cli::command());
             Ok(())
         }
+        Command::Reference(args) => commands::reference::run(&args, Cli::command()),
         Command::Man(args) => commands::manual::pages(&args, Cli::command()),
     }
 }

@@ -49,6 +49,7 @@ fn to_kernel(t: &TestLab, reason: &str) -> u64 {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn every_strategy_forwards_both_classes_and_families_without_loss() {
     let mut t = TestLab::up("strategies", |_| ());
     for keys in [
@@ -79,6 +80,7 @@ fn every_strategy_forwards_both_classes_and_families_without_loss() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn what_the_engine_cannot_forward_is_answered_by_the_kernel_and_nothing_is_lost() {
     let mut t = TestLab::up("exceptions", |_| ());
     let _router = t.router(&forwarding(""));
@@ -110,6 +112,7 @@ fn what_the_engine_cannot_forward_is_answered_by_the_kernel_and_nothing_is_lost(
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn policy_rules_and_forwarding_turned_off_are_the_kernels_to_apply() {
     let mut t = TestLab::up("policy", |_| ());
     let _router = t.router(&forwarding(""));
@@ -143,6 +146,7 @@ fn policy_rules_and_forwarding_turned_off_are_the_kernels_to_apply() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn classes_of_the_stack_are_filtered_by_the_firewall() {
     let mut t = TestLab::up("filtered", |_| ());
     t.must(
@@ -160,6 +164,7 @@ fn classes_of_the_stack_are_filtered_by_the_firewall() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn routes_and_strategies_change_under_load_and_nothing_is_lost_or_reordered() {
     let mut t = TestLab::up("changes", |_| ());
     let _router = t.router(&forwarding(""));
@@ -191,6 +196,7 @@ fn routes_and_strategies_change_under_load_and_nothing_is_lost_or_reordered() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn a_worker_for_each_queue_serves_all_ports_by_one_priority() {
     let mut t = TestLab::up("queues", |c| c.ports = 2);
     // The lab's links, made anew with two queues at each end.
@@ -238,6 +244,7 @@ fn a_worker_for_each_queue_serves_all_ports_by_one_priority() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn a_killed_engine_leaves_the_other_lanes_and_the_next_start_takes_over() {
     let mut t = TestLab::up("killed", |_| ());
     let router = t.router(&forwarding(""));
@@ -255,6 +262,7 @@ fn a_killed_engine_leaves_the_other_lanes_and_the_next_start_takes_over() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn a_port_that_comes_back_is_served_by_the_engine_again() {
     let mut t = TestLab::up("engflap", |_| ());
     let _router = t.router(&forwarding(""));
@@ -279,6 +287,7 @@ fn a_port_that_comes_back_is_served_by_the_engine_again() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn after_a_load_beyond_its_capacity_every_frame_is_accounted_for() {
     let mut t = TestLab::up("frames", |_| ());
     let _router = t.router(&forwarding("ring = 64"));
@@ -304,6 +313,7 @@ fn after_a_load_beyond_its_capacity_every_frame_is_accounted_for() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn what_is_wrong_with_an_engine_is_one_line_and_changes_nothing() {
     let mut t = TestLab::up("engwrong", |_| ());
     let both = RT.to_owned() + BE_FORWARDED;
@@ -342,6 +352,7 @@ fn what_is_wrong_with_an_engine_is_one_line_and_changes_nothing() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn a_sweep_of_the_engine_is_laid_beside_its_model() {
     let model = std::env::temp_dir().join("t-model.toml");
     std::fs::write(&model, "seconds = 0.1\n[cpu]\npacket_ns = 2000\n").unwrap();

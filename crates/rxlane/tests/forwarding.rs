@@ -10,6 +10,7 @@ use rxlane_bench::lab::Place;
 const EF_TOS: &str = "0xb8";
 
 #[test]
+#[ignore = "needs root: make test"]
 fn ef_pings_take_the_express_lane_in_both_families_and_from_cold_neighbours() {
     let mut t = TestLab::up("ping", |_| ());
     let _router = t.router(&(VOICE_ALL.to_owned() + REST));
@@ -44,6 +45,7 @@ fn ef_pings_take_the_express_lane_in_both_families_and_from_cold_neighbours() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn the_ttl_is_decremented_and_traceroute_sees_the_router() {
     let mut t = TestLab::up("ttl", |_| ());
     let _router = t.router(&(VOICE_ALL.to_owned() + REST));
@@ -82,6 +84,7 @@ fn the_ttl_is_decremented_and_traceroute_sees_the_router() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn a_packet_too_big_for_the_next_link_is_answered_with_its_mtu() {
     let mut t = TestLab::up("mtu", |_| ());
     t.must(Place::Router, "ip link set out0 mtu 1300");
@@ -121,6 +124,7 @@ fn a_packet_too_big_for_the_next_link_is_answered_with_its_mtu() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn a_tcp_transfer_through_nat_uses_the_express_lane_when_established() {
     let mut t = TestLab::up("nat", |_| ());
     t.must(Place::Router, "nft add table ip nat && nft add chain ip nat post '{ type nat hook postrouting priority srcnat; }' && nft add rule ip nat post oifname out0 masquerade");
@@ -181,6 +185,7 @@ fn a_tcp_transfer_through_nat_uses_the_express_lane_when_established() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn an_unestablished_ef_flow_that_the_firewall_drops_stays_dropped() {
     let mut t = TestLab::up("stranger", |_| ());
     t.must(Place::Router, "nft add table inet fw && nft add chain inet fw forwarded '{ type filter hook forward priority 0; policy drop; }' && nft add rule inet fw forwarded ct state established,related accept && nft add rule inet fw forwarded iifname in0 udp dport 5004 accept");
@@ -227,6 +232,7 @@ fn an_unestablished_ef_flow_that_the_firewall_drops_stays_dropped() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn what_exceeds_the_rate_takes_the_stack_and_still_arrives() {
     let mut t = TestLab::up("police", |_| ());
     let policed = VOICE_ALL.to_owned() + "police = { pps = 10, burst = 5 }\n" + REST;
@@ -245,6 +251,7 @@ fn what_exceeds_the_rate_takes_the_stack_and_still_arrives() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn a_full_routing_table_is_used_as_it_is() {
     let table = std::env::temp_dir().join("rxlane-t-routes.txt");
     // 600,000 prefixes as a router of the default-free zone holds them, /24s from 11.0.0.0 on.

@@ -29,6 +29,7 @@ fn traffic() -> Traffic {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn a_reload_under_load_loses_and_reorders_nothing() {
     let mut t = TestLab::up("reload", |_| ());
     let _router = t.router(&(VOICE_ALL.to_owned() + REST));
@@ -75,6 +76,7 @@ fn a_reload_under_load_loses_and_reorders_nothing() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn a_refused_reload_keeps_the_old_configuration_and_says_why() {
     let mut t = TestLab::up("refuse", |_| ());
     let _router = t.router(&(VOICE_ALL.to_owned() + REST));
@@ -100,6 +102,7 @@ fn a_refused_reload_keeps_the_old_configuration_and_says_why() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn a_killed_daemon_leaves_a_working_router_that_the_next_start_takes_over() {
     let mut t = TestLab::up("kill", |_| ());
     let classes = VOICE_ALL.to_owned() + REST;
@@ -131,6 +134,7 @@ fn a_killed_daemon_leaves_a_working_router_that_the_next_start_takes_over() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn sigterm_and_detach_leave_nothing_but_the_kernels_forwarding() {
     let mut t = TestLab::up("term", |_| ());
     let classes = VOICE_ALL.to_owned() + REST;
@@ -153,6 +157,7 @@ fn sigterm_and_detach_leave_nothing_but_the_kernels_forwarding() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn a_port_that_vanishes_and_comes_back_is_served_again() {
     let mut t = TestLab::up("flap", |_| ());
     let _router = t.router(&(VOICE_ALL.to_owned() + REST));
@@ -181,6 +186,7 @@ fn a_port_that_vanishes_and_comes_back_is_served_again() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn what_is_wrong_at_a_start_is_one_line_and_changes_nothing() {
     let mut t = TestLab::up("wrong", |_| ());
     let good = t.config("good", &(VOICE_ALL.to_owned() + REST));
@@ -246,6 +252,7 @@ fn what_is_wrong_at_a_start_is_one_line_and_changes_nothing() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn a_driver_without_native_xdp_is_served_generically_with_a_warning() {
     let mut t = TestLab::up("generic", |_| ());
     // The loopback device is one that every kernel has.
@@ -266,6 +273,7 @@ fn a_driver_without_native_xdp_is_served_generically_with_a_warning() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn a_foreign_xdp_program_is_respected() {
     let mut t = TestLab::up("foreign", |_| ());
     let owner = t.router(&(VOICE_ALL.to_owned() + REST));
@@ -297,6 +305,7 @@ fn a_foreign_xdp_program_is_respected() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn a_lab_touches_only_what_it_made() {
     let name = "t-foreign-ns";
     let ip = |line: &str| {
@@ -337,6 +346,7 @@ fn a_lab_touches_only_what_it_made() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn a_lab_places_only_its_own_napi_threads() {
     let first = TestLab::up("own1", |_| ());
     let threads = || {
@@ -370,6 +380,7 @@ fn a_lab_places_only_its_own_napi_threads() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn what_a_killed_benchmark_left_goes_with_the_next_lab() {
     let throttling = || std::fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us").unwrap();
     // Clears what earlier runs left, so that the value below is the machine's own.
@@ -400,6 +411,7 @@ fn what_a_killed_benchmark_left_goes_with_the_next_lab() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn a_router_on_real_ports_is_measured_without_a_lab() {
     // The lab's generator and sink ends moved into one namespace stand in for a machine with two ports.
     let t = TestLab::up("ports", |_| ());

@@ -123,6 +123,7 @@ impl Drop for Tuned {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn applying_a_plan_and_reverting_it_restores_every_port() {
     let t = Tuned::up("tune");
     let before = t.state();
@@ -149,6 +150,7 @@ fn applying_a_plan_and_reverting_it_restores_every_port() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn a_saved_plan_is_applied_and_one_that_is_out_of_date_changes_nothing() {
     let t = Tuned::up("tunesaved");
     let args = format!("plan --ports in0 --profile power --window 0.5 --skip {SKIP} --json");
@@ -173,6 +175,7 @@ fn a_saved_plan_is_applied_and_one_that_is_out_of_date_changes_nothing() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn what_someone_else_set_meanwhile_is_reported_and_stays() {
     let t = Tuned::up("tuneother");
     t.must(&format!(
@@ -193,6 +196,7 @@ fn what_someone_else_set_meanwhile_is_reported_and_stays() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn a_port_that_is_unplugged_is_reported_and_the_others_are_restored() {
     let t = Tuned::up("tunegone");
     t.must(&format!(
@@ -206,6 +210,7 @@ fn a_port_that_is_unplugged_is_reported_and_the_others_are_restored() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn watch_follows_the_packet_rate_and_stopping_it_undoes_everything() {
     let t = Tuned::up("watch");
     let before = t.state();
@@ -242,6 +247,7 @@ fn watch_follows_the_packet_rate_and_stopping_it_undoes_everything() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn what_a_killed_watch_left_is_undone_by_the_next_or_by_revert() {
     let t = Tuned::up("watchkill");
     let before = t.state();
@@ -261,6 +267,7 @@ fn what_a_killed_watch_left_is_undone_by_the_next_or_by_revert() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn measuring_before_and_after_draws_a_report_and_leaves_nothing() {
     let t = Tuned::up("measure");
     let before = t.state();
@@ -277,6 +284,7 @@ fn measuring_before_and_after_draws_a_report_and_leaves_nothing() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn what_is_wrong_with_a_request_is_one_line() {
     let t = Tuned::up("tunewrong");
     for (args, complaint) in [

@@ -1,4 +1,4 @@
-//! Results as data, tables and pages. docs/BENCH-JSON.md documents the JSON.
+//! Results as data, tables and pages. docs/src/reference/bench-json.md documents the JSON.
 
 mod html;
 mod table;

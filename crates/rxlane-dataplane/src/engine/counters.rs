@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use libbpf_rs::{MapHandle, MapType};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::forward::Reason;
@@ -49,7 +50,7 @@ pub(crate) enum Count {
 const NUMBERS: usize = 24;
 
 /// As `status` shows a worker.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct WorkerCounters {
     /// Times that it went to sleep.
     pub sleeps: u64,

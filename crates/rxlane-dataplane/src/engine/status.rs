@@ -1,6 +1,7 @@
 //! What the AF_XDP engine is doing, read from its pinned maps.
 
 use libbpf_rs::{MapCore, MapFlags};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::DataplaneError;
@@ -13,7 +14,7 @@ use crate::router::{ENGINE_RINGS, ENGINE_WORKERS};
 use rxlane_config::{Datapath, EngineConfig};
 
 /// The engine's configuration and counters; counts are since it was started.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct EngineStatus {
     /// As configured, with defaults filled in.
     pub config: EngineConfig,
@@ -24,7 +25,7 @@ pub struct EngineStatus {
 }
 
 /// A worker.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct WorkerStatus {
     /// Its core.
     pub core: u32,
@@ -36,7 +37,7 @@ pub struct WorkerStatus {
 }
 
 /// A ring of the engine.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct EngineRingStatus {
     /// Name of the port.
     pub port: String,

@@ -109,7 +109,7 @@ pub(crate) struct Common {
     /// Seed of the traffic
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Print JSON (docs/BENCH-JSON.md)
+    /// Print JSON (docs/src/reference/bench-json.md)
     #[arg(long)]
     json: bool,
     /// Write a self-contained HTML report

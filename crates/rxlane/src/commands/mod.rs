@@ -7,6 +7,7 @@ pub(crate) mod detach;
 pub(crate) mod lab;
 pub(crate) mod manual;
 pub(crate) mod plan;
+pub(crate) mod reference;
 pub(crate) mod reload;
 pub(crate) mod run;
 pub(crate) mod sim;

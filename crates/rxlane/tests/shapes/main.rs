@@ -115,6 +115,7 @@ fn record(line: &str) {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn every_shape_of_configuration_loads_and_forwards_on_this_kernel() {
     let mut t = tracking_lab("shapes");
     let traffic = Traffic::open(&t.lab);
@@ -158,6 +159,7 @@ fn every_shape_of_configuration_loads_and_forwards_on_this_kernel() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
 fn a_conversation_goes_on_through_reload_kill_take_over_and_detach() {
     let mut t = tracking_lab("lives");
     let traffic = Traffic::open(&t.lab);

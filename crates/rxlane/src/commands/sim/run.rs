@@ -19,7 +19,7 @@ use crate::one_line;
 
 #[derive(ClapArgs)]
 pub(crate) struct Args {
-    /// Scenario (docs/SIM.md explains every key)
+    /// Scenario (docs/src/reference/scenarios.md explains every key)
     file: PathBuf,
     /// Change a key of the file; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]

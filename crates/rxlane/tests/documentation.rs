@@ -1,9 +1,10 @@
-//! docs/SIM.md names every key and every metric.
+//! The reference of the book names every key, metric, command and counter.
 
 use rxlane_sim::outcome::simulate;
 use rxlane_sim::scenario::Scenario;
 
-const DOCS: &str = include_str!("../../../docs/SIM.md");
+/// Every key of a scenario, and every metric of its results.
+const DOCS: &str = include_str!("../../../docs/src/reference/scenarios.md");
 
 fn keys(value: &toml::Value, found: &mut Vec<String>) {
     if let toml::Value::Table(table) = value {
@@ -45,4 +46,25 @@ fn every_metric_is_documented() {
             DOCS.contains(&format!("`{first}")) || DOCS.contains(&format!("`{kind}_*`"));
         assert!(documented, "{name}");
     }
+}
+
+#[test]
+fn the_reference_pages_are_what_the_program_says() {
+    let made = std::env::temp_dir().join(format!("rxlane-reference-{}", std::process::id()));
+    std::fs::create_dir_all(&made).unwrap();
+    let out = std::process::Command::new(env!("CARGO_BIN_EXE_rxlane"))
+        .arg("reference")
+        .arg(&made)
+        .output()
+        .unwrap();
+    assert!(out.status.success(), "{out:?}");
+    let kept = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/reference");
+    for page in ["commands.md", "configuration.md", "status.md"] {
+        let read = |folder: &std::path::Path| std::fs::read_to_string(folder.join(page)).unwrap();
+        assert!(
+            read(&made) == read(&kept),
+            "docs/src/reference/{page} is out of date: run `make docs`"
+        );
+    }
+    std::fs::remove_dir_all(made).unwrap();
 }
