@@ -62,7 +62,7 @@ pub struct Options {
     pub lab: LabConfig,
     /// Real ports instead of a lab; then there is one device, which is only named.
     pub ports: Option<RealPorts>,
-    /// The traffic.
+    /// What was offered.
     pub traffic: Traffic,
     /// Devices under test; they alternate, and ratios are to the first.
     pub duts: Vec<Dut>,

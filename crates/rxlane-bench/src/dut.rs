@@ -10,7 +10,7 @@ use rxlane_policy::throttle::{LinearLaw, Throttling, ThrottlingName};
 const EF: u8 = 46;
 const TCP: u8 = 6;
 
-/// What forwards.
+/// A device under test: what forwards the packets of a trial.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Dut {
     /// Plain Linux forwarding.
@@ -45,7 +45,7 @@ fn rt(lane: Lane) -> Class {
     }
 }
 
-/// Everything else.
+/// The class of all packets that are not marked.
 fn be(lane: Lane) -> Class {
     Class {
         name: "be".into(),
@@ -217,7 +217,7 @@ fn throttling(word: &str) -> Result<Throttling, String> {
     }
 }
 
-/// `watch-LAW`.
+/// Plain forwarding under `rxlane tune watch`, from a name like `watch-linear`.
 fn watched(name: &str) -> Result<Dut, String> {
     let law = name.trim_start_matches("watch-");
     let mut parts = law.split(':');

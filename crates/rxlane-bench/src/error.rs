@@ -15,7 +15,7 @@ pub enum BenchError {
     Bpf {
         /// What was tried, as an infinitive.
         what: String,
-        /// libbpf's error.
+        /// What libbpf said.
         source: libbpf_rs::Error,
     },
     /// A tool of the lab failed or is missing.
@@ -29,9 +29,9 @@ pub enum BenchError {
     /// A file could not be used.
     #[error("cannot use {path}: {source}")]
     File {
-        /// Its path.
+        /// The file that was to be read or written.
         path: String,
-        /// Why.
+        /// What the system said.
         source: std::io::Error,
     },
     /// A name that belongs to somebody else.

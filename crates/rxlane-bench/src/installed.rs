@@ -129,7 +129,7 @@ fn executable() -> Result<PathBuf, BenchError> {
 /// A device under test at work.
 pub struct Installed {
     child: Option<Child>,
-    /// Configuration, log.
+    /// Files that go with it: the configuration and the log of the daemon.
     files: Vec<PathBuf>,
     netns: String,
     config: String,

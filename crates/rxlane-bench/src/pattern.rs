@@ -16,9 +16,9 @@ use crate::layout::{SCHEDULE, Slot};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pattern {
-    /// Equal gaps.
+    /// All gaps are equal: a constant bit rate.
     Cbr,
-    /// Exponential gaps.
+    /// Gaps are exponentially distributed: arrivals are a Poisson process.
     Poisson,
     /// The gaps of a capture, scaled to the offered rate.
     Pcap(PathBuf),

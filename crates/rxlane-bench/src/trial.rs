@@ -22,7 +22,7 @@ use crate::BenchError;
 pub struct Traffic {
     /// Share of RT packets, 0 to 1.
     pub rt_ratio: f64,
-    /// Spacing.
+    /// How packets follow each other.
     pub pattern: Pattern,
     /// Ethernet frame size with FCS, bytes, as RFC 2544 counts.
     pub frame: usize,
@@ -58,14 +58,14 @@ pub struct ClassResult {
     pub lost: f64,
     /// Received behind a later one of their flow.
     pub reordered: f64,
-    /// Latency, us.
+    /// Time from the generator to the sink, us.
     pub latency_us: Latency,
 }
 
 /// Latency quantiles, us.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Latency {
-    /// Median.
+    /// Half of the packets were faster.
     pub p50: f64,
     /// 90th percentile.
     pub p90: f64,
@@ -73,9 +73,9 @@ pub struct Latency {
     pub p99: f64,
     /// 99.9th percentile.
     pub p999: f64,
-    /// Largest.
+    /// The slowest packet.
     pub max: f64,
-    /// Mean.
+    /// Mean of all packets.
     pub mean: f64,
 }
 
@@ -104,7 +104,7 @@ pub struct Trial {
 /// Threads of the router whose wake-ups are counted.
 #[derive(Debug, Default)]
 pub struct Threads {
-    /// Of NAPI.
+    /// Threads that poll devices (`napi/DEVICE-ID`), by their number.
     pub napi: Vec<i32>,
     /// Of the AF_XDP engine.
     pub workers: Vec<i32>,

@@ -75,7 +75,7 @@ impl Wire {
         })
     }
 
-    /// Real ports.
+    /// Between two ports of this machine, with a router of somebody else behind them.
     pub(crate) fn of_ports(ports: &RealPorts) -> Result<Self, BenchError> {
         let device = links::by_name(&ports.ingress)?;
         links::by_name(&ports.egress)?;

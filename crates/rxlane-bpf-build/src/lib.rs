@@ -28,7 +28,7 @@ const COMPILER: &str = "compiler";
 /// Why there is no skeleton.
 #[derive(Debug, Error)]
 pub enum BuildError {
-    /// No compiler.
+    /// There is no clang on this machine that can compile BPF.
     #[error(
         "there is neither {PINNED} nor clang: `make setup` installs it, RXLANE_CLANG names another"
     )]
@@ -47,9 +47,9 @@ pub enum BuildError {
     /// A file could not be read or written.
     #[error("cannot use {}: {source}", path.display())]
     File {
-        /// The file.
+        /// The file that was to be read or written.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         source: std::io::Error,
     },
 }

@@ -10,15 +10,15 @@ pub enum ConfigError {
     /// The file cannot be read.
     #[error("{}: {source}; give a readable file with -c FILE (examples/ has some)", path.display())]
     Read {
-        /// The file.
+        /// The file that was to be read or written.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         source: std::io::Error,
     },
     /// Something in it is wrong.
     #[error("{}:{line}: {message}", path.display())]
     At {
-        /// The file.
+        /// The file that was to be read or written.
         path: PathBuf,
         /// Line, from 1.
         line: usize,
@@ -54,7 +54,7 @@ pub enum EngineError {
     /// A ring that is too short or too long.
     #[error("{key} = {packets} is outside {} to {} packets", allowed.start(), allowed.end())]
     Ring {
-        /// Which key.
+        /// The key whose value is out of range.
         key: &'static str,
         /// What it says.
         packets: u32,
@@ -79,7 +79,7 @@ pub enum EngineError {
         "priority = \"global\" compares the classes of a device: use strategy \"ll-rr\" or \"ll-wfq\""
     )]
     Global,
-    /// No worker.
+    /// The engine has no core to work on.
     #[error("cores is empty: name at least one, or leave the key out for core 0")]
     NoCore,
     /// Two workers on one core.

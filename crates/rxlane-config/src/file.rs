@@ -9,7 +9,7 @@ use toml::Spanned;
 
 use crate::router::{Copy, Priority};
 
-/// A router.
+/// The whole file: which interfaces, which classes, and who serves them.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct File {
@@ -148,7 +148,7 @@ pub(crate) enum TrustWord {
     All,
 }
 
-/// Trusted sources.
+/// Trust by source address.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Prefixes {

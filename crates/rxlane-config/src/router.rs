@@ -201,7 +201,7 @@ pub enum Copy {
     /// Not where the driver can do without.
     #[default]
     Auto,
-    /// Everywhere.
+    /// Packets are copied on every queue.
     Always,
     /// Nowhere; a driver that cannot is an error.
     Never,

@@ -21,7 +21,7 @@ pub enum DataplaneError {
     Bpf {
         /// What was tried, as an infinitive.
         what: String,
-        /// libbpf's error.
+        /// What libbpf said.
         source: libbpf_rs::Error,
     },
     /// The kernel does not take a program of ours: a bug, or a kernel that nobody has tried.
@@ -29,7 +29,7 @@ pub enum DataplaneError {
         "Linux {kernel} refuses the program `{program}` ({source}); its verifier says: {why}. This is a fault of rxlane, not of your configuration: please report it, with the configuration and this message, at {report_to}"
     )]
     Refused {
-        /// The program.
+        /// Name of the BPF program.
         program: String,
         /// Release of the kernel.
         kernel: String,
@@ -37,15 +37,15 @@ pub enum DataplaneError {
         why: String,
         /// Where to report it.
         report_to: &'static str,
-        /// libbpf's error.
+        /// What libbpf said.
         source: libbpf_rs::Error,
     },
     /// A file of the instance could not be used.
     #[error("cannot use {}: {source}", path.display())]
     File {
-        /// The file.
+        /// The file that was to be read or written.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         source: std::io::Error,
     },
     /// No such interface.
@@ -68,7 +68,7 @@ pub enum DataplaneError {
     NoXdp {
         /// Name of the port.
         port: String,
-        /// Its MTU.
+        /// MTU of the port, bytes.
         mtu: u32,
         /// The kernel's answer.
         source: std::io::Error,
@@ -105,7 +105,7 @@ pub enum DataplaneError {
     Socket {
         /// Name of the port.
         port: String,
-        /// Why.
+        /// What the system said.
         source: crate::engine::SocketError,
     },
     /// A daemon is running in this namespace.
@@ -119,7 +119,7 @@ pub enum DataplaneError {
     /// Program and structs disagree: a build error.
     #[error("map `{map}` has values of {actual} bytes instead of {expected}: rebuild rxlane")]
     Layout {
-        /// The map.
+        /// Name of the pinned map.
         map: &'static str,
         /// Bytes of the Rust mirror.
         expected: usize,

@@ -15,7 +15,7 @@ pub fn conntrack_is_a_module() -> bool {
 /// A kernel feature.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Feature {
-    /// Short name.
+    /// Name as `status` prints it.
     pub name: String,
     /// Whether this kernel has it.
     pub present: bool,

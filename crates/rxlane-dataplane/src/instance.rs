@@ -35,7 +35,7 @@ pub struct State {
     pub pid: u32,
     /// File the configuration came from.
     pub config_file: PathBuf,
-    /// The configuration.
+    /// What the daemon was told to do.
     pub config: RouterConfig,
     /// Slot and XDP mode of each port, present or not.
     pub ports: BTreeMap<String, PortState>,

@@ -65,7 +65,7 @@ pub const REASONS: [(&str, &str); 17] = [
     ),
 ];
 
-/// `struct port`.
+/// A port by its ifindex (`struct port`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Port {
@@ -75,11 +75,11 @@ pub struct Port {
     pub mac: [u8; 6],
     /// Position among the configured ports.
     pub slot: u8,
-    /// Unused.
+    /// Not used: it fills the space that C leaves here.
     pub pad: u8,
 }
 
-/// `struct port_table`.
+/// All ports, found by ifindex (`struct port_table`).
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub struct PortTable {
@@ -102,7 +102,7 @@ impl PortTable {
     }
 }
 
-/// `struct class_counters`.
+/// What happened to the packets of a class (`struct class_counters`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable, Serialize, JsonSchema)]
 #[repr(C)]
 pub struct ClassCounters {
@@ -173,7 +173,7 @@ pub struct Core {
     pub classes: [ClassCounters; MAX_CLASSES],
 }
 
-/// `struct control`.
+/// What the overload controller must know of the configuration (`struct control`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Control {
@@ -187,7 +187,7 @@ pub struct Control {
     pub target_ns: [u32; MAX_CLASSES],
 }
 
-/// `struct ring`.
+/// What happened to the packets of a ring (`struct ring`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable, Serialize, JsonSchema)]
 #[repr(C)]
 pub struct RingCounters {
@@ -199,13 +199,13 @@ pub struct RingCounters {
     pub drops: u64,
 }
 
-/// `struct engine_ring`.
+/// A ring of the engine, as XDP program and worker count it (`struct engine_ring`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct EngineRing {
     /// Taken off the ring by its worker.
     pub consumed: u64,
-    /// See `afxdp::counters`.
+    /// The words that the worker writes (`engine::counters`).
     pub worker: [u64; 7],
     /// Sent to the ring.
     pub redirected: u64,
@@ -213,11 +213,11 @@ pub struct EngineRing {
     pub failed: u64,
     /// Not sent, because the ring held its share.
     pub early_drops: u64,
-    /// Unused.
+    /// Not used: it fills the space that C leaves here.
     pub program: [u64; 5],
 }
 
-/// `struct cpu`.
+/// What all ports of a core share (`struct cpu`).
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct Cpu {
@@ -225,7 +225,7 @@ pub struct Cpu {
     pub last_express_ns: u64,
 }
 
-/// `struct port_counters`.
+/// What an egress driver did with express frames (`struct port_counters`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable, Serialize, JsonSchema)]
 #[repr(C)]
 pub struct PortCounters {

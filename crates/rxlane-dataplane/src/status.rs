@@ -55,10 +55,10 @@ pub struct Status {
     pub rt_bound: BoundStatus,
 }
 
-/// One port.
+/// One interface of the router.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct PortStatus {
-    /// Name.
+    /// Name as configured.
     pub name: String,
     /// Index; `None` while the device is gone.
     pub ifindex: Option<u32>,
@@ -67,7 +67,7 @@ pub struct PortStatus {
     /// Express frames sent and refused by this port's driver.
     #[serde(flatten)]
     pub egress: PortCounters,
-    /// NAPI polls.
+    /// Times that NAPI has polled the port.
     pub polls: u64,
     /// Packets left to the kernel, by reason.
     pub to_kernel: BTreeMap<&'static str, u64>,
@@ -80,7 +80,7 @@ pub struct PortStatus {
 /// One port on one core.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct CoreStatus {
-    /// Core number.
+    /// Number of the core.
     pub core: usize,
     /// Whether it is overloaded now.
     pub overloaded: bool,
@@ -97,7 +97,7 @@ pub struct CoreStatus {
 /// One class over all ports.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ClassStatus {
-    /// Name.
+    /// Name as configured.
     pub name: String,
     /// `express` or `stack`.
     pub lane: &'static str,
@@ -121,7 +121,7 @@ pub struct RingStatus {
     pub size: u32,
     /// Packets it holds now.
     pub occupancy: u64,
-    /// Counters.
+    /// What went through the ring.
     #[serde(flatten)]
     pub counters: RingCounters,
 }

@@ -21,9 +21,9 @@ pub struct TestRun {
 /// Counters of one port, summed over cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
-    /// By class.
+    /// Counters of each class.
     pub classes: [ClassCounters; rxlane_policy::class::MAX_CLASSES],
-    /// By reason.
+    /// Packets left to the kernel, for each of `layout::REASONS`.
     pub reasons: [u64; REASONS.len()],
 }
 

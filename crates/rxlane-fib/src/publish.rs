@@ -42,7 +42,7 @@ impl<K: Key> Default for Publisher<K> {
 }
 
 impl<K: Key> Publisher<K> {
-    /// Another reader.
+    /// A reader for one more worker.
     pub fn reader(&self) -> Reader<K> {
         Reader {
             cache: Cache::new(Arc::clone(&self.shared)),

@@ -66,7 +66,7 @@ impl<K: Key> Prefix<K> {
 /// A route that comes, changes or goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change<K> {
-    /// Where to.
+    /// Addresses that the change is about.
     pub prefix: Prefix<K>,
     /// Its next hop from now on; [`crate::NO_ROUTE`] removes it.
     pub hop: Hop,
@@ -97,7 +97,7 @@ impl<K: Key> Routes<K> {
         before.unwrap_or(crate::NO_ROUTE) != change.hop
     }
 
-    /// How many.
+    /// Number of routes.
     pub fn len(&self) -> usize {
         self.by_prefix.len()
     }

@@ -10,7 +10,7 @@ pub enum PapersError {
     Unknown {
         /// What was asked for.
         name: String,
-        /// Known papers.
+        /// Names that would have been known.
         papers: String,
     },
     /// A figure that cannot be drawn.

@@ -40,13 +40,13 @@ pub(crate) const fn parameter(
 /// A row of the reference table and what the model makes of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Residual {
-    /// Row.
+    /// Identifier of the row, such as `LL-07`.
     pub id: &'static str,
     /// What was compared.
     pub what: &'static str,
     /// The paper's value.
     pub paper: f64,
-    /// The model's.
+    /// What the model gives.
     pub model: f64,
 }
 
@@ -70,7 +70,7 @@ const HALVINGS: u32 = 7;
 /// Keys with their values, and what remains.
 #[derive(Debug, Clone)]
 pub struct Calibration {
-    /// The paper.
+    /// Name of the paper whose machine was fitted.
     pub paper: &'static str,
     /// Keys and values.
     pub values: Vec<(&'static str, f64)>,

@@ -11,9 +11,9 @@ use rxlane_sim::run::Estimate;
 /// A row's end.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Verdict {
-    /// Row.
+    /// Identifier of the row, such as `LL-07`.
     pub id: String,
-    /// Paper.
+    /// Name of the paper that states it.
     pub paper: String,
     /// Fit or predict.
     #[serde(rename = "use")]
@@ -32,9 +32,9 @@ pub struct Verdict {
     pub note: String,
     /// What the row is about.
     pub quantity: String,
-    /// Its conditions.
+    /// Under which conditions the paper states it.
     pub scenario: String,
-    /// Unit.
+    /// Unit of both numbers.
     pub unit: String,
 }
 
@@ -101,7 +101,7 @@ fn percent(part: f64) -> String {
 
 /// Fit rows must be met more closely than predictions.
 pub(crate) const FIT: f64 = 0.10;
-/// Predictions.
+/// How far a predicted number may be from the stated one, as a share of it.
 pub(crate) const PREDICT: f64 = 0.15;
 
 impl Verdicts {

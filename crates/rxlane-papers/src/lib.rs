@@ -35,7 +35,7 @@ pub use reference::{Reference, Use, references};
 pub use report::html;
 pub use table::{Data, Rows};
 
-/// The papers.
+/// Every paper that the model is held to.
 pub const PAPERS: [Paper; 5] = [
     low_latency_router::PAPER,
     multiple_nics::PAPER,

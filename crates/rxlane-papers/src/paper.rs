@@ -16,7 +16,7 @@ use crate::table::Data;
 pub struct Paper {
     /// Name, as commands take it.
     pub name: &'static str,
-    /// Title.
+    /// Title as its figures and the report show it.
     pub title: &'static str,
     /// Scenario files, by name; they may extend one another.
     pub(crate) files: &'static [(&'static str, &'static str)],

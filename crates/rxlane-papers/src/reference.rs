@@ -21,10 +21,10 @@ pub struct Reference {
     pub id: String,
     /// Name of the paper.
     pub paper: String,
-    /// Section.
+    /// Section or figure of the paper that states it.
     #[serde(rename = "where")]
     pub section: String,
-    /// Conditions.
+    /// Under which conditions the paper states it.
     pub scenario: String,
     /// What was measured.
     pub quantity: String,

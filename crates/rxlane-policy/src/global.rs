@@ -8,7 +8,7 @@
 use crate::PolicyError;
 use crate::class::MAX_CLASSES;
 
-/// A turn.
+/// Which ring is served next, and how much of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turn {
     /// Number of the device.

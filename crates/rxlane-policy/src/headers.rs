@@ -43,7 +43,7 @@ pub struct Headers {
     pub dscp: u8,
     /// IPv4 protocol or first IPv6 next header.
     pub protocol: u8,
-    /// Source address.
+    /// Address that the packet says it comes from.
     pub src: IpAddr,
     /// Destination address.
     pub dst: IpAddr,

@@ -46,7 +46,7 @@ pub enum Step {
     Serve {
         /// Number of the ring, 0 for the highest class.
         ring: usize,
-        /// Never 0.
+        /// How many packets at most; never 0.
         at_most: u32,
     },
     /// The poll is over.
@@ -253,7 +253,7 @@ pub enum Strategy {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum StrategyName {
-    /// One ring.
+    /// One ring for all classes.
     Sq,
     /// A device a class.
     Rr,
@@ -295,7 +295,7 @@ impl std::str::FromStr for StrategyName {
 }
 
 impl Strategy {
-    /// Its name.
+    /// The strategy without its budgets.
     pub fn name(&self) -> StrategyName {
         match self {
             Self::Sq => StrategyName::Sq,
@@ -318,7 +318,7 @@ pub struct Place {
 /// The QVectors of one port on one core, and each class's place, highest class first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
-    /// The devices.
+    /// Devices with their rings, in the order of the poll list.
     pub devices: Vec<QVector>,
     /// Place of each class.
     pub places: Vec<Place>,

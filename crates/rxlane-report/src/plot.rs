@@ -20,7 +20,7 @@ pub struct Line {
 /// A point that somebody else states.
 #[derive(Debug, Clone)]
 pub struct Mark {
-    /// Where.
+    /// Coordinates of the point, in the units of the axes.
     pub at: (f64, f64),
     /// Whose or what.
     pub label: String,
@@ -47,9 +47,9 @@ pub struct Axes<'a> {
     pub x: &'a str,
     /// Quantity and unit.
     pub y: &'a str,
-    /// Logarithmic.
+    /// Whether the x axis is logarithmic.
     pub log_x: bool,
-    /// Logarithmic.
+    /// Whether the y axis is logarithmic.
     pub log_y: bool,
     /// Where the legend stands.
     pub legend: Legend,

@@ -18,9 +18,9 @@ const HIGH: u32 = 290;
 pub enum Congestion {
     /// Next to nothing queued.
     None,
-    /// Some.
+    /// The average backlog is above its lowest threshold.
     Low,
-    /// Much.
+    /// The average backlog is above its middle threshold.
     Moderate,
     /// About to overflow.
     High,
@@ -49,7 +49,7 @@ impl Backlog {
         }
     }
 
-    /// Packets held.
+    /// Packets that wait in the backlog.
     pub fn len(&self) -> u32 {
         self.len
     }

@@ -8,15 +8,15 @@ pub enum SimError {
     /// A file cannot be read or written.
     #[error("{path}: {source}: check the path and its permissions")]
     File {
-        /// Which.
+        /// The file that could not be read or written.
         path: String,
-        /// Why.
+        /// What the system said.
         source: std::io::Error,
     },
     /// A scenario file that is not one.
     #[error("{}: {message}", place(path, *line))]
     Syntax {
-        /// File.
+        /// The file with the mistake.
         path: String,
         /// Line, from 1; 0 when unknown.
         line: usize,
@@ -26,7 +26,7 @@ pub enum SimError {
     /// A value that cannot be.
     #[error("{key} = {value}: {cure}")]
     Value {
-        /// Dotted key.
+        /// The key with its tables, such as `traffic.pps`.
         key: String,
         /// What was given.
         value: String,
@@ -36,7 +36,7 @@ pub enum SimError {
     /// A key that does not exist, given with `--set` or swept over.
     #[error("{key}: no such key: the keys are those of a scenario file, as in traffic.pps")]
     Key {
-        /// Which.
+        /// The key as it was given.
         key: String,
     },
     /// Budgets or throttling that cannot work.
@@ -45,7 +45,7 @@ pub enum SimError {
     /// A capture without packets to take gaps from.
     #[error("{path}: {message}")]
     Capture {
-        /// File.
+        /// The file with the mistake.
         path: String,
         /// What is wrong.
         message: String,
@@ -53,7 +53,7 @@ pub enum SimError {
     /// A sweep of more points than anyone wants by accident.
     #[error("the sweep has {points} points: give --yes if you mean it, or sweep over less")]
     TooManyPoints {
-        /// How many.
+        /// Number of points that there would be.
         points: usize,
     },
     /// Results cannot be encoded.
@@ -65,9 +65,9 @@ pub enum SimError {
     /// Stopped by the user.
     #[error("interrupted: {done} of {points} points are in {path}; go on with --resume")]
     Interrupted {
-        /// Finished points.
+        /// Points that were finished.
         done: usize,
-        /// All.
+        /// Points that there are.
         points: usize,
         /// Where they are.
         path: String,

@@ -64,7 +64,7 @@ impl Latencies {
         self.max_ps = self.max_ps.max(other.max_ps);
     }
 
-    /// Latencies recorded.
+    /// Number of latencies.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -77,7 +77,7 @@ impl Latencies {
         self.sum_ps as f64 / self.count as f64 / 1e6
     }
 
-    /// Largest, us.
+    /// The longest latency, us.
     pub fn max_us(&self) -> f64 {
         self.max_ps as f64 / 1e6
     }

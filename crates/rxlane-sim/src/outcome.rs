@@ -10,7 +10,7 @@ use crate::scenario::{Scenario, Spread};
 use crate::tally::{LoadSamples, Work};
 use crate::time::{from_s, to_s};
 
-/// One replication.
+/// What came of one replication of a scenario.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// Names and values, in a fixed order for a scenario.

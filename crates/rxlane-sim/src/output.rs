@@ -8,14 +8,14 @@ use std::io::Write;
 use crate::SimError;
 use crate::run::Row;
 
-/// File formats.
+/// How results are written to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// An array of points.
     Json,
     /// RFC 4180, with a header.
     Csv,
-    /// Apache Parquet.
+    /// Apache Parquet: columns, for pandas and its like.
     #[cfg(feature = "parquet")]
     Parquet,
 }

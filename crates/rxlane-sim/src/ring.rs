@@ -181,7 +181,7 @@ impl RxRing {
         }
     }
 
-    /// Packets waiting.
+    /// Packets that wait for the core.
     #[inline]
     pub fn len(&self) -> usize {
         self.held - self.head

@@ -68,7 +68,7 @@ mod by_name {
 pub struct Estimate {
     /// Name of the metric.
     pub name: String,
-    /// Mean.
+    /// Mean over the replications.
     pub mean: f64,
     /// Half of the 95 % confidence interval (Student's t); none of a single replication.
     pub ci95: Option<f64>,
@@ -82,7 +82,7 @@ pub type Loads = Vec<(f64, u64)>;
 pub struct Row {
     /// Position in the sweep.
     pub index: usize,
-    /// Case.
+    /// Name of the case, empty without cases.
     pub case: String,
     /// Swept keys and values.
     pub keys: BTreeMap<String, toml::Value>,

@@ -17,7 +17,7 @@ impl Samples {
         Self { counts, total }
     }
 
-    /// How many.
+    /// Number of samples.
     pub fn len(&self) -> u64 {
         self.total
     }

@@ -30,7 +30,7 @@ pub struct Point {
     pub case: String,
     /// Swept keys and their values here.
     pub keys: Vec<(String, Value)>,
-    /// Everything.
+    /// The scenario of this point, with every key.
     pub scenario: Scenario,
 }
 
@@ -54,7 +54,7 @@ impl Sweep {
         })
     }
 
-    /// Points.
+    /// All combinations of cases and values.
     pub fn len(&self) -> usize {
         self.axes
             .iter()

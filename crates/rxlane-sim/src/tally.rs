@@ -17,7 +17,7 @@ pub enum Work {
     Stage,
     /// Cleaning Tx descriptors.
     Tx,
-    /// Disturbances.
+    /// Interrupts and softirqs of other devices.
     Other,
     /// The competing process.
     Process,
@@ -111,7 +111,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Nothing counted.
+    /// Counters of a core that has done nothing yet.
     pub fn new(classes: usize, nics: usize, vectors: usize) -> Self {
         Self {
             busy: [0; Work::ALL.len()],

@@ -17,7 +17,7 @@ pub fn from_s(s: f64) -> Ps {
     (s * 1e12).round() as Ps
 }
 
-/// Seconds.
+/// A time in seconds.
 pub fn to_s(t: Ps) -> f64 {
     t as f64 / 1e12
 }

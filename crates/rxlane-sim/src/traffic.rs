@@ -22,7 +22,7 @@ pub enum Pattern {
         #[serde(default)]
         jitter: f64,
     },
-    /// Exponential gaps.
+    /// Gaps are exponentially distributed: arrivals are a Poisson process.
     Poisson,
     /// Bursts of back-to-back packets with exponential pauses between.
     OnOff {
@@ -54,7 +54,7 @@ pub enum Mix {
 pub struct Stream {
     /// Packets a second.
     pub pps: f64,
-    /// Pattern.
+    /// How packets follow each other.
     pub pattern: Pattern,
     /// Share of each class, highest class first; sums to 1.
     pub shares: Vec<f64>,

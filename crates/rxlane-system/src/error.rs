@@ -16,7 +16,7 @@ pub enum SystemError {
     /// A netlink answer that could not be understood.
     #[error("cannot read the kernel's answer to {what}: {why}")]
     Answer {
-        /// The request.
+        /// What the kernel was asked for.
         what: &'static str,
         /// What was wrong with the answer.
         why: String,

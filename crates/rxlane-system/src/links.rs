@@ -20,13 +20,13 @@ const LINK_GROUP: u32 = 1;
 pub struct Link {
     /// Index, unique within the namespace.
     pub ifindex: u32,
-    /// Name.
+    /// Name of the interface.
     pub name: String,
     /// Hardware address; zeros where the device has none of 6 bytes.
     pub mac: [u8; 6],
     /// Largest IP packet, bytes.
     pub mtu: u32,
-    /// Administratively up.
+    /// Whether it is set up, whatever the carrier says.
     pub up: bool,
     /// Kind of a virtual device, such as `veth`.
     pub kind: Option<String>,

@@ -6,7 +6,7 @@ use crate::genl::{Family, find, number};
 /// A NAPI instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Napi {
-    /// Its number.
+    /// Number of the NAPI instance, unique on this machine.
     pub id: u64,
     /// Device that it polls.
     pub ifindex: u32,

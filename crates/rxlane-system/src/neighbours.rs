@@ -20,7 +20,7 @@ const NEIGHBOUR_GROUP: u32 = 3;
 pub struct Neighbour {
     /// Device that it is behind.
     pub ifindex: u32,
-    /// Its address.
+    /// IP address of the neighbour.
     pub address: IpAddr,
     /// Its hardware address, while the kernel would send to it; `None` while it is unknown, being asked
     /// for, or gone.

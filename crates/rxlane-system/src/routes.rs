@@ -26,7 +26,7 @@ pub const TABLE_LOCAL: u32 = 255;
 /// What a route does with a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Forwards it.
+    /// Packets are forwarded to a next hop.
     Unicast,
     /// Anything that is the kernel's business, by the number of its type: local, broadcast, multicast,
     /// unreachable, blackhole ... (`RTN_LOCAL` and so on); unicast through a tunnel is here too.
@@ -36,7 +36,7 @@ pub enum Kind {
 /// A way on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NextHop {
-    /// Device.
+    /// Index of the device that packets leave through.
     pub ifindex: u32,
     /// Router; `None` when the destination itself is on the link.
     pub gateway: Option<IpAddr>,
@@ -46,12 +46,12 @@ pub struct NextHop {
     pub dead: bool,
 }
 
-/// A route.
+/// A route of the kernel, with all of its next hops.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
-    /// Where to.
+    /// Destinations that the route is for.
     pub prefix: IpNet,
-    /// Table.
+    /// Number of the routing table.
     pub table: u32,
     /// Lower is preferred.
     pub metric: u32,
@@ -69,7 +69,7 @@ pub enum Event {
     /// It is there now. `replaces`: in place of the one of the same prefix, table and metric; `last`: after
     /// those, before them otherwise.
     Added {
-        /// The route.
+        /// The route that is being read.
         route: Route,
         /// Takes another's place.
         replaces: bool,

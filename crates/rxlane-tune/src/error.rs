@@ -31,13 +31,13 @@ pub enum TuneError {
     /// Another process tunes.
     #[error("{path} is in use: another rxlane tune is at work; wait, or stop it", path = path.display())]
     Busy {
-        /// The journal.
+        /// Path of the journal.
         path: PathBuf,
     },
     /// A journal that cannot be read.
     #[error("line {line} of {path} is damaged ({why}): undo what the lines before it say by hand, then remove the file", path = path.display())]
     Damaged {
-        /// The journal.
+        /// Path of the journal.
         path: PathBuf,
         /// Its line, from 1.
         line: usize,
@@ -47,7 +47,7 @@ pub enum TuneError {
     /// Changes are in force already, and have to be undone before others are made.
     #[error("{changes} changes are in force already: undo them first")]
     Applied {
-        /// How many.
+        /// Number of changes that are still applied.
         changes: usize,
     },
     /// Someone changed a value after the plan was made.
@@ -81,9 +81,9 @@ pub enum TuneError {
     /// A value of another kind than the knob's.
     #[error("{knob} cannot be set to `{value}`: that is a value of something else")]
     WrongKind {
-        /// The knob.
+        /// Name of the knob.
         knob: String,
-        /// The value.
+        /// Value that was refused.
         value: String,
     },
     /// A change failed, and nothing is changed in the end.
@@ -99,7 +99,7 @@ pub enum TuneError {
     Stuck {
         /// What went wrong first.
         source: Box<TuneError>,
-        /// And then.
+        /// What else went wrong while undoing.
         why: String,
     },
 }

@@ -19,7 +19,7 @@ pub enum Purpose {
 /// A line of `/proc/interrupts`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Interrupt {
-    /// Its number.
+    /// Number of the interrupt line.
     pub number: u32,
     /// Who asked for it.
     pub action: String,

@@ -13,12 +13,12 @@ use crate::load::{Counters, Load};
 use crate::machine::{Machine, Observed};
 use crate::{Knob, TuneError, Value};
 
-/// A core.
+/// A logical processor.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Core {
-    /// Its number.
+    /// Number that the kernel gives it.
     pub number: usize,
-    /// NUMA node.
+    /// Number of the NUMA node that it belongs to.
     pub node: usize,
     /// Cores that share its execution units, itself included.
     pub siblings: Vec<usize>,
@@ -35,7 +35,7 @@ pub struct Core {
 pub struct IdleState {
     /// Its place in sysfs, `state2`.
     pub place: String,
-    /// Name.
+    /// Name as the kernel shows it.
     pub name: String,
     /// Time to wake from it, us.
     pub exit_us: u64,
@@ -46,17 +46,17 @@ pub struct IdleState {
 /// A network device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Nic {
-    /// Name.
+    /// Name as the kernel shows it.
     pub name: String,
     /// Driver; `virtual` where there is no hardware behind it.
     pub driver: String,
     /// Mbit/s, where the link says.
     pub speed_mbps: Option<u64>,
-    /// NUMA node.
+    /// NUMA node that the device is attached to, where it is known.
     pub node: Option<usize>,
-    /// Rx queues.
+    /// Number of Rx queues.
     pub rx_queues: usize,
-    /// Tx queues.
+    /// Number of Tx queues.
     pub tx_queues: usize,
     /// Its interrupts: number, what for, cores that may serve it.
     pub interrupts: Vec<NicInterrupt>,
@@ -92,7 +92,7 @@ pub struct NicInterrupt {
     /// The line of `/proc/interrupts`.
     #[serde(flatten)]
     pub interrupt: Interrupt,
-    /// What for.
+    /// What the interrupt is for.
     pub purpose: Purpose,
     /// Cores that may serve it.
     pub cores: Vec<usize>,
@@ -103,7 +103,7 @@ pub struct NicInterrupt {
 pub struct Inventory {
     /// Length of the window, s; 0: since boot.
     pub window_s: f64,
-    /// Online cores.
+    /// Cores that are online.
     pub cores: Vec<Core>,
     /// Devices asked for, or all that are up and not loopback.
     pub nics: Vec<Nic>,

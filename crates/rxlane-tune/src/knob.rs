@@ -18,14 +18,14 @@ pub enum Knob {
     },
     /// Cores that the packets of an Rx queue are steered to (RPS).
     RpsCores {
-        /// The device.
+        /// Name of the network device.
         device: String,
         /// Its Rx queue.
         queue: usize,
     },
     /// Cores whose packets leave by a Tx queue (XPS).
     XpsCores {
-        /// The device.
+        /// Name of the network device.
         device: String,
         /// Its Tx queue.
         queue: usize,
@@ -34,34 +34,34 @@ pub enum Knob {
     WorkqueueCores,
     /// Cores that the NAPI threads of a device may run on.
     NapiThreads {
-        /// The device.
+        /// Name of the network device.
         device: String,
     },
     /// Whether a device is polled by threads.
     Threaded {
-        /// The device.
+        /// Name of the network device.
         device: String,
     },
     /// How the NAPI thread of a queue is scheduled.
     QueueThread {
-        /// The device.
+        /// Name of the network device.
         device: String,
         /// Its Rx queue.
         queue: u32,
     },
     /// How long after a poll a timer polls again, instead of an interrupt (`gro_flush_timeout`).
     PollTimer {
-        /// The device.
+        /// Name of the network device.
         device: String,
     },
     /// How many empty polls the timer makes before interrupts are on again (`napi_defer_hard_irqs`).
     DeferredPolls {
-        /// The device.
+        /// Name of the network device.
         device: String,
     },
     /// Whether an idle state of a core is not used.
     IdleStateOff {
-        /// The core.
+        /// Number of the core.
         core: usize,
         /// The state's place in sysfs, `state2`.
         state: String,
@@ -74,19 +74,19 @@ pub enum Knob {
     Backlog,
     /// A setting of ethtool's.
     Ethtool {
-        /// The device.
+        /// Name of the network device.
         device: String,
-        /// The setting.
+        /// Which setting of the device.
         setting: Setting,
     },
     /// Whether hardware filters are on.
     Filtering {
-        /// The device.
+        /// Name of the network device.
         device: String,
     },
     /// The queue that packets of a DSCP are sent to by a hardware filter.
     Filter {
-        /// The device.
+        /// Name of the network device.
         device: String,
         /// 0 to 63.
         dscp: u8,
@@ -95,7 +95,7 @@ pub enum Knob {
     },
     /// Queues that flows are spread over.
     RssTable {
-        /// The device.
+        /// Name of the network device.
         device: String,
     },
 }

@@ -26,7 +26,7 @@ pub struct Load {
     pub system: f64,
     /// Hard interrupts.
     pub hard_irq: f64,
-    /// Soft-IRQs.
+    /// Share of the time in soft interrupts.
     pub soft_irq: f64,
     /// Taken by the hypervisor.
     pub steal: f64,
@@ -55,7 +55,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Reads them.
+    /// Reads the counters of all cores.
     pub fn read(machine: &dyn Machine) -> Self {
         Self {
             ticks: stat(&machine.read("/proc/stat").unwrap_or_default()),

@@ -43,7 +43,7 @@ pub trait Machine {
     /// When the kernel or the driver refuses.
     fn set(&self, knob: &Knob, value: &Value) -> Result<(), TuneError>;
 
-    /// Its files.
+    /// The trees `/proc` and `/sys` of the machine.
     fn files(&self) -> &Files;
 
     /// Looks at the cores for a window; `meanwhile` is told the progress, 0 to 1.
@@ -119,7 +119,7 @@ impl Files {
     }
 }
 
-/// This machine.
+/// The machine that the program runs on.
 #[derive(Debug)]
 pub struct Live {
     files: Files,

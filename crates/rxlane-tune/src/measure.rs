@@ -34,7 +34,7 @@ pub struct Record {
     pub net_rx_per_s: Vec<f64>,
     /// Packets received a second by the ports.
     pub rx_pps: f64,
-    /// Lost meanwhile.
+    /// Packets that were lost meanwhile, by place.
     pub losses: Losses,
     /// Times that a soft-IRQ ran out of budget.
     pub squeezed: u64,

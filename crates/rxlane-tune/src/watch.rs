@@ -29,7 +29,7 @@ const LOAD_NS: u64 = 1_000_000_000;
 /// What to control.
 #[derive(Debug, Clone)]
 pub struct Control {
-    /// Ports.
+    /// Interfaces that are followed.
     pub ports: Vec<String>,
     /// The law of moderation; [`Throttling::Off`] leaves moderation alone.
     pub law: Throttling,
@@ -40,9 +40,9 @@ pub struct Control {
 /// Something that was changed, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changed {
-    /// What.
+    /// The knob that was turned.
     pub knob: Knob,
-    /// To what.
+    /// Its new value.
     pub to: Value,
     /// Why.
     pub why: String,
@@ -51,7 +51,7 @@ pub struct Changed {
 /// How a port's interval is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Actuator {
-    /// The driver's.
+    /// The driver's interrupt interval (`ethtool -C rx-usecs`).
     RxUsecs,
     /// NAPI deferral, for drivers without.
     Deferral,
@@ -77,7 +77,7 @@ pub struct Watch {
     placed_ns: u64,
     /// CPU time of ports' NAPI threads when their cores were last looked at.
     thread_ns: BTreeMap<String, u64>,
-    /// Decisions taken.
+    /// Number of decisions since the start.
     pub decisions: u64,
 }
 

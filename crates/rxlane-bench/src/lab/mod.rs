@@ -76,11 +76,11 @@ pub struct Lab {
 /// Which of the three namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// The generator.
+    /// The namespace that traffic comes from.
     Gen,
-    /// The router.
+    /// The namespace that forwards.
     Router,
-    /// The sink.
+    /// The namespace that traffic goes to.
     Sink,
 }
 

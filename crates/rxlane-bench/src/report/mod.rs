@@ -46,7 +46,7 @@ pub struct LatencyReport {
     pub seconds: f64,
     /// Repetitions behind each median.
     pub repeat: u32,
-    /// The traffic.
+    /// What was offered.
     pub traffic: Traffic,
     /// Settings of the lab.
     pub settings: BTreeMap<String, String>,
@@ -64,7 +64,7 @@ pub struct LatencyReport {
 pub struct ThroughputReport {
     /// False when the generator, not the device, was the limit.
     pub valid: bool,
-    /// The traffic.
+    /// What was offered.
     pub traffic: Traffic,
     /// Settings of the lab.
     pub settings: BTreeMap<String, String>,
@@ -74,7 +74,7 @@ pub struct ThroughputReport {
     pub width: f64,
     /// Trials at each rate.
     pub trials: u32,
-    /// The devices.
+    /// Devices under test, in the order of `--dut`.
     pub duts: Vec<Throughput>,
     /// Throughput to that of the first device; median over searches.
     pub ratios: BTreeMap<String, f64>,
@@ -87,9 +87,9 @@ pub struct Throughput {
     pub name: String,
     /// Median of the searches, packets a second.
     pub pps: f64,
-    /// Lowest search.
+    /// Result of the search that found least, packets a second.
     pub min_pps: f64,
-    /// Highest search.
+    /// Result of the search that found most, packets a second.
     pub max_pps: f64,
     /// Median in bits of Ethernet frames with FCS.
     pub bps: f64,
@@ -149,7 +149,7 @@ pub struct DisturbanceReport {
     pub repeat: u32,
     /// Reloads in a trial.
     pub reloads: u32,
-    /// The traffic.
+    /// What was offered.
     pub traffic: Traffic,
     /// Settings of the lab.
     pub settings: BTreeMap<String, String>,
@@ -209,7 +209,7 @@ pub struct SweepReport {
     pub traffic: Traffic,
     /// Settings of the lab.
     pub settings: BTreeMap<String, String>,
-    /// All points.
+    /// One for each load and share of RT.
     pub points: Vec<SweepPoint>,
 }
 

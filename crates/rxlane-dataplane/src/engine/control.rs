@@ -34,7 +34,7 @@ pub(crate) struct Maps {
     pub(crate) sockets: MapHandle,
     /// Rings' counters, shared with the XDP program.
     pub(crate) rings: MapHandle,
-    /// Workers' counters.
+    /// The map that the workers count in.
     pub(crate) workers: MapHandle,
 }
 

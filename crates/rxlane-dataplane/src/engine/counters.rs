@@ -58,7 +58,7 @@ pub struct WorkerCounters {
     pub interrupts: u64,
     /// Polls of a device.
     pub polls: u64,
-    /// Packets forwarded.
+    /// Packets that it sent to another port.
     pub forwarded: u64,
     /// Packets dropped because a Tx ring was full.
     pub tx_full: u64,

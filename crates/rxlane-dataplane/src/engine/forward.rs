@@ -35,7 +35,7 @@ pub struct Port {
 /// What workers know of the ports and of how the kernel routes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ports {
-    /// By number.
+    /// All ports; packets and counters name a port by its place here.
     pub all: Vec<Port>,
     /// Whether the kernel must decide about every packet, IPv4 and IPv6: policy rules, VRFs, forwarding off.
     pub by_kernel: [bool; 2],

@@ -35,7 +35,7 @@ impl Group {
         }
     }
 
-    /// All hops.
+    /// The next hops that flows of this group are spread over.
     pub fn hops(&self) -> &[NextHop] {
         &self.hops
     }

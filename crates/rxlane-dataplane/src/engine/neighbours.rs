@@ -36,7 +36,7 @@ impl Neighbours {
         changed
     }
 
-    /// Replaces everything.
+    /// Forgets all neighbours and takes these instead.
     pub fn load(&mut self, all: impl IntoIterator<Item = Neighbour>) -> usize {
         let known: Vec<(u32, IpAddr)> = self.table.keys().copied().collect();
         let new: Vec<Neighbour> = all.into_iter().collect();

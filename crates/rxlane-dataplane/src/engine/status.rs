@@ -24,14 +24,14 @@ pub struct EngineStatus {
     pub rings: Vec<EngineRingStatus>,
 }
 
-/// A worker.
+/// One thread of the engine, on a core of its own.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct WorkerStatus {
-    /// Its core.
+    /// Core that it is pinned to.
     pub core: u32,
     /// How it shares the core with NAPI.
     pub beside_napi: String,
-    /// Its counters.
+    /// What it has done since it was started.
     #[serde(flatten)]
     pub counters: WorkerCounters,
 }
@@ -41,7 +41,7 @@ pub struct WorkerStatus {
 pub struct EngineRingStatus {
     /// Name of the port.
     pub port: String,
-    /// Rx queue.
+    /// Number of the Rx queue of that port.
     pub queue: u32,
     /// Number among the queue's rings, highest class first.
     pub ring: u32,

@@ -40,7 +40,7 @@ pub(crate) struct LaneProgram {
 
 /// The program's side of the engine.
 pub(crate) struct EngineMaps {
-    /// XSKMAP.
+    /// AF_XDP sockets by ring (`XSKMAP`).
     pub(crate) sockets: MapHandle,
     /// Counters of rings.
     pub(crate) rings: MapHandle,
@@ -264,7 +264,7 @@ fn trusts(config: &RouterConfig, which: impl Fn(&Trust) -> bool) -> bool {
         .any(|c| matches!(&c.lane, Lane::Express { trust } if which(trust)))
 }
 
-/// `struct class`.
+/// The class as the XDP program has it (`struct class` of bpf/shared.h).
 fn constants_of(class: &Class) -> Result<types::class, DataplaneError> {
     let mut c = types::class::default();
     if let Some(police) = &class.police {

@@ -23,7 +23,7 @@ const PEER: &str = "rxlane-nil";
 const BATCH: usize = 64;
 const SEND_BUFFER: usize = 4 << 20;
 
-/// The device; deleted with its owner.
+/// The device that exceptions are sent through; deleted with its owner.
 #[derive(Debug)]
 pub(crate) struct ExceptionDevice {
     pub(crate) ifindex: u32,

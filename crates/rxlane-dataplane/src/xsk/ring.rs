@@ -15,9 +15,9 @@ use super::memory::Mapping;
 pub struct Desc {
     /// Where the packet begins, from the start of the UMEM.
     pub addr: u64,
-    /// Its bytes.
+    /// Length of the packet, bytes.
     pub len: u32,
-    /// 0.
+    /// Options of the descriptor; none is used, so 0.
     pub options: u32,
 }
 

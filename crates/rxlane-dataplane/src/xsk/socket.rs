@@ -43,7 +43,7 @@ pub enum SocketError {
     /// The driver has no zero-copy mode.
     #[error("the driver has no zero-copy mode here: use copy = \"auto\" or \"always\"")]
     NoZeroCopy,
-    /// Anything else.
+    /// The kernel refused for a reason of its own.
     #[error("cannot {what}: {errno}")]
     Kernel {
         /// What was tried.

@@ -9,7 +9,7 @@ use rxlane_policy::throttle::{Sample, Throttle, Throttler};
 use crate::ring::RxRing;
 use crate::time::{NEVER, Ps};
 
-/// One vector.
+/// An interrupt vector: a device with its rings.
 #[derive(Debug)]
 pub(super) struct Device {
     /// Number of the NIC.

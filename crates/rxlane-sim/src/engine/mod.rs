@@ -40,7 +40,7 @@ struct Costs {
     ring: Ps,
     enqueue: Ps,
     tx_clean: Ps,
-    /// By class.
+    /// Cost of a packet without stages, for each class.
     packet: Vec<Ps>,
     /// All stages together, by class.
     stage: Vec<Ps>,
@@ -133,9 +133,9 @@ pub struct Census {
 /// What a core has counted over the measured time.
 #[derive(Debug, Clone)]
 pub struct CoreResult {
-    /// Counts.
+    /// What was counted while it was measured.
     pub tally: Tally,
-    /// Measured time.
+    /// For how long it was measured.
     pub elapsed: Ps,
     /// At its begin.
     pub before: Census,
@@ -353,7 +353,7 @@ impl SimulatedCore {
         }
     }
 
-    /// The last.
+    /// Ends the measurement and gives what was counted.
     pub(crate) fn finish(mut self) -> CoreResult {
         self.checkpoint();
         let after = self.census();

@@ -18,7 +18,7 @@ pub(super) struct Port {
     generated: u64,
     /// All arrivals up to here are in their rings.
     pub(super) known_until: Ps,
-    /// By class.
+    /// Device and ring of each class.
     places: Vec<Place>,
     /// Of all classes, when it is one.
     only_place: Option<Place>,

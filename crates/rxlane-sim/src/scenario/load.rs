@@ -16,7 +16,7 @@ const DEPTH: usize = 8;
 pub struct Loaded {
     /// Everything merged, for further changes.
     pub table: Table,
-    /// The scenario.
+    /// The scenario, checked.
     pub scenario: Scenario,
     /// Folder that paths of captures start from.
     pub folder: PathBuf,

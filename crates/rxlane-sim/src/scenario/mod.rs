@@ -27,11 +27,11 @@ pub struct Scenario {
     pub warmup_s: f64,
     /// Independent runs; intervals come from their spread.
     pub replications: u32,
-    /// What arrives.
+    /// The packets that arrive at all NICs together.
     pub traffic: Traffic,
-    /// Network cards.
+    /// The network cards, which are all alike.
     pub nic: Nic,
-    /// Interrupts.
+    /// How and when NICs interrupt.
     pub interrupt: Interrupt,
     /// Cores and what work costs on them.
     pub cpu: Cpu,
@@ -68,11 +68,11 @@ pub struct Case {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Values {
-    /// These.
+    /// The values, one after the other.
     List(Vec<toml::Value>),
     /// Evenly spaced ones.
     Range {
-        /// The first.
+        /// The first value.
         from: f64,
         /// The last, when steps end there.
         to: f64,
@@ -168,7 +168,7 @@ pub enum Egress {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Nic {
-    /// How many.
+    /// Number of NICs.
     pub count: usize,
     /// Rx descriptors of a ring.
     pub descriptors: usize,
@@ -369,7 +369,7 @@ pub enum Scheme {
     Softnet,
 }
 
-/// Reception.
+/// How packets get from the rings of the NICs to the core.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Reception {

@@ -35,7 +35,7 @@ pub enum Area {
     Interrupts,
     /// Other interrupts off those cores.
     OtherInterrupts,
-    /// Rx rings.
+    /// Lengths of Rx rings.
     Rings,
     /// Interrupt moderation and NAPI deferral.
     Moderation,
@@ -81,13 +81,13 @@ impl Area {
     }
 }
 
-/// A change.
+/// One knob that should be turned, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "SavedChange")]
 pub struct Change {
-    /// What kind.
+    /// Which part of the plan it belongs to.
     pub area: Area,
-    /// What.
+    /// The knob that is turned.
     pub knob: Knob,
     /// Its value now.
     pub now: Value,
@@ -138,7 +138,7 @@ impl TryFrom<SavedChange> for Change {
 pub struct Options {
     /// What the machine is for.
     pub profile: Profile,
-    /// Left out.
+    /// Parts of the plan that are left out.
     pub skip: Vec<Area>,
     /// Interrupts that stay where they are.
     pub except: Vec<u32>,
