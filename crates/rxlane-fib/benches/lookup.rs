@@ -8,13 +8,15 @@
 
 mod table;
 
+use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+use ipnet::Ipv4Net;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use rxlane_fib::{Change, Hop, Prefix, Publisher};
+use rxlane_fib::{Change, Net, Publisher};
 
 const ADDRESSES: usize = 1 << 22;
 const BATCH: usize = 64;
@@ -112,12 +114,12 @@ fn main() {
     routes.sort_unstable();
     routes.dedup();
     let hop = |i: usize| 1 + (i as u32).wrapping_mul(2_654_435_761) % HOPS;
-    let changes: Vec<Change<u32>> = routes
+    let changes: Vec<Change<Ipv4Net, NonZeroU16>> = routes
         .iter()
         .enumerate()
         .map(|(i, (address, len))| Change {
-            prefix: Prefix::new(*address, *len).expect("at most 32 bits"),
-            hop: hop(i) as Hop,
+            prefix: Net::new(*address, *len),
+            hop: NonZeroU16::new(hop(i) as u16),
         })
         .collect();
     let mut publisher = Publisher::default();
@@ -135,7 +137,7 @@ fn main() {
     let flaps = 20_000;
     for i in 0..flaps {
         let mut change = changes[rng.random_range(0..changes.len())];
-        change.hop = 1 + (i % HOPS) as Hop;
+        change.hop = NonZeroU16::new(1 + (i % HOPS) as u16);
         publisher.publish(&[change]);
     }
     println!(
@@ -168,9 +170,12 @@ fn main() {
                 sum = 0;
                 let begin = Instant::now();
                 for batch in asked.chunks_exact(BATCH) {
-                    let mut hops = [0; BATCH];
+                    let mut hops = [None; BATCH];
                     table.lookup_batch(batch, &mut hops);
-                    sum += hops.iter().map(|h| u64::from(*h)).sum::<u64>();
+                    sum += hops
+                        .iter()
+                        .map(|h| u64::from(h.map_or(0, NonZeroU16::get)))
+                        .sum::<u64>();
                 }
                 best = best.min(begin.elapsed().as_secs_f64());
             }

@@ -1,7 +1,5 @@
 //! Runs of 1 to 64 neighbours in one vector, given back and used again by their length.
 
-use crate::NO_ROUTE;
-
 /// Longest run: the children of a 64-way node.
 const LONGEST: usize = 64;
 
@@ -49,8 +47,8 @@ impl<T: Copy> Runs<T> {
     }
 }
 
-/// A hop as an entry of a direct table: its highest bit tells it from a node.
+/// A hop's number as an entry of a direct table: the highest bit tells it from a node.
 pub(crate) const LEAF: u32 = 1 << 31;
 
 /// No route, as an entry.
-pub(crate) const EMPTY: u32 = LEAF | NO_ROUTE as u32;
+pub(crate) const EMPTY: u32 = LEAF;

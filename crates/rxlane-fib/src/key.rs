@@ -1,4 +1,59 @@
-//! Addresses as keys of a trie.
+//! Addresses as keys of a trie, and the prefixes that consist of them.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use ipnet::{Ipv4Net, Ipv6Net};
+
+/// A prefix of one address family: [`Ipv4Net`] or [`Ipv6Net`].
+pub trait Net: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
+    /// An address of the family as a number.
+    type Key: Key;
+
+    /// The prefix of the first `len` bits of an address; a length beyond the address' is cut to that.
+    fn new(address: Self::Key, len: u32) -> Self;
+
+    /// Its first address.
+    fn first(&self) -> Self::Key;
+
+    /// Its last address.
+    fn last(&self) -> Self::Key;
+
+    /// How many bits count.
+    fn len(&self) -> u32;
+
+    /// Whether no bit counts: the default route.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+macro_rules! net {
+    ($net:ty, $address:ty, $key:ty) => {
+        impl Net for $net {
+            type Key = $key;
+
+            fn new(address: $key, len: u32) -> Self {
+                let len = len.min(<$key>::BITS);
+                Self::new_assert(<$address>::from(address.masked(len)), len as u8)
+            }
+
+            fn first(&self) -> $key {
+                self.network().into()
+            }
+
+            fn last(&self) -> $key {
+                self.broadcast().into()
+            }
+
+            fn len(&self) -> u32 {
+                u32::from(self.prefix_len())
+            }
+        }
+    };
+}
+
+net!(Ipv4Net, Ipv4Addr, u32);
+net!(Ipv6Net, Ipv6Addr, u128);
 
 /// An IPv4 or IPv6 address as an unsigned integer, first bit highest.
 pub trait Key: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
@@ -9,7 +64,7 @@ pub trait Key: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
     fn stride(self, offset: u32) -> usize;
 
     /// The first `bits` bits, as a number; at most 32.
-    fn first(self, bits: u32) -> usize;
+    fn leading(self, bits: u32) -> usize;
 
     /// The address with all but its first `len` bits set to 0.
     fn masked(self, len: u32) -> Self;
@@ -18,7 +73,7 @@ pub trait Key: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
     fn filled(self, len: u32) -> Self;
 
     /// The address whose first `bits` bits are `index`, and the others 0.
-    fn from_first(index: usize, bits: u32) -> Self;
+    fn from_leading(index: usize, bits: u32) -> Self;
 }
 
 macro_rules! key {
@@ -33,7 +88,7 @@ macro_rules! key {
             }
 
             #[inline(always)]
-            fn first(self, bits: u32) -> usize {
+            fn leading(self, bits: u32) -> usize {
                 (self >> (Self::BITS - bits)) as usize
             }
 
@@ -45,7 +100,7 @@ macro_rules! key {
                 self | Self::MAX.checked_shr(len).unwrap_or(0)
             }
 
-            fn from_first(index: usize, bits: u32) -> Self {
+            fn from_leading(index: usize, bits: u32) -> Self {
                 (index as $key) << (Self::BITS - bits)
             }
         }
@@ -67,7 +122,7 @@ mod tests {
             assert_eq!(a.stride(6 * i as u32), *stride as usize);
         }
         assert_eq!(
-            (a.first(6), u32::from_first(0b101010, 6)),
+            (a.leading(6), u32::from_leading(0b101010, 6)),
             (0b101010, 0b101010 << 26)
         );
     }

@@ -9,36 +9,36 @@
 //! that is indexed by the address's first bits. 600,000 routes take a few MiB, so lookups stay in the cache.
 //!
 //! ```
-//! use rxlane_fib::{Change, NO_ROUTE, Prefix, Publisher};
+//! use std::net::Ipv4Addr;
+//! use std::num::NonZeroU16;
 //!
-//! let prefix = |address: [u8; 4], len| Prefix::new(u32::from_be_bytes(address), len);
-//! let mut routes = Publisher::default();
+//! use ipnet::Ipv4Net;
+//! use rxlane_fib::{Change, Publisher};
+//!
+//! let hop = NonZeroU16::new;
+//! let mut routes = Publisher::<Ipv4Net, NonZeroU16>::default();
 //! let mut worker = routes.reader();
 //! routes.publish(&[
-//!     Change { prefix: prefix([10, 0, 0, 0], 8)?, hop: 1 },
-//!     Change { prefix: prefix([10, 20, 0, 0], 16)?, hop: 2 },
+//!     Change { prefix: "10.0.0.0/8".parse()?, hop: hop(1) },
+//!     Change { prefix: "10.20.0.0/16".parse()?, hop: hop(2) },
 //! ]);
 //! let table = worker.table();
-//! assert_eq!(table.lookup(u32::from_be_bytes([10, 20, 3, 4])), 2);
-//! assert_eq!(table.lookup(u32::from_be_bytes([10, 99, 3, 4])), 1);
-//! assert_eq!(table.lookup(u32::from_be_bytes([192, 0, 2, 1])), NO_ROUTE);
-//! # Ok::<(), rxlane_fib::PrefixError>(())
+//! assert_eq!(table.lookup(Ipv4Addr::new(10, 20, 3, 4)), hop(2));
+//! assert_eq!(table.lookup(Ipv4Addr::new(10, 99, 3, 4)), hop(1));
+//! assert_eq!(table.lookup(Ipv4Addr::new(192, 0, 2, 1)), None);
+//! # Ok::<(), ipnet::AddrParseError>(())
 //! ```
 
 mod alloc;
+mod hop;
 mod key;
 mod lookup;
 mod publish;
 mod routes;
 mod trie;
 
-pub use key::Key;
+pub use hop::NextHop;
+pub use key::{Key, Net};
 pub use publish::{Publisher, Reader};
-pub use routes::{Change, Prefix, PrefixError, Routes};
+pub use routes::{Change, Routes};
 pub use trie::Trie;
-
-/// Number of a next hop or of a group of them; [`NO_ROUTE`] for none.
-pub type Hop = u16;
-
-/// No prefix covers the address.
-pub const NO_ROUTE: Hop = 0;

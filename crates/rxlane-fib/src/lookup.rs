@@ -1,22 +1,24 @@
 //! Lookups: one address, or a batch whose cache misses overlap.
 
 use crate::alloc::LEAF;
+use crate::hop::{Number, hop_of};
 use crate::trie::{DIRECT_BITS, Trie};
-use crate::{Hop, Key};
+use crate::{Key, Net, NextHop};
 
 const STRIDE: u32 = 6;
 
-impl<K: Key> Trie<K> {
+impl<N: Net, H: NextHop> Trie<N, H> {
     /// The next hop of an address.
     #[inline]
-    pub fn lookup(&self, address: K) -> Hop {
-        self.follow(address, self.direct[address.first(DIRECT_BITS)])
+    pub fn lookup(&self, address: impl Into<N::Key>) -> Option<H> {
+        let address = address.into();
+        hop_of(self.follow(address, self.direct[address.leading(DIRECT_BITS)]))
     }
 
     #[inline(always)]
-    fn follow(&self, address: K, entry: u32) -> Hop {
+    fn follow(&self, address: N::Key, entry: u32) -> Number {
         if entry & LEAF != 0 {
-            return (entry & !LEAF) as Hop;
+            return (entry & !LEAF) as Number;
         }
         let mut node = &self.nodes.items[entry as usize];
         let mut offset = DIRECT_BITS;
@@ -37,7 +39,7 @@ impl<K: Key> Trie<K> {
     ///
     /// # Panics
     /// When there are fewer `hops` than `addresses`.
-    pub fn lookup_batch(&self, addresses: &[K], hops: &mut [Hop]) {
+    pub fn lookup_batch(&self, addresses: &[N::Key], hops: &mut [Option<H>]) {
         let hops = &mut hops[..addresses.len()];
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("popcnt")
@@ -55,18 +57,18 @@ impl<K: Key> Trie<K> {
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "popcnt,bmi1,bmi2,lzcnt")]
-    fn batch_popcnt(&self, addresses: &[K], hops: &mut [Hop]) {
+    fn batch_popcnt(&self, addresses: &[N::Key], hops: &mut [Option<H>]) {
         self.batch(addresses, hops);
     }
 
     #[inline(always)]
-    fn batch(&self, addresses: &[K], hops: &mut [Hop]) {
+    fn batch(&self, addresses: &[N::Key], hops: &mut [Option<H>]) {
         const GROUP: usize = 32;
         let (nodes, leaves) = (&self.nodes.items[..], &self.leaves.items[..]);
         for (addresses, hops) in addresses.chunks(GROUP).zip(hops.chunks_mut(GROUP)) {
             let mut entries = [LEAF; GROUP];
             for (entry, address) in entries.iter_mut().zip(addresses) {
-                *entry = self.direct[address.first(DIRECT_BITS)];
+                *entry = self.direct[address.leading(DIRECT_BITS)];
             }
             // Half of the entries are hops and half are nodes, in no order: a branch would be mispredicted.
             // Entries that are hops go through node 0, and what they find there is not used.
@@ -86,11 +88,11 @@ impl<K: Key> Trie<K> {
             }
             for ((hop, found), entry) in hops.iter_mut().zip(found).zip(entries) {
                 let leaf = leaves[found as usize];
-                *hop = if entry & LEAF != 0 {
-                    entry as Hop
+                *hop = hop_of(if entry & LEAF != 0 {
+                    entry as Number
                 } else {
                     leaf
-                };
+                });
             }
         }
     }

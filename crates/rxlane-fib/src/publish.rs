@@ -8,29 +8,29 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Cache};
 
-use crate::routes::{Change, Prefix, Routes};
-use crate::{Key, Trie};
+use crate::routes::{Change, Routes};
+use crate::{Net, NextHop, Trie};
 
 /// The side that changes.
 #[derive(Debug)]
-pub struct Publisher<K: Key> {
-    routes: Routes<K>,
-    shared: Arc<ArcSwap<Trie<K>>>,
+pub struct Publisher<N: Net, H: NextHop> {
+    routes: Routes<N, H>,
+    shared: Arc<ArcSwap<Trie<N, H>>>,
     /// The other copy, and the prefixes that it does not know to have changed.
-    spare: Option<Arc<Trie<K>>>,
-    behind: Vec<Prefix<K>>,
+    spare: Option<Arc<Trie<N, H>>>,
+    behind: Vec<N>,
 }
 
 /// The side that looks up; one for each worker.
 #[derive(Debug, Clone)]
-pub struct Reader<K: Key> {
-    cache: Cache<Arc<ArcSwap<Trie<K>>>, Arc<Trie<K>>>,
+pub struct Reader<N: Net, H: NextHop> {
+    cache: Cache<Arc<ArcSwap<Trie<N, H>>>, Arc<Trie<N, H>>>,
 }
 
 /// A batch that changes more than this share of the routes is cheaper built anew.
 const REBUILD_SHARE: usize = 8;
 
-impl<K: Key> Default for Publisher<K> {
+impl<N: Net, H: NextHop> Default for Publisher<N, H> {
     fn default() -> Self {
         Self {
             routes: Routes::default(),
@@ -41,22 +41,22 @@ impl<K: Key> Default for Publisher<K> {
     }
 }
 
-impl<K: Key> Publisher<K> {
+impl<N: Net, H: NextHop> Publisher<N, H> {
     /// A reader for one more worker.
-    pub fn reader(&self) -> Reader<K> {
+    pub fn reader(&self) -> Reader<N, H> {
         Reader {
             cache: Cache::new(Arc::clone(&self.shared)),
         }
     }
 
     /// The routes as they are published.
-    pub fn routes(&self) -> &Routes<K> {
+    pub fn routes(&self) -> &Routes<N, H> {
         &self.routes
     }
 
     /// Applies a batch and publishes it as a whole. Returns how many of the changes changed something.
-    pub fn publish(&mut self, changes: &[Change<K>]) -> usize {
-        let changed: Vec<Prefix<K>> = changes
+    pub fn publish(&mut self, changes: &[Change<N, H>]) -> usize {
+        let changed: Vec<N> = changes
             .iter()
             .filter(|c| self.routes.apply(c))
             .map(|c| c.prefix)
@@ -76,7 +76,7 @@ impl<K: Key> Publisher<K> {
     }
 
     /// The spare copy with everything that it has missed.
-    fn caught_up(&mut self, changed: &[Prefix<K>]) -> Arc<Trie<K>> {
+    fn caught_up(&mut self, changed: &[N]) -> Arc<Trie<N, H>> {
         let (mut spare, behind) = match self.spare.take() {
             Some(spare) => (spare, std::mem::take(&mut self.behind)),
             None => (self.shared.load_full(), Vec::new()),
@@ -90,10 +90,10 @@ impl<K: Key> Publisher<K> {
     }
 }
 
-impl<K: Key> Reader<K> {
+impl<N: Net, H: NextHop> Reader<N, H> {
     /// The table as it is now: the same one for all packets of a batch.
     #[inline]
-    pub fn table(&mut self) -> &Trie<K> {
+    pub fn table(&mut self) -> &Trie<N, H> {
         self.cache.load()
     }
 }

@@ -2,83 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Hop, Key};
-
-/// A prefix: an address of which the first `len` bits count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Prefix<K> {
-    address: K,
-    len: u8,
-}
-
-/// A length beyond that of an address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PrefixError(pub u32);
-
-impl std::fmt::Display for PrefixError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "prefix length {} is longer than an address: use at most its bits",
-            self.0
-        )
-    }
-}
-
-impl std::error::Error for PrefixError {}
-
-impl<K: Key> Prefix<K> {
-    /// A prefix; bits of the address beyond `len` do not matter.
-    ///
-    /// # Errors
-    /// [`PrefixError`].
-    pub fn new(address: K, len: u32) -> Result<Self, PrefixError> {
-        if len > K::BITS {
-            return Err(PrefixError(len));
-        }
-        Ok(Self {
-            address: address.masked(len),
-            len: len as u8,
-        })
-    }
-
-    /// Its first address.
-    pub fn address(&self) -> K {
-        self.address
-    }
-
-    /// Bits that count.
-    pub fn len(&self) -> u32 {
-        u32::from(self.len)
-    }
-
-    /// Whether it is the default route.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Whether it contains an address.
-    pub fn contains(&self, address: K) -> bool {
-        address.masked(self.len()) == self.address
-    }
-}
+use crate::{Key, Net, NextHop};
 
 /// A route that comes, changes or goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Change<K> {
+pub struct Change<N, H> {
     /// Addresses that the change is about.
-    pub prefix: Prefix<K>,
-    /// Its next hop from now on; [`crate::NO_ROUTE`] removes it.
-    pub hop: Hop,
+    pub prefix: N,
+    /// Its next hop from now on; `None` removes it.
+    pub hop: Option<H>,
 }
 
 /// All routes, by prefix.
 #[derive(Debug, Clone)]
-pub struct Routes<K> {
-    by_prefix: BTreeMap<Prefix<K>, Hop>,
+pub struct Routes<N, H> {
+    by_prefix: BTreeMap<N, H>,
 }
 
-impl<K: Key> Default for Routes<K> {
+impl<N: Net, H: NextHop> Default for Routes<N, H> {
     fn default() -> Self {
         Self {
             by_prefix: BTreeMap::new(),
@@ -86,15 +27,16 @@ impl<K: Key> Default for Routes<K> {
     }
 }
 
-impl<K: Key> Routes<K> {
+impl<N: Net, H: NextHop> Routes<N, H> {
     /// Applies a change. Returns whether it changed anything.
-    pub fn apply(&mut self, change: &Change<K>) -> bool {
-        let before = if change.hop == crate::NO_ROUTE {
-            self.by_prefix.remove(&change.prefix)
-        } else {
-            self.by_prefix.insert(change.prefix, change.hop)
+    pub fn apply(&mut self, change: &Change<N, H>) -> bool {
+        // Bits beyond the prefix' length do not make it another one.
+        let prefix = N::new(change.prefix.first(), change.prefix.len());
+        let before = match change.hop {
+            None => self.by_prefix.remove(&prefix),
+            Some(hop) => self.by_prefix.insert(prefix, hop),
         };
-        before.unwrap_or(crate::NO_ROUTE) != change.hop
+        before != change.hop
     }
 
     /// Number of routes.
@@ -108,46 +50,42 @@ impl<K: Key> Routes<K> {
     }
 
     /// All of them, by address, shorter ones first.
-    pub fn iter(&self) -> impl Iterator<Item = (Prefix<K>, Hop)> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = (N, H)> + '_ {
         self.by_prefix.iter().map(|(p, hop)| (*p, *hop))
     }
 
     /// The next hop by the plainest of algorithms: the reference that tries are held to.
-    pub fn lookup(&self, address: K) -> Hop {
-        self.covering(address, K::BITS)
+    pub fn lookup(&self, address: impl Into<N::Key>) -> Option<H> {
+        self.covering(address.into(), N::Key::BITS)
     }
 
     /// The next hop of the longest prefix of at most `len` bits that contains an address.
-    pub(crate) fn covering(&self, address: K, len: u32) -> Hop {
+    pub(crate) fn covering(&self, address: N::Key, len: u32) -> Option<H> {
         (0..=len)
             .rev()
-            .find_map(|len| {
-                let prefix = Prefix::new(address, len).ok()?;
-                self.by_prefix.get(&prefix).copied()
-            })
-            .unwrap_or(crate::NO_ROUTE)
+            .find_map(|len| self.by_prefix.get(&N::new(address, len)).copied())
     }
 
     /// Prefixes whose first address is in a range.
-    pub(crate) fn between(&self, low: K, high: K) -> impl Iterator<Item = (Prefix<K>, Hop)> + '_ {
-        let first = Prefix {
-            address: low,
-            len: 0,
-        };
-        let last = Prefix {
-            address: high,
-            len: u8::MAX,
-        };
+    pub(crate) fn between(&self, low: N::Key, high: N::Key) -> impl Iterator<Item = (N, H)> + '_ {
         self.by_prefix
-            .range(first..=last)
+            .range(at(low)..=N::new(high, N::Key::BITS))
             .map(|(p, hop)| (*p, *hop))
     }
 
     /// Prefixes of more than `len` bits within the first `len` bits of an address, by address, shorter ones
     /// first.
-    pub(crate) fn within(&self, address: K, len: u32) -> Vec<(Prefix<K>, Hop)> {
+    pub(crate) fn within(&self, address: N::Key, len: u32) -> Vec<(N, H)> {
         self.between(address.masked(len), address.filled(len))
             .filter(|(p, _)| p.len() > len)
             .collect()
     }
+}
+
+/// The shortest prefix that begins at an address: prefixes are ordered by address, then by length.
+fn at<N: Net>(address: N::Key) -> N {
+    (0..=N::Key::BITS)
+        .map(|len| N::new(address, len))
+        .find(|prefix| prefix.first() == address)
+        .unwrap_or_else(|| N::new(address, N::Key::BITS))
 }

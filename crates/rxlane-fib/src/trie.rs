@@ -1,8 +1,9 @@
 //! Building and changing a Poptrie.
 
 use crate::alloc::{EMPTY, LEAF, Runs};
-use crate::routes::{Prefix, Routes};
-use crate::{Hop, Key, NO_ROUTE};
+use crate::hop::{NO_ROUTE, Number, number};
+use crate::routes::Routes;
+use crate::{Key, Net, NextHop};
 
 /// Bits that the direct table is indexed by. 18 keep it at 1 MiB and put BGP's many /24 one node below it.
 pub(crate) const DIRECT_BITS: u32 = 18;
@@ -21,24 +22,24 @@ pub(crate) struct Node {
 
 /// A compressed trie of next hops.
 #[derive(Debug, Clone)]
-pub struct Trie<K> {
+pub struct Trie<N, H> {
     /// By the first bits: a node's index, or a hop with the highest bit set.
     pub(crate) direct: Vec<u32>,
     /// The hop of the prefixes that are no longer than the direct table's bits.
-    inherited: Vec<Hop>,
+    inherited: Vec<Number>,
     pub(crate) nodes: Runs<Node>,
-    pub(crate) leaves: Runs<Hop>,
-    key: std::marker::PhantomData<K>,
+    pub(crate) leaves: Runs<Number>,
+    of: std::marker::PhantomData<fn() -> (N, H)>,
 }
 
-impl<K: Key> Default for Trie<K> {
+impl<N: Net, H: NextHop> Default for Trie<N, H> {
     fn default() -> Self {
         let mut trie = Self {
             direct: vec![EMPTY; 1 << DIRECT_BITS],
             inherited: vec![NO_ROUTE; 1 << DIRECT_BITS],
             nodes: Runs::new(),
             leaves: Runs::new(),
-            key: std::marker::PhantomData,
+            of: std::marker::PhantomData,
         };
         // Node 0, without children and with the same leaf everywhere, for batches.
         let first_leaf = trie.leaves.put(&[NO_ROUTE]);
@@ -51,9 +52,9 @@ impl<K: Key> Default for Trie<K> {
     }
 }
 
-impl<K: Key> Trie<K> {
+impl<N: Net, H: NextHop> Trie<N, H> {
     /// The trie of these routes.
-    pub fn new(routes: &Routes<K>) -> Self {
+    pub fn new(routes: &Routes<N, H>) -> Self {
         let mut trie = Self::default();
         // Short prefixes fill ranges; then each entry with longer ones is built.
         trie.inherited = inherited(routes, 0..=trie.direct.len() - 1, NO_ROUTE);
@@ -62,7 +63,7 @@ impl<K: Key> Trie<K> {
         }
         let mut last = None;
         for (prefix, _) in routes.iter().filter(|(p, _)| p.len() > DIRECT_BITS) {
-            let index = prefix.address().first(DIRECT_BITS);
+            let index = prefix.first().leading(DIRECT_BITS);
             if last != Some(index) {
                 trie.build(routes, index);
                 last = Some(index);
@@ -75,25 +76,25 @@ impl<K: Key> Trie<K> {
     pub fn bytes(&self) -> usize {
         self.direct.len() * 4
             + self.nodes.usage().0 * size_of::<Node>()
-            + self.leaves.usage().0 * size_of::<Hop>()
+            + self.leaves.usage().0 * size_of::<Number>()
     }
 
     /// Entries of the direct table that a prefix covers.
-    fn range(prefix: &Prefix<K>) -> std::ops::RangeInclusive<usize> {
-        let first = prefix.address().first(DIRECT_BITS);
-        let last = prefix.address().filled(prefix.len()).first(DIRECT_BITS);
+    fn range(prefix: &N) -> std::ops::RangeInclusive<usize> {
+        let first = prefix.first().leading(DIRECT_BITS);
+        let last = prefix.last().leading(DIRECT_BITS);
         first..=last
     }
 
     /// Follows a change of one prefix that `routes` already has. Other changes that `routes` has may follow
     /// in any order.
-    pub fn update(&mut self, routes: &Routes<K>, prefix: &Prefix<K>) {
+    pub fn update(&mut self, routes: &Routes<N, H>, prefix: &N) {
         let range = Self::range(prefix);
         if prefix.len() > DIRECT_BITS {
             self.build(routes, *range.start());
             return;
         }
-        let above = routes.covering(prefix.address(), prefix.len());
+        let above = number(routes.covering(prefix.first(), prefix.len()));
         let hops = inherited(routes, range.clone(), above);
         for (index, hop) in range.zip(hops) {
             if self.inherited[index] == hop {
@@ -109,13 +110,13 @@ impl<K: Key> Trie<K> {
     }
 
     /// Builds an entry of the direct table anew.
-    fn build(&mut self, routes: &Routes<K>, index: usize) {
+    fn build(&mut self, routes: &Routes<N, H>, index: usize) {
         let old = self.direct[index];
         if old & LEAF == 0 {
             self.free_below(old);
             self.nodes.give_back(old, 1);
         }
-        let within = routes.within(K::from_first(index, DIRECT_BITS), DIRECT_BITS);
+        let within = routes.within(N::Key::from_leading(index, DIRECT_BITS), DIRECT_BITS);
         let inherited = self.inherited[index];
         self.direct[index] = if within.is_empty() {
             LEAF | u32::from(inherited)
@@ -126,33 +127,31 @@ impl<K: Key> Trie<K> {
     }
 
     /// The node for these prefixes, all longer than `offset` and with the same bits up to there.
-    fn node(&mut self, prefixes: &[(Prefix<K>, Hop)], offset: u32, inherited: Hop) -> Node {
+    fn node(&mut self, prefixes: &[(N, H)], offset: u32, inherited: Number) -> Node {
         let mut hops = [inherited; 64];
         let end = offset + STRIDE;
-        let mut short: Vec<&(Prefix<K>, Hop)> =
-            prefixes.iter().filter(|(p, _)| p.len() <= end).collect();
+        let mut short: Vec<&(N, H)> = prefixes.iter().filter(|(p, _)| p.len() <= end).collect();
         short.sort_by_key(|(p, _)| p.len());
         for (prefix, hop) in short {
-            let first = prefix.address().stride(offset);
+            let first = prefix.first().stride(offset);
             let slots = 1usize << (end - prefix.len());
-            hops[first..first + slots].fill(*hop);
+            hops[first..first + slots].fill(number(Some(*hop)));
         }
         // Longer ones lie side by side, slot by slot.
-        let long: Vec<(Prefix<K>, Hop)> = prefixes
+        let long: Vec<(N, H)> = prefixes
             .iter()
             .filter(|(p, _)| p.len() > end)
             .copied()
             .collect();
         let mut node = Node::default();
         let mut children = Vec::new();
-        for group in
-            long.chunk_by(|a, b| a.0.address().stride(offset) == b.0.address().stride(offset))
+        for group in long.chunk_by(|a, b| a.0.first().stride(offset) == b.0.first().stride(offset))
         {
-            let slot = group[0].0.address().stride(offset);
+            let slot = group[0].0.first().stride(offset);
             node.children |= 1 << slot;
             children.push(self.node(group, end, hops[slot]));
         }
-        let mut leaves: Vec<Hop> = Vec::new();
+        let mut leaves: Vec<Number> = Vec::new();
         for (slot, hop) in hops.iter().enumerate() {
             if node.children & (1 << slot) == 0 && leaves.last() != Some(hop) {
                 node.leaves |= 1 << slot;
@@ -188,16 +187,16 @@ impl<K: Key> Trie<K> {
 
 /// The hops that prefixes of at most the direct table's bits give to a range of its entries, on top of
 /// `above`.
-fn inherited<K: Key>(
-    routes: &Routes<K>,
+fn inherited<N: Net, H: NextHop>(
+    routes: &Routes<N, H>,
     range: std::ops::RangeInclusive<usize>,
-    above: Hop,
-) -> Vec<Hop> {
+    above: Number,
+) -> Vec<Number> {
     let (first, last) = (*range.start(), *range.end());
     let mut hops = vec![above; last - first + 1];
-    let low = K::from_first(first, DIRECT_BITS);
-    let high = K::from_first(last, DIRECT_BITS).filled(DIRECT_BITS);
-    let mut short: Vec<(Prefix<K>, Hop)> = routes
+    let low = N::Key::from_leading(first, DIRECT_BITS);
+    let high = N::Key::from_leading(last, DIRECT_BITS).filled(DIRECT_BITS);
+    let mut short: Vec<(N, H)> = routes
         .between(low, high)
         .filter(|(p, _)| p.len() <= DIRECT_BITS)
         .collect();
@@ -205,9 +204,9 @@ fn inherited<K: Key>(
     // Those that contain the range and begin where it does come first, the longest of them last: `above`
     // again.
     for (prefix, hop) in short {
-        let from = prefix.address().first(DIRECT_BITS);
-        let to = prefix.address().filled(prefix.len()).first(DIRECT_BITS);
-        hops[from - first..=to.min(last) - first].fill(hop);
+        let from = prefix.first().leading(DIRECT_BITS);
+        let to = prefix.last().leading(DIRECT_BITS);
+        hops[from - first..=to.min(last) - first].fill(number(Some(hop)));
     }
     hops
 }

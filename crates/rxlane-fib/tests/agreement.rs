@@ -1,20 +1,28 @@
 //! Tries against the plainest of lookups, while they change.
 
+use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ipnet::{Ipv4Net, Ipv6Net};
 use proptest::prelude::*;
-use rxlane_fib::{Change, Hop, Key, NO_ROUTE, Prefix, Publisher, Routes, Trie};
+use rxlane_fib::{Change, Net, Publisher, Routes, Trie};
+
+type Hop = NonZeroU16;
+
+fn hop(number: u16) -> Option<Hop> {
+    NonZeroU16::new(number)
+}
 
 /// Addresses at which anything can change: both ends of a prefix, and their neighbours.
 macro_rules! edges {
     ($prefix:expr) => {{
-        let (first, last) = ($prefix.address(), $prefix.address().filled($prefix.len()));
+        let (first, last) = ($prefix.first(), $prefix.last());
         [first, last, first.wrapping_sub(1), last.wrapping_add(1)]
     }};
 }
 
 macro_rules! agreement {
-    ($name:ident, $key:ty, $address:expr) => {
+    ($name:ident, $net:ty, $key:ty, $address:expr) => {
         proptest! {
             #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
@@ -26,14 +34,14 @@ macro_rules! agreement {
                 ),
                 anywhere in prop::collection::vec(any::<$key>(), 20),
             ) {
-                let mut publisher = Publisher::<$key>::default();
+                let mut publisher = Publisher::<$net, Hop>::default();
                 let mut reader = publisher.reader();
                 for batch in batches {
-                    let changes: Vec<Change<$key>> = batch
+                    let changes: Vec<Change<$net, Hop>> = batch
                         .iter()
-                        .map(|(address, len, hop)| Change {
-                            prefix: Prefix::new(*address, *len).unwrap(),
-                            hop: *hop,
+                        .map(|(address, len, number)| Change {
+                            prefix: <$net as Net>::new(*address, *len),
+                            hop: hop(*number),
                         })
                         .collect();
                     publisher.publish(&changes);
@@ -41,7 +49,7 @@ macro_rules! agreement {
                     let mut asked: Vec<$key> = anywhere.clone();
                     asked.extend(changes.iter().flat_map(|c| edges!(c.prefix)));
                     asked.extend(routes.iter().flat_map(|(p, _)| edges!(p)));
-                    let mut hops = vec![0; asked.len()];
+                    let mut hops = vec![None; asked.len()];
                     reader.table().lookup_batch(&asked, &mut hops);
                     for (address, hop) in asked.iter().zip(hops) {
                         let expected = routes.lookup(*address);
@@ -59,27 +67,29 @@ macro_rules! agreement {
 // Few different bits, so that prefixes nest and overlap at every depth.
 agreement!(
     ipv4_lookups_agree_after_every_batch,
+    Ipv4Net,
     u32,
     (0u32..16, 0u32..4, 0u32..8).prop_map(|(a, b, c)| a << 27 | b << 12 | c << 1)
 );
 agreement!(
     ipv6_lookups_agree_after_every_batch,
+    Ipv6Net,
     u128,
     (0u128..8, 0u128..4, 0u128..8).prop_map(|(a, b, c)| 0x2001u128 << 112 | a << 100 | b << 62 | c)
 );
 
-fn change(address: u32, len: u32, hop: Hop) -> Change<u32> {
+fn change(address: u32, len: u32, number: u16) -> Change<Ipv4Net, Hop> {
     Change {
-        prefix: Prefix::new(address, len).unwrap(),
-        hop,
+        prefix: Net::new(address, len),
+        hop: hop(number),
     }
 }
 
 #[test]
 fn a_reader_sees_all_of_a_batch_or_nothing() {
-    let mut publisher = Publisher::<u32>::default();
+    let mut publisher = Publisher::<Ipv4Net, Hop>::default();
     // Many other routes, so that batches are applied and not built anew.
-    let others: Vec<Change<u32>> = (0..4000)
+    let others: Vec<Change<Ipv4Net, Hop>> = (0..4000)
         .map(|i| change(0x8000_0000 + (i << 12), 20, 9))
         .collect();
     publisher.publish(&others);
@@ -99,9 +109,9 @@ fn a_reader_sees_all_of_a_batch_or_nothing() {
             let stop = &stop;
             scope.spawn(move || {
                 let addresses = prefixes.map(|(address, _)| address);
-                let mut last = 0;
+                let mut last = None;
                 while !stop.load(Ordering::Relaxed) {
-                    let mut hops = [0; 4];
+                    let mut hops = [None; 4];
                     reader.table().lookup_batch(&addresses, &mut hops);
                     assert!(
                         hops.iter().all(|h| *h == hops[0]),
@@ -118,40 +128,42 @@ fn a_reader_sees_all_of_a_batch_or_nothing() {
         stop.store(true, Ordering::Relaxed);
     });
     assert_eq!(publisher.publish(&batch(1999)), 0, "nothing changes");
-    assert_eq!(publisher.publish(&batch(NO_ROUTE)), 4);
-    assert_eq!(publisher.reader().table().lookup(0x0a01_0101), NO_ROUTE);
+    assert_eq!(publisher.publish(&batch(0)), 4);
+    assert_eq!(publisher.reader().table().lookup(0x0a01_0101u32), None);
 }
 
 #[test]
 fn a_default_route_comes_and_goes_under_all_others() {
-    let mut publisher = Publisher::<u32>::default();
-    let many: Vec<Change<u32>> = (0..100_000u32)
-        .map(|i| change(i << 11, 24, 1 + (i % 100) as Hop))
+    let mut publisher = Publisher::<Ipv4Net, Hop>::default();
+    let many: Vec<Change<Ipv4Net, Hop>> = (0..100_000u32)
+        .map(|i| change(i << 11, 24, 1 + (i % 100) as u16))
         .collect();
     publisher.publish(&many);
-    for hop in [7, NO_ROUTE, 8] {
-        publisher.publish(&[change(0, 0, hop)]);
+    for default in [7, 0, 8] {
+        publisher.publish(&[change(0, 0, default)]);
         let mut reader = publisher.reader();
-        assert_eq!(reader.table().lookup(0xffff_ffff), hop);
-        assert_eq!(reader.table().lookup(5 << 11), 6);
+        assert_eq!(reader.table().lookup(0xffff_ffffu32), hop(default));
+        assert_eq!(reader.table().lookup(5u32 << 11), hop(6));
         assert_eq!(
-            reader.table().lookup((5 << 11) + (1 << 10)),
-            hop,
+            reader.table().lookup((5u32 << 11) + (1 << 10)),
+            hop(default),
             "a gap between routes"
         );
     }
 }
 
 #[test]
-fn an_empty_table_and_lengths_that_cannot_be() {
-    let trie = Trie::<u128>::new(&Routes::default());
-    assert_eq!(trie.lookup(1), NO_ROUTE);
-    assert!(Prefix::new(0u32, 33).is_err());
-    assert!(
-        Prefix::new(0u128, 129)
-            .unwrap_err()
-            .to_string()
-            .contains("129")
-    );
-    assert!(Prefix::new(u32::MAX, 8).unwrap().contains(0xff01_0203));
+fn an_empty_table_has_no_route_and_host_bits_do_not_make_another_prefix() {
+    let trie = Trie::<Ipv6Net, Hop>::new(&Routes::default());
+    assert_eq!(trie.lookup(1u128), None);
+    assert_eq!(<Ipv4Net as Net>::new(u32::MAX, 40).len(), 32);
+    let mut publisher = Publisher::<Ipv4Net, Hop>::default();
+    let with = |text: &str, number| Change {
+        prefix: text.parse::<Ipv4Net>().unwrap(),
+        hop: hop(number),
+    };
+    assert_eq!(publisher.publish(&[with("10.1.2.3/8", 1)]), 1);
+    assert_eq!(publisher.publish(&[with("10.0.0.0/8", 1)]), 0);
+    assert_eq!(publisher.publish(&[with("10.9.9.9/8", 0)]), 1);
+    assert!(publisher.routes().is_empty());
 }

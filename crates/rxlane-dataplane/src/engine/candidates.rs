@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use rxlane_fib::{Hop, Key, NO_ROUTE, Prefix};
+use rxlane_fib::Net;
 use rxlane_system::routes::{Kind, TABLE_LOCAL, TABLE_MAIN};
 
-use super::groups::KERNEL;
+use super::groups::{GroupNumber, KERNEL};
 
 /// A route of a prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,8 @@ pub(super) struct Candidate {
     pub(super) kind: Kind,
     /// IPv6 routes through gateways: those of one metric become one route, whose hops are announced together.
     pub(super) merges: bool,
-    pub(super) hop: Hop,
+    /// `None` without a usable hop.
+    pub(super) hop: Option<GroupNumber>,
 }
 
 impl Candidate {
@@ -31,11 +32,11 @@ impl Candidate {
 
 /// Candidates by prefix, in the order in which the kernel asks those of equal metric.
 #[derive(Debug)]
-pub(super) struct Candidates<K> {
-    by_prefix: BTreeMap<Prefix<K>, Vec<Candidate>>,
+pub(super) struct Candidates<N> {
+    by_prefix: BTreeMap<N, Vec<Candidate>>,
 }
 
-impl<K: Key> Default for Candidates<K> {
+impl<N: Net> Default for Candidates<N> {
     fn default() -> Self {
         Self {
             by_prefix: BTreeMap::new(),
@@ -43,9 +44,9 @@ impl<K: Key> Default for Candidates<K> {
     }
 }
 
-impl<K: Key> Candidates<K> {
+impl<N: Net> Candidates<N> {
     /// Adds one: in place of its like, or after or before those of the same metric.
-    pub(super) fn add(&mut self, prefix: Prefix<K>, new: Candidate, replaces: bool, last: bool) {
+    pub(super) fn add(&mut self, prefix: N, new: Candidate, replaces: bool, last: bool) {
         let all = self.by_prefix.entry(prefix).or_default();
         let like = all.iter().position(|c| c.is_like(&new));
         let first = all.iter().position(|c| c.is_asked_with(&new));
@@ -63,17 +64,20 @@ impl<K: Key> Candidates<K> {
     /// candidate's hops when those of `old` are gone.
     pub(super) fn remove(
         &mut self,
-        prefix: Prefix<K>,
+        prefix: N,
         old: Candidate,
-        rest: impl FnOnce(Hop, Hop) -> Hop,
+        rest: impl FnOnce(GroupNumber, GroupNumber) -> Option<GroupNumber>,
     ) {
         let Some(all) = self.by_prefix.get_mut(&prefix) else {
             return;
         };
         let exact = all.iter().position(|c| *c == old);
         if let Some(at) = exact.or_else(|| all.iter().position(|c| c.is_like(&old))) {
-            let left = rest(all[at].hop, old.hop);
-            if old.merges && left != NO_ROUTE {
+            let left = match (all[at].hop, old.hop) {
+                (Some(has), Some(loses)) => rest(has, loses),
+                (has, _) => has,
+            };
+            if old.merges && left.is_some() {
                 all[at].hop = left;
             } else {
                 all.remove(at);
@@ -85,11 +89,14 @@ impl<K: Key> Candidates<K> {
     }
 
     /// Applies `change` to each candidate's hop. Returns the prefixes that it changed.
-    pub(super) fn change_hops(&mut self, mut change: impl FnMut(Hop) -> Hop) -> Vec<Prefix<K>> {
+    pub(super) fn change_hops(
+        &mut self,
+        mut change: impl FnMut(GroupNumber) -> Option<GroupNumber>,
+    ) -> Vec<N> {
         let mut changed = Vec::new();
         for (prefix, all) in &mut self.by_prefix {
             for candidate in all {
-                let hop = change(candidate.hop);
+                let hop = candidate.hop.and_then(&mut change);
                 if hop != candidate.hop {
                     candidate.hop = hop;
                     changed.push(*prefix);
@@ -99,53 +106,51 @@ impl<K: Key> Candidates<K> {
         changed
     }
 
-    pub(super) fn prefixes(&self) -> impl Iterator<Item = Prefix<K>> + '_ {
+    pub(super) fn prefixes(&self) -> impl Iterator<Item = N> + '_ {
         self.by_prefix.keys().copied()
     }
 
     /// Prefixes within a prefix, itself included.
-    pub(super) fn within(&self, prefix: &Prefix<K>) -> Vec<Prefix<K>> {
-        let last = prefix.address().filled(prefix.len());
+    pub(super) fn within(&self, prefix: &N) -> Vec<N> {
+        let last = prefix.last();
         self.by_prefix
             .range(*prefix..)
             .map(|(p, _)| *p)
-            .take_while(|p| p.address() <= last)
+            .take_while(|p| p.first() <= last)
             .collect()
     }
 
     /// The hop that counts for a prefix. The local table is asked before the main one for every address, so
     /// a local prefix hides what the main table has within it.
-    pub(super) fn best(&self, prefix: &Prefix<K>) -> Hop {
+    pub(super) fn best(&self, prefix: &N) -> Option<GroupNumber> {
         for len in 0..=prefix.len() {
-            let Ok(covering) = Prefix::new(prefix.address(), len) else {
-                continue;
-            };
+            let covering = N::new(prefix.first(), len);
             let local = |c: &Candidate| c.table == TABLE_LOCAL;
             if self
                 .by_prefix
                 .get(&covering)
                 .is_some_and(|all| all.iter().any(local))
             {
-                return KERNEL;
+                return Some(KERNEL);
             }
         }
         let Some(all) = self.by_prefix.get(prefix) else {
-            return NO_ROUTE;
+            return None;
         };
         let main = || all.iter().filter(|c| c.table == TABLE_MAIN);
         // Routes by type of service are for the kernel to tell apart.
         if main().any(|c| c.tos != 0) {
-            return KERNEL;
+            return Some(KERNEL);
         }
         // Of equal metrics the first; without a usable hop, the next.
         main()
-            .filter(|c| c.hop != NO_ROUTE)
+            .filter(|c| c.hop.is_some())
             .min_by_key(|c| c.metric)
-            .map_or(NO_ROUTE, |c| c.hop)
+            .and_then(|c| c.hop)
     }
 
     /// Whether a prefix has routes in the local table.
-    pub(super) fn is_local(&self, prefix: &Prefix<K>) -> bool {
+    pub(super) fn is_local(&self, prefix: &N) -> bool {
         self.by_prefix
             .get(prefix)
             .is_some_and(|all| all.iter().any(|c| c.table == TABLE_LOCAL))

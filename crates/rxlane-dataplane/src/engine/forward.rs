@@ -8,8 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Cache};
-use rxlane_fib::{Hop, NO_ROUTE};
 
+use super::groups::GroupNumber;
 use super::mirror::RouteReader;
 use super::neighbours::NeighbourReader;
 use crate::xsk::frames::{Frames, Packet};
@@ -121,7 +121,7 @@ pub struct Forwarder {
 struct Scratch {
     pending: [Pending; BATCH],
     to: [u32; BATCH],
-    hops: [Hop; BATCH],
+    hops: [Option<GroupNumber>; BATCH],
 }
 
 impl Forwarder {
@@ -142,7 +142,7 @@ impl Forwarder {
             scratch: Box::new(Scratch {
                 pending: [Pending::V6; BATCH],
                 to: [0; BATCH],
-                hops: [NO_ROUTE; BATCH],
+                hops: [None; BATCH],
             }),
         }
     }
@@ -208,11 +208,17 @@ impl Forwarder {
     }
 
     #[inline]
-    fn rewrite(&mut self, frame: &mut [u8], v6: bool, hop: Hop, ingress: u16) -> Verdict {
+    fn rewrite(
+        &mut self,
+        frame: &mut [u8],
+        v6: bool,
+        hop: Option<GroupNumber>,
+        ingress: u16,
+    ) -> Verdict {
         if self.known.by_kernel[usize::from(v6)] {
             return Verdict::Kernel(Reason::ByKernel);
         }
-        let found = match self.adjacencies.get(usize::from(hop)) {
+        let found = match self.adjacencies.get(GroupNumber::slot(hop)) {
             Some(Adjacency::Unknown) | None => self.learn(hop),
             Some(known) => *known,
         };
@@ -241,7 +247,7 @@ impl Forwarder {
     }
 
     #[cold]
-    fn learn(&mut self, hop: Hop) -> Adjacency {
+    fn learn(&mut self, hop: Option<GroupNumber>) -> Adjacency {
         let adjacency = match self.routes.group(hop).map(|g| g.hops()) {
             None => Adjacency::Gone(Reason::NotRouted),
             Some([one]) => match one.gateway {
@@ -256,7 +262,7 @@ impl Forwarder {
             },
             Some(_) => Adjacency::ByPacket,
         };
-        let at = usize::from(hop);
+        let at = GroupNumber::slot(hop);
         if at >= self.adjacencies.len() {
             self.adjacencies.resize(at + 1, Adjacency::Unknown);
         }
@@ -268,7 +274,7 @@ impl Forwarder {
         &mut self,
         frame: &[u8],
         v6: bool,
-        hop: Hop,
+        hop: Option<GroupNumber>,
     ) -> Result<(u16, u32, [u8; 12]), Reason> {
         let (source, destination) = addresses(frame, v6);
         let group = self.routes.group(hop).ok_or(Reason::NotRouted)?;

@@ -1,14 +1,52 @@
 //! Next hops, and groups of them that share flows.
 
 use std::collections::HashMap;
+use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use rxlane_fib::{Hop, NO_ROUTE};
 use rxlane_system::routes::NextHop;
 
-/// The kernel's business.
-pub(super) const KERNEL: Hop = 1;
+/// Number of a group of next hops. A number is never used again for another group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct GroupNumber(NonZeroU16);
+
+impl From<NonZeroU16> for GroupNumber {
+    fn from(number: NonZeroU16) -> Self {
+        Self(number)
+    }
+}
+
+impl From<GroupNumber> for NonZeroU16 {
+    fn from(number: GroupNumber) -> Self {
+        number.0
+    }
+}
+
+/// Stands for no group: packets that are the kernel's business.
+pub(super) const KERNEL: GroupNumber = GroupNumber(NonZeroU16::MIN);
+
+impl GroupNumber {
+    /// Groups follow [`KERNEL`].
+    fn of(index: usize) -> Option<Self> {
+        u16::try_from(index + 2)
+            .ok()
+            .and_then(NonZeroU16::new)
+            .map(Self)
+    }
+
+    /// A place for whatever a worker remembers of a route, also of none.
+    #[inline]
+    pub(super) fn slot(hop: Option<Self>) -> usize {
+        hop.map_or(0, |group| usize::from(group.0.get()))
+    }
+
+    /// Place in the table of groups; `None` for [`KERNEL`].
+    #[inline]
+    pub(super) fn index(self) -> Option<usize> {
+        usize::from(self.0.get()).checked_sub(2)
+    }
+}
 
 /// Ways on for the flows of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,13 +92,10 @@ impl Group {
 /// Groups by number. Numbers are never used again, so whoever holds an old table finds what it meant.
 #[derive(Debug)]
 pub(super) struct Groups {
-    numbers: HashMap<Vec<NextHop>, Hop>,
+    numbers: HashMap<Vec<NextHop>, GroupNumber>,
     all: Vec<Group>,
     shared: Arc<ArcSwap<Vec<Group>>>,
 }
-
-/// Numbers below are [`NO_ROUTE`] and [`KERNEL`].
-pub(super) const FIRST: Hop = KERNEL + 1;
 
 impl Default for Groups {
     fn default() -> Self {
@@ -73,24 +108,24 @@ impl Default for Groups {
 }
 
 impl Groups {
-    /// The number of a group of usable hops: [`NO_ROUTE`] without any, [`KERNEL`] once all are taken.
-    pub(super) fn number(&mut self, hops: &[NextHop]) -> Hop {
+    /// The number of a group of usable hops: `None` without any, [`KERNEL`] once all numbers are taken.
+    pub(super) fn number(&mut self, hops: &[NextHop]) -> Option<GroupNumber> {
         let usable: Vec<NextHop> = hops.iter().copied().filter(|h| !h.dead).collect();
         if usable.is_empty() {
-            return NO_ROUTE;
+            return None;
         }
         if let Some(number) = self.numbers.get(&usable) {
-            return *number;
+            return Some(*number);
         }
-        let Ok(number) = Hop::try_from(self.all.len() + usize::from(FIRST)) else {
+        let Some(number) = GroupNumber::of(self.all.len()) else {
             tracing::warn!(
                 "more than 65,000 groups of next hops have been seen: routes of new ones go through the kernel"
             );
-            return KERNEL;
+            return Some(KERNEL);
         };
         self.all.push(Group::new(&usable));
         self.numbers.insert(usable, number);
-        number
+        Some(number)
     }
 
     /// Makes new groups known; before the tables that use them.
@@ -105,16 +140,21 @@ impl Groups {
     }
 
     /// The hops of a number; none for what is no group.
-    fn hops(&self, hop: Hop) -> &[NextHop] {
-        hop.checked_sub(FIRST)
-            .and_then(|i| self.all.get(usize::from(i)))
+    fn hops(&self, group: GroupNumber) -> &[NextHop] {
+        group
+            .index()
+            .and_then(|i| self.all.get(i))
             .map_or(&[], |g| &g.hops)
     }
 
     /// The number of a group without some of its hops.
-    pub(super) fn without(&mut self, hop: Hop, gone: impl Fn(&NextHop) -> bool) -> Hop {
+    pub(super) fn without(
+        &mut self,
+        group: GroupNumber,
+        gone: impl Fn(&NextHop) -> bool,
+    ) -> Option<GroupNumber> {
         let left: Vec<NextHop> = self
-            .hops(hop)
+            .hops(group)
             .iter()
             .copied()
             .filter(|h| !gone(h))
@@ -123,17 +163,17 @@ impl Groups {
     }
 
     /// The number of a group without the hops of another.
-    pub(super) fn minus(&mut self, hop: Hop, other: Hop) -> Hop {
+    pub(super) fn minus(&mut self, group: GroupNumber, other: GroupNumber) -> Option<GroupNumber> {
         let gone = self.hops(other).to_vec();
-        self.without(hop, |h| {
+        self.without(group, |h| {
             gone.iter()
                 .any(|g| (g.ifindex, g.gateway) == (h.ifindex, h.gateway))
         })
     }
 
     /// Whether a group has a hop through a device.
-    pub(super) fn uses(&self, hop: Hop, ifindex: u32) -> bool {
-        self.hops(hop).iter().any(|h| h.ifindex == ifindex)
+    pub(super) fn uses(&self, group: GroupNumber, ifindex: u32) -> bool {
+        self.hops(group).iter().any(|h| h.ifindex == ifindex)
     }
 }
 
@@ -170,16 +210,16 @@ mod tests {
     #[test]
     fn equal_groups_have_one_number_and_dead_hops_do_not_count() {
         let mut groups = Groups::default();
-        let a = groups.number(&[hop(1, 1), hop(2, 1)]);
-        assert_eq!(groups.number(&[hop(1, 1), hop(2, 1)]), a);
+        let a = groups.number(&[hop(1, 1), hop(2, 1)]).unwrap();
+        assert_eq!(groups.number(&[hop(1, 1), hop(2, 1)]), Some(a));
         let dead = NextHop {
             dead: true,
             ..hop(2, 1)
         };
-        let one = groups.number(&[hop(1, 1), dead]);
+        let one = groups.number(&[hop(1, 1), dead]).unwrap();
         assert_ne!(one, a);
-        assert_eq!(groups.number(&[hop(1, 1)]), one);
-        assert_eq!(groups.number(&[dead]), NO_ROUTE);
+        assert_eq!(groups.number(&[hop(1, 1)]), Some(one));
+        assert_eq!(groups.number(&[dead]), None);
         assert!(groups.uses(a, 2) && !groups.uses(one, 2) && !groups.uses(KERNEL, 1));
     }
 }

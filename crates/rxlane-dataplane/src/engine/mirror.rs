@@ -8,23 +8,23 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Cache};
-use ipnet::IpNet;
-use rxlane_fib::{Change, Hop, Key, NO_ROUTE, Prefix, Publisher, Reader};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use rxlane_fib::{Change, Net, Publisher, Reader};
 use rxlane_system::routes::{Event, Kind, Route};
 
 use super::candidates::{Candidate, Candidates};
-use super::groups::{FIRST, Group, Groups, KERNEL};
+use super::groups::{Group, GroupNumber, Groups, KERNEL};
 
 /// One address family.
 #[derive(Debug)]
-struct Family<K: Key> {
-    candidates: Candidates<K>,
-    publisher: Publisher<K>,
+struct Family<N: Net> {
+    candidates: Candidates<N>,
+    publisher: Publisher<N, GroupNumber>,
     /// Prefixes whose candidates have changed.
-    touched: Vec<Prefix<K>>,
+    touched: Vec<N>,
 }
 
-impl<K: Key> Default for Family<K> {
+impl<N: Net> Default for Family<N> {
     fn default() -> Self {
         Self {
             candidates: Candidates::default(),
@@ -34,8 +34,8 @@ impl<K: Key> Default for Family<K> {
     }
 }
 
-impl<K: Key> Family<K> {
-    fn touch(&mut self, prefix: Prefix<K>, local: bool) {
+impl<N: Net> Family<N> {
+    fn touch(&mut self, prefix: N, local: bool) {
         if local {
             // What it hides, or does not any more.
             self.touched.extend(self.candidates.within(&prefix));
@@ -43,12 +43,12 @@ impl<K: Key> Family<K> {
         self.touched.push(prefix);
     }
 
-    fn add(&mut self, prefix: Prefix<K>, new: Candidate, replaces: bool, last: bool) {
+    fn add(&mut self, prefix: N, new: Candidate, replaces: bool, last: bool) {
         self.candidates.add(prefix, new, replaces, last);
         self.touch(prefix, self.candidates.is_local(&prefix));
     }
 
-    fn remove(&mut self, prefix: Prefix<K>, old: Candidate, groups: &mut Groups) {
+    fn remove(&mut self, prefix: N, old: Candidate, groups: &mut Groups) {
         let local = self.candidates.is_local(&prefix);
         self.candidates
             .remove(prefix, old, |hop, gone| groups.minus(hop, gone));
@@ -58,7 +58,7 @@ impl<K: Key> Family<K> {
     fn publish(&mut self) -> usize {
         self.touched.sort_unstable();
         self.touched.dedup();
-        let changes: Vec<Change<K>> = self
+        let changes: Vec<Change<N, GroupNumber>> = self
             .touched
             .drain(..)
             .map(|prefix| Change {
@@ -79,17 +79,9 @@ impl<K: Key> Family<K> {
 /// All routes of a network namespace.
 #[derive(Debug, Default)]
 pub struct Mirror {
-    v4: Family<u32>,
-    v6: Family<u128>,
+    v4: Family<Ipv4Net>,
+    v6: Family<Ipv6Net>,
     groups: Groups,
-}
-
-fn prefix4(net: &ipnet::Ipv4Net) -> Option<Prefix<u32>> {
-    Prefix::new(u32::from(net.addr()), u32::from(net.prefix_len())).ok()
-}
-
-fn prefix6(net: &ipnet::Ipv6Net) -> Option<Prefix<u128>> {
-    Prefix::new(u128::from(net.addr()), u32::from(net.prefix_len())).ok()
 }
 
 impl Mirror {
@@ -107,7 +99,7 @@ impl Mirror {
             kind: route.kind,
             merges: v6 && !hops.is_empty() && hops.iter().all(|h| h.gateway.is_some()),
             hop: match route.kind {
-                Kind::Kernel(_) => KERNEL,
+                Kind::Kernel(_) => Some(KERNEL),
                 Kind::Unicast => self.groups.number(&hops),
             },
         }
@@ -116,33 +108,17 @@ impl Mirror {
     fn add(&mut self, route: &Route, replaces: bool, last: bool) {
         let new = self.candidate(route);
         match &route.prefix {
-            IpNet::V4(net) => {
-                if let Some(prefix) = prefix4(net) {
-                    self.v4.add(prefix, new, replaces, last);
-                }
-            }
+            IpNet::V4(net) => self.v4.add(net.trunc(), new, replaces, last),
             // IPv6 puts a route after those of its metric, whatever was asked for.
-            IpNet::V6(net) => {
-                if let Some(prefix) = prefix6(net) {
-                    self.v6.add(prefix, new, replaces, true);
-                }
-            }
+            IpNet::V6(net) => self.v6.add(net.trunc(), new, replaces, true),
         }
     }
 
     fn remove(&mut self, route: &Route) {
         let old = self.candidate(route);
         match &route.prefix {
-            IpNet::V4(net) => {
-                if let Some(prefix) = prefix4(net) {
-                    self.v4.remove(prefix, old, &mut self.groups);
-                }
-            }
-            IpNet::V6(net) => {
-                if let Some(prefix) = prefix6(net) {
-                    self.v6.remove(prefix, old, &mut self.groups);
-                }
-            }
+            IpNet::V4(net) => self.v4.remove(net.trunc(), old, &mut self.groups),
+            IpNet::V6(net) => self.v6.remove(net.trunc(), old, &mut self.groups),
         }
     }
 
@@ -186,9 +162,9 @@ impl Mirror {
     pub fn link_down(&mut self, ifindex: u32) -> usize {
         let groups = &mut self.groups;
         let mut without = std::collections::HashMap::new();
-        let mut lose = |hop: Hop| {
+        let mut lose = |hop: GroupNumber| {
             if !groups.uses(hop, ifindex) {
-                return hop;
+                return Some(hop);
             }
             *without
                 .entry(hop)
@@ -223,8 +199,8 @@ pub enum Decision<'a> {
 /// A worker's view of the routes.
 #[derive(Debug, Clone)]
 pub struct RouteReader {
-    v4: Reader<u32>,
-    v6: Reader<u128>,
+    v4: Reader<Ipv4Net, GroupNumber>,
+    v6: Reader<Ipv6Net, GroupNumber>,
     groups: Cache<Arc<ArcSwap<Vec<Group>>>, Arc<Vec<Group>>>,
 }
 
@@ -233,8 +209,8 @@ impl RouteReader {
     pub fn decide(&mut self, destination: IpAddr) -> Decision<'_> {
         // The table first: its groups are known by then.
         let hop = match destination {
-            IpAddr::V4(v4) => self.v4.table().lookup(u32::from(v4)),
-            IpAddr::V6(v6) => self.v6.table().lookup(u128::from(v6)),
+            IpAddr::V4(v4) => self.v4.table().lookup(v4),
+            IpAddr::V6(v6) => self.v6.table().lookup(v6),
         };
         match self.group(hop) {
             Some(group) => Decision::Forward(group),
@@ -244,23 +220,20 @@ impl RouteReader {
 
     /// The hops of many IPv4 destinations, all from the same table.
     #[inline]
-    pub fn hops4(&mut self, destinations: &[u32], hops: &mut [Hop]) {
+    pub fn hops4(&mut self, destinations: &[u32], hops: &mut [Option<GroupNumber>]) {
         self.v4.table().lookup_batch(destinations, hops);
     }
 
     /// The hop of an IPv6 destination.
     #[inline]
-    pub fn hop6(&mut self, destination: u128) -> Hop {
+    pub fn hop6(&mut self, destination: u128) -> Option<GroupNumber> {
         self.v6.table().lookup(destination)
     }
 
     /// The group of a hop that was found before; `None` for what is the kernel's business. A group never
     /// changes; another one has another number.
     #[inline]
-    pub fn group(&mut self, hop: Hop) -> Option<&Group> {
-        match hop {
-            NO_ROUTE | KERNEL => None,
-            hop => self.groups.load().get(usize::from(hop - FIRST)),
-        }
+    pub fn group(&mut self, hop: Option<GroupNumber>) -> Option<&Group> {
+        self.groups.load().get(hop?.index()?)
     }
 }

@@ -28,7 +28,7 @@ pub(crate) use ring_map::RingMap;
 pub use crate::xsk::socket::SocketError;
 pub use counters::WorkerCounters;
 pub use forward::{Forwarder, Port, Ports, Reason, Verdict};
-pub use groups::Group;
+pub use groups::{Group, GroupNumber};
 #[cfg(any(test, feature = "testing"))]
 pub use in_memory::InMemory;
 pub use mirror::{Decision, Mirror, RouteReader};
