@@ -213,10 +213,6 @@ pub(crate) fn at_loads(
     rows_of(paper, "machine.toml", case, &sets)
 }
 
-pub(crate) fn get(row: &Row, metric: &str) -> f64 {
-    row.get(metric).unwrap_or(f64::NAN)
-}
-
 pub(crate) fn residual(id: &'static str, what: &'static str, paper: f64, model: f64) -> Residual {
     Residual {
         id,

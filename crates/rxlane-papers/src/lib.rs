@@ -144,6 +144,7 @@ pub fn judge(
         };
         let mut verdicts = Verdicts::default();
         (paper.judge)(data, &mut verdicts)?;
+        data.check_names()?;
         all.extend(verdicts.into_map());
     }
     Ok(rows

@@ -42,6 +42,7 @@ pub fn html(
         let _ = write!(body, "<h2>{}</h2>", escape(paper.title));
         body += &rows(verdicts.iter().filter(|v| v.paper == paper.name));
         body += &(paper.figures)(data)?;
+        data.check_names()?;
     }
     Ok(page("rxlane: five papers against the model", &lead, &body))
 }

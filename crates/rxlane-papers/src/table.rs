@@ -1,13 +1,19 @@
 //! Looking results up: rows by case and swept values.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
+use rxlane_sim::SimError;
 use rxlane_sim::run::{Estimate, Row};
 
 /// The sweeps of a paper, by file.
+///
+/// Rules and figures ask by name, and what they ask for must be there: a name that no sweep has is remembered, and
+/// [`Data::check_names`] makes it an error instead of a row that misses.
 #[derive(Debug, Clone, Default)]
 pub struct Data {
     sweeps: BTreeMap<String, Rows>,
+    unknown: OnceLock<String>,
 }
 
 impl Data {
@@ -16,10 +22,28 @@ impl Data {
         self.sweeps.insert(file.to_owned(), rows);
     }
 
-    /// The rows of a file; none when it was not run.
+    /// The rows of a file.
     pub fn of(&self, file: &str) -> &Rows {
-        const NONE: &Rows = &Rows { rows: Vec::new() };
-        self.sweeps.get(file).unwrap_or(NONE)
+        static NONE: Rows = Rows {
+            rows: Vec::new(),
+            unknown: OnceLock::new(),
+        };
+        self.sweeps.get(file).unwrap_or_else(|| {
+            self.unknown.get_or_init(|| file.into());
+            &NONE
+        })
+    }
+
+    /// Whether everything that was asked for so far exists.
+    ///
+    /// # Errors
+    /// [`SimError::Name`] for the first file, case, key or metric that does not.
+    pub fn check_names(&self) -> Result<(), SimError> {
+        let asked = std::iter::once(&self.unknown).chain(self.sweeps.values().map(|r| &r.unknown));
+        match asked.filter_map(OnceLock::get).next() {
+            Some(name) => Err(SimError::Name { name: name.clone() }),
+            None => Ok(()),
+        }
     }
 }
 
@@ -27,6 +51,8 @@ impl Data {
 #[derive(Debug, Clone, Default)]
 pub struct Rows {
     rows: Vec<Row>,
+    /// The first name that was asked for and is in no row.
+    unknown: OnceLock<String>,
 }
 
 fn same(a: f64, b: f64) -> bool {
@@ -36,7 +62,16 @@ fn same(a: f64, b: f64) -> bool {
 impl Rows {
     /// Of a finished sweep.
     pub fn new(rows: Vec<Row>) -> Self {
-        Self { rows }
+        Self {
+            rows,
+            unknown: OnceLock::new(),
+        }
+    }
+
+    fn must_know(&self, name: &str, knows: impl Fn(&Row) -> bool) {
+        if !self.rows.is_empty() && !self.rows.iter().any(knows) {
+            self.unknown.get_or_init(|| name.into());
+        }
     }
 
     /// Rows of a case where these keys have these values.
@@ -45,6 +80,10 @@ impl Rows {
         case: &'a str,
         keys: &'a [(&'a str, f64)],
     ) -> impl Iterator<Item = &'a Row> + 'a {
+        self.must_know(case, |r| r.case == case);
+        for (key, _) in keys {
+            self.must_know(key, |r| r.key(key).is_some());
+        }
         self.rows.iter().filter(move |r| {
             r.case == case
                 && keys
@@ -55,6 +94,7 @@ impl Rows {
 
     /// A metric of the one row that matches; NaN without one.
     pub fn at(&self, case: &str, keys: &[(&str, f64)], metric: &str) -> Estimate {
+        self.must_know(metric, |r| r.get(metric).is_some());
         self.matching(case, keys)
             .next()
             .and_then(|r| r.estimate(metric).cloned())
@@ -73,6 +113,8 @@ impl Rows {
         x: &str,
         metric: &str,
     ) -> Vec<(f64, f64)> {
+        self.must_know(metric, |r| r.get(metric).is_some());
+        self.must_know(x, |r| r.key(x).is_some());
         let mut points: Vec<(f64, f64)> = self
             .matching(case, keys)
             .filter_map(|r| Some((r.key(x)?, r.get(metric)?)))
@@ -83,6 +125,7 @@ impl Rows {
 
     /// A metric averaged over the rows that match and that `keep` keeps.
     pub fn mean(&self, case: &str, metric: &str, keep: impl Fn(&Row) -> bool) -> f64 {
+        self.must_know(metric, |r| r.get(metric).is_some());
         let values: Vec<f64> = self
             .matching(case, &[])
             .filter(|r| keep(r))
@@ -142,4 +185,45 @@ pub(crate) fn reaches(curve: &[(f64, f64)], level: f64) -> f64 {
             let share = (level - w[0].1) / (w[1].1 - w[0].1);
             w[0].0 + share * (w[1].0 - w[0].0)
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_nothing_has_is_an_error_and_not_a_number() {
+        let row = || Row {
+            index: 0,
+            case: "SQ".into(),
+            keys: toml::from_str("\"traffic.pps\" = 1e6").unwrap(),
+            metrics: vec![Estimate {
+                name: "cpu".into(),
+                mean: 0.5,
+                ci95: None,
+            }],
+            loads: Vec::new(),
+        };
+        let asked = |ask: &dyn Fn(&Data)| {
+            let mut data = Data::default();
+            data.put("f.toml", Rows::new(vec![row()]));
+            ask(&data);
+            data.check_names().map_err(|e| e.to_string())
+        };
+        let at = |case: &str, key: &str, metric: &str| {
+            asked(&|d| {
+                d.of("f.toml").at(case, &[(key, 1e6)], metric);
+            })
+        };
+        assert_eq!(at("SQ", "traffic.pps", "cpu"), Ok(()));
+        for (case, key, metric) in [
+            ("SC", "traffic.pps", "cpu"),
+            ("SQ", "traffic.bps", "cpu"),
+            ("SQ", "traffic.pps", "cpus"),
+        ] {
+            assert!(at(case, key, metric).is_err(), "{case} {key} {metric}");
+        }
+        assert!(asked(&|d| drop(d.of("g.toml").cases())).is_err());
+        assert!(asked(&|d| drop(d.of("f.toml").curve("SQ", &[], "pps", "cpu"))).is_err());
+    }
 }

@@ -33,6 +33,14 @@ pub enum SimError {
         /// What to give.
         cure: &'static str,
     },
+    /// A metric, case or swept key that no row of a result has.
+    #[error(
+        "{name}: no such metric, case or key among the results: see the list of metrics, or the scenario"
+    )]
+    Name {
+        /// The name as it was given.
+        name: String,
+    },
     /// A key that does not exist, given with `--set` or swept over.
     #[error("{key}: no such key: the keys are those of a scenario file, as in traffic.pps")]
     Key {

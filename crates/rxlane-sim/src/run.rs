@@ -100,6 +100,15 @@ impl Row {
         self.estimate(name).map(|e| e.mean)
     }
 
+    /// A metric's mean by its name, which must be that of a metric.
+    ///
+    /// # Errors
+    /// [`SimError::Name`].
+    pub fn require(&self, name: &str) -> Result<f64, SimError> {
+        self.get(name)
+            .ok_or_else(|| SimError::Name { name: name.into() })
+    }
+
     /// A metric by its name.
     pub fn estimate(&self, name: &str) -> Option<&Estimate> {
         self.metrics.iter().find(|e| e.name == name)

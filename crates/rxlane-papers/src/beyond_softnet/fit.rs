@@ -2,7 +2,7 @@
 
 use rxlane_sim::SimError;
 
-use crate::fit::{Parameter, Residual, at_loads, get, parameter, residual};
+use crate::fit::{Parameter, Residual, at_loads, parameter, residual};
 use crate::paper::Paper;
 
 pub(super) const PARAMETERS: &[Parameter] = &[
@@ -18,19 +18,19 @@ pub(super) fn residuals(paper: &Paper, sets: Vec<String>) -> Result<Vec<Residual
             "SOFT-02",
             "forwarded of 27 kpps",
             27e3,
-            get(&rows[0], "throughput_pps"),
+            rows[0].require("throughput_pps")?,
         ),
         residual(
             "SOFT-01",
             "forwarded half-way to 60 kpps",
             13.5e3,
-            get(&rows[1], "throughput_pps"),
+            rows[1].require("throughput_pps")?,
         ),
         residual(
             "SOFT-01",
             "forwarded of 60 kpps",
             0.0,
-            get(&rows[2], "throughput_pps"),
+            rows[2].require("throughput_pps")?,
         ),
     ])
 }

@@ -2,7 +2,7 @@
 
 use rxlane_sim::SimError;
 
-use crate::fit::{Parameter, Residual, at_loads, get, parameter, residual};
+use crate::fit::{Parameter, Residual, at_loads, parameter, residual};
 use crate::paper::Paper;
 
 pub(super) const PARAMETERS: &[Parameter] = &[
@@ -18,19 +18,19 @@ pub(super) fn residuals(paper: &Paper, sets: Vec<String>) -> Result<Vec<Residual
             "ITR-01",
             "capacity, pps",
             2.1e6,
-            get(&rows[1], "throughput_pps"),
+            rows[1].require("throughput_pps")?,
         ),
         residual(
             "ITR-02",
             "CPU just below 0.5 Mpps",
             0.98,
-            get(&rows[0], "cpu"),
+            rows[0].require("cpu")?,
         ),
         residual(
             "ITR-05",
             "mean latency under overload, us",
             2300.0,
-            get(&rows[1], "latency_us.mean"),
+            rows[1].require("latency_us.mean")?,
         ),
     ])
 }

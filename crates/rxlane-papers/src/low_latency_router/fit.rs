@@ -2,7 +2,7 @@
 
 use rxlane_sim::SimError;
 
-use crate::fit::{Parameter, Residual, at_loads, get, parameter, residual};
+use crate::fit::{Parameter, Residual, at_loads, parameter, residual};
 use crate::paper::Paper;
 
 /// The ISR's cost is that of multiple-nics: rows of SQ tell only its sum with waking up.
@@ -17,7 +17,7 @@ pub(super) fn residuals(paper: &Paper, mut sets: Vec<String>) -> Result<Vec<Resi
     sets.push("traffic.rt_ratio=0.3".into());
     let sq = at_loads(paper, "SQ", &[1.5e6, 1.7e6, 2.0e6], &sets, 1.0)?;
     let ll = at_loads(paper, "LL-RR", &[2.0e6], &sets, 1.0)?;
-    let capacity = get(&sq[2], "throughput_pps");
+    let capacity = sq[2].require("throughput_pps")?;
     Ok(vec![
         residual("LL-01", "capacity of SQ, pps", 1.75e6, capacity),
         residual("LL-07", "the same, as load at 100 % CPU", 1.7e6, capacity),
@@ -25,25 +25,25 @@ pub(super) fn residuals(paper: &Paper, mut sets: Vec<String>) -> Result<Vec<Resi
             "LL-07",
             "capacity of LL-RR, pps",
             1.7e6,
-            get(&ll[0], "throughput_pps"),
+            ll[0].require("throughput_pps")?,
         ),
         residual(
             "LL-10",
             "IRQ/s of SQ at 1.5 Mpps",
             32_000.0,
-            get(&sq[0], "irq_per_s"),
+            sq[0].require("irq_per_s")?,
         ),
         residual(
             "LL-15",
             "IRQ/s of SQ at 1.7 Mpps",
             0.0,
-            get(&sq[1], "irq_per_s"),
+            sq[1].require("irq_per_s")?,
         ),
         residual(
             "LL-18",
             "mean latency of SQ at 1.5 Mpps, us",
             11.7,
-            get(&sq[0], "latency_us.mean"),
+            sq[0].require("latency_us.mean")?,
         ),
     ])
 }

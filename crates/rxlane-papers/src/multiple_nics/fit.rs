@@ -2,7 +2,7 @@
 
 use rxlane_sim::SimError;
 
-use crate::fit::{Parameter, Residual, at_loads, get, parameter, residual};
+use crate::fit::{Parameter, Residual, at_loads, parameter, residual};
 use crate::paper::Paper;
 
 pub(super) const PARAMETERS: &[Parameter] = &[
@@ -17,14 +17,14 @@ pub(super) fn residuals(paper: &Paper, sets: Vec<String>) -> Result<Vec<Residual
             "NIC-01",
             "capacity, pps",
             0.9e6,
-            get(&rows[1], "throughput_pps"),
+            rows[1].require("throughput_pps")?,
         ),
         residual(
             "NIC-05",
             "IRQ/s at 0.3 Mpps",
             270_000.0,
-            get(&rows[0], "irq_per_s"),
+            rows[0].require("irq_per_s")?,
         ),
-        residual("NIC-06", "CPU at 0.3 Mpps", 0.79, get(&rows[0], "cpu")),
+        residual("NIC-06", "CPU at 0.3 Mpps", 0.79, rows[0].require("cpu")?),
     ])
 }

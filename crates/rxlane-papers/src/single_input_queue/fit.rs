@@ -3,7 +3,7 @@
 use rxlane_sim::SimError;
 use rxlane_sim::stats::Samples;
 
-use crate::fit::{Parameter, Residual, get, parameter, residual, rows_of};
+use crate::fit::{Parameter, Residual, parameter, residual, rows_of};
 use crate::paper::Paper;
 
 pub(super) const PARAMETERS: &[Parameter] = &[
@@ -25,7 +25,7 @@ pub(super) fn residuals(paper: &Paper, sets: Vec<String>) -> Result<Vec<Residual
     let at_500 = rows
         .iter()
         .find(|r| r.key("traffic.frame") == Some(492.0))
-        .map_or(f64::NAN, |r| get(r, "loss_ring"));
+        .map_or(Ok(f64::NAN), |r| r.require("loss_ring"))?;
     Ok(vec![
         residual("SIQ-02", "P(core load < 10 %)", 0.12, loads.below(0.1)),
         residual("SIQ-05", "kernel loss at 500 bytes", 0.01, at_500),
