@@ -82,7 +82,7 @@ pub struct Calibration {
 ///
 /// # Errors
 /// [`PapersError::Unknown`], and as simulating.
-pub fn calibrate(name: &str, mut progress: impl FnMut()) -> Result<Calibration, PapersError> {
+pub fn fit(name: &str, mut progress: impl FnMut()) -> Result<Calibration, PapersError> {
     let paper = paper_of(name)?;
     let parameters = paper.parameters;
     let mut values: Vec<f64> = parameters.iter().map(|p| p.start).collect();
@@ -238,7 +238,7 @@ pub fn file_of(calibration: &Calibration) -> Result<String, PapersError> {
         rxlane_sim::scenario::set(&mut table, &set)?;
     }
     let mut text = format!(
-        "# Set by `rxlane sim calibrate {}` from rows marked fit:\n",
+        "# Set by `rxlane sim fit {}` from rows marked fit:\n",
         calibration.paper
     );
     for r in &calibration.residuals {

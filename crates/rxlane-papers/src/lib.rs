@@ -27,7 +27,7 @@ use rxlane_sim::SimError;
 use rxlane_sim::run::run_sweep;
 
 pub use error::PapersError;
-pub use fit::{Calibration, Residual, calibrate, file_of};
+pub use fit::{Calibration, Residual, file_of, fit};
 pub use judge::Verdict;
 use judge::Verdicts;
 pub use paper::Paper;

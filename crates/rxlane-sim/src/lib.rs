@@ -28,13 +28,13 @@
 pub mod congestion;
 #[cfg(feature = "plots")]
 pub mod distribution;
-pub mod engine;
 pub mod histogram;
 pub mod outcome;
 pub mod output;
 pub mod ring;
 pub mod run;
 pub mod scenario;
+pub mod simulated_core;
 pub mod stats;
 pub mod sweep;
 pub mod tally;

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::engine::{CoreResult, Departure, SimulatedCore};
+use crate::simulated_core::{CoreResult, Departure, SimulatedCore};
 use crate::time::Ps;
 
 const WINDOW: Ps = 1_000_000_000;
@@ -13,24 +13,24 @@ const WINDOW: Ps = 1_000_000_000;
 /// Runs cores to the end. Returns their results, and how many of the measured packets left behind a later one
 /// of their flow.
 pub(crate) fn run(
-    mut engines: Vec<SimulatedCore>,
+    mut simulated: Vec<SimulatedCore>,
     warmup: Ps,
     measured: Ps,
 ) -> (Vec<CoreResult>, u64) {
-    for engine in &mut engines {
-        engine.begin(warmup, measured);
-        engine.keep_departures();
+    for core in &mut simulated {
+        core.begin(warmup, measured);
+        core.keep_departures();
     }
-    let mut waiting: Vec<VecDeque<Departure>> = vec![VecDeque::new(); engines.len()];
+    let mut waiting: Vec<VecDeque<Departure>> = vec![VecDeque::new(); simulated.len()];
     let mut newest: HashMap<(usize, u16), u32> = HashMap::new();
     let mut late = 0;
     let mut to = 0;
     while to < warmup + measured {
         to += WINDOW;
         let mut left: Vec<Departure> = Vec::new();
-        for (engine, waiting) in engines.iter_mut().zip(&mut waiting) {
-            engine.advance(to);
-            waiting.extend(engine.take_departures());
+        for (core, waiting) in simulated.iter_mut().zip(&mut waiting) {
+            core.advance(to);
+            waiting.extend(core.take_departures());
             // A core may be a little ahead of the others.
             while waiting.front().is_some_and(|d| d.at <= to) {
                 left.extend(waiting.pop_front());
@@ -47,7 +47,7 @@ pub(crate) fn run(
         }
     }
     (
-        engines.into_iter().map(SimulatedCore::finish).collect(),
+        simulated.into_iter().map(SimulatedCore::finish).collect(),
         late,
     )
 }

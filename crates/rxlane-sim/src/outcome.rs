@@ -3,10 +3,10 @@
 use hdrhistogram::Histogram;
 
 use crate::SimError;
-use crate::engine::{CoreResult, SimulatedCore};
 use crate::histogram::Latencies;
 use crate::lockstep;
 use crate::scenario::{Scenario, Spread};
+use crate::simulated_core::{CoreResult, SimulatedCore};
 use crate::tally::{LoadSamples, Work};
 use crate::time::{from_s, to_s};
 
@@ -46,15 +46,15 @@ pub fn class_name(class: usize, classes: usize) -> String {
 /// As [`SimulatedCore::new`].
 pub fn simulate(scenario: &Scenario, replication: u32) -> Result<Outcome, SimError> {
     let seed = scenario.seed.wrapping_add(u64::from(replication) << 20);
-    let engines = (0..scenario.cpu.cores)
+    let simulated = (0..scenario.cpu.cores)
         .map(|core| SimulatedCore::new(scenario, core, seed))
         .collect::<Result<Vec<_>, SimError>>()?;
     let (warmup, measured) = (from_s(scenario.warmup_s), from_s(scenario.seconds));
     if scenario.cpu.spread == Spread::RoundRobin && scenario.cpu.cores > 1 {
-        let (cores, late) = lockstep::run(engines, warmup, measured);
+        let (cores, late) = lockstep::run(simulated, warmup, measured);
         return Ok(summarise(scenario, &cores, late));
     }
-    let cores: Vec<CoreResult> = engines
+    let cores: Vec<CoreResult> = simulated
         .into_iter()
         .map(|e| e.run(warmup, measured))
         .collect();

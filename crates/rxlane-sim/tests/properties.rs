@@ -93,7 +93,7 @@ fn get(o: &Outcome, name: &str) -> f64 {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    // Budgets and masked vectors are asserted inside of the engine, in test builds.
+    // Budgets and masked vectors are asserted inside of the simulated core, in test builds.
     #[test]
     fn packets_are_conserved_ordered_and_times_add_up(s in scenario()) {
         s.check().unwrap();

@@ -1,6 +1,6 @@
 //! `rxlane sim`: the model.
 
-mod calibrate;
+mod fit;
 mod partial;
 mod reproduce;
 mod run;
@@ -24,15 +24,15 @@ pub(crate) enum Command {
     Reproduce(reproduce::Args),
     /// Set a paper's costs from the rows that may, and print what remains
     #[command(after_help = "Examples:
-  rxlane sim calibrate multiple-nics
-  rxlane sim calibrate low-latency-router --out calibration.toml")]
-    Calibrate(calibrate::Args),
+  rxlane sim fit multiple-nics
+  rxlane sim fit low-latency-router --out calibration.toml")]
+    Fit(fit::Args),
 }
 
 pub(crate) fn run(command: Command) -> Result<(), String> {
     match command {
         Command::Run(args) => run::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
-        Command::Calibrate(args) => calibrate::run(&args),
+        Command::Fit(args) => fit::run(&args),
     }
 }

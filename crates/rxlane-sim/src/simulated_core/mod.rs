@@ -1,6 +1,6 @@
 //! One core in virtual time.
 //!
-//! Cores share nothing (multiple-nics V.C), so each has an engine of its own. There is no event queue: time
+//! Cores share nothing (multiple-nics V.C), so each is simulated by itself. There is no event queue: time
 //! moves with the core's work, and all that can interrupt it is the earliest of a handful of vectors and
 //! disturbances. Arrivals at a masked vector are no events at all; the ring takes them in when it is looked
 //! at.
@@ -233,7 +233,7 @@ impl SimulatedCore {
             let stages = scenario.stage.iter().filter(of);
             stages.map(|s| s.packet_ns + s.byte_ns * frame).sum()
         });
-        let mut engine = Self {
+        let mut this = Self {
             now: 0,
             ports,
             poll_list: PollList::default(),
@@ -296,13 +296,13 @@ impl SimulatedCore {
             devices,
         };
         for d in &cpu.disturbance {
-            engine.disturb(d);
+            this.disturb(d);
         }
-        for device in 0..engine.devices.len() {
-            engine.schedule(device);
+        for device in 0..this.devices.len() {
+            this.schedule(device);
         }
-        engine.find_next_event();
-        Ok(engine)
+        this.find_next_event();
+        Ok(this)
     }
 
     fn disturb(&mut self, d: &crate::scenario::Disturbance) {

@@ -1,10 +1,10 @@
-//! `rxlane sim calibrate`.
+//! `rxlane sim fit`.
 
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use indicatif::{ProgressBar, ProgressStyle};
-use rxlane_papers::{calibrate, file_of};
+use rxlane_papers::{file_of, fit};
 
 use crate::{model, one_line};
 
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     if let Ok(style) = ProgressStyle::with_template("{spinner} {pos} evaluations, {elapsed}") {
         bar.set_style(style);
     }
-    let found = calibrate(&args.paper, || bar.inc(1)).map_err(one_line)?;
+    let found = fit(&args.paper, || bar.inc(1)).map_err(one_line)?;
     bar.finish_and_clear();
     let text = file_of(&found).map_err(one_line)?;
     model::write(args.out.as_deref(), &text)
