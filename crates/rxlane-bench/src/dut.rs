@@ -2,8 +2,8 @@
 
 use rxlane_config::{Datapath, EngineConfig, RouterConfig};
 use rxlane_policy::class::{Aim, Class, Lane, Overload, Ring, ThreadScheduling, Trust};
-use rxlane_policy::poll::StrategyName;
 use rxlane_policy::rule::Rule;
+use rxlane_policy::strategy::StrategyName;
 use rxlane_policy::throttle::{LinearLaw, Throttling, ThrottlingName};
 
 /// Expedited Forwarding (RFC 3246): how the benchmark marks RT.

@@ -1,7 +1,8 @@
 //! The keys of the file, as they are written. `examples/router.toml` explains each.
 
 use rxlane_policy::class::{Aim, Overload};
-use rxlane_policy::poll::{Order, StrategyName};
+use rxlane_policy::poll::Order;
+use rxlane_policy::strategy::StrategyName;
 use rxlane_policy::throttle::{Throttling, ThrottlingName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

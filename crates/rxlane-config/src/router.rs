@@ -3,7 +3,8 @@
 use std::ops::RangeInclusive;
 
 use rxlane_policy::class::{Class, Lane, Overload};
-use rxlane_policy::poll::{DEVICE_BUDGET, Layout, Order, Strategy, StrategyName};
+use rxlane_policy::poll::{DEVICE_BUDGET, Order};
+use rxlane_policy::strategy::{Layout, Strategy, StrategyName};
 use rxlane_policy::throttle::Throttling;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -3,8 +3,8 @@
 use ipnet::IpNet;
 use rxlane_policy::class::{Class, Lane, ThreadScheduling, Trust};
 use rxlane_policy::police::{Police, Rate};
-use rxlane_policy::poll::Strategy;
 use rxlane_policy::rule::Rule;
+use rxlane_policy::strategy::Strategy;
 use toml::Spanned;
 
 use crate::file::{self, OneOrMore, Word};
@@ -173,8 +173,9 @@ mod tests {
     use proptest::prelude::*;
     use proptest::strategy::Strategy;
     use rxlane_policy::class::{Aim, Overload, Ring};
-    use rxlane_policy::poll::{DEVICE_BUDGET, Strategy as Polling};
+    use rxlane_policy::poll::DEVICE_BUDGET;
     use rxlane_policy::rule::Flex;
+    use rxlane_policy::strategy::Strategy as Polling;
     use rxlane_policy::throttle::{Throttling, ThrottlingName};
 
     use super::*;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use rxlane_dataplane::engine::{InMemory, Mirror, Neighbours, Port};
-use rxlane_policy::poll::Strategy;
+use rxlane_policy::strategy::Strategy;
 use rxlane_system::neighbours::Neighbour;
 use rxlane_system::routes::{Kind, NextHop, Route, TABLE_MAIN};
 

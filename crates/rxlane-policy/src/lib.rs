@@ -47,6 +47,7 @@ pub mod plan;
 pub mod police;
 pub mod poll;
 pub mod rule;
+pub mod strategy;
 pub mod throttle;
 
 mod error;

@@ -1,7 +1,8 @@
 //! What holds for every scenario.
 
 use proptest::prelude::*;
-use rxlane_policy::poll::{Order, StrategyName};
+use rxlane_policy::poll::Order;
+use rxlane_policy::strategy::StrategyName;
 use rxlane_policy::throttle::{LinearLaw, Throttling};
 use rxlane_sim::congestion::Feedback;
 use rxlane_sim::outcome::{Outcome, simulate};

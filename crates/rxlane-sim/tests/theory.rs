@@ -1,6 +1,6 @@
 //! The model against queueing theory, within its confidence intervals.
 
-use rxlane_policy::poll::StrategyName;
+use rxlane_policy::strategy::StrategyName;
 use rxlane_sim::run::{Estimate, replicate};
 use rxlane_sim::scenario::{Scenario, Scheme, Spread};
 use rxlane_sim::traffic::{Mix, Pattern};

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rxlane_bench::bench::{Dut, Pattern, Prediction, Traffic};
 use rxlane_config::{Datapath, EngineConfig};
-use rxlane_policy::poll::Strategy;
+use rxlane_policy::strategy::Strategy;
 use rxlane_sim::run::replicate;
 use rxlane_sim::scenario::Scenario;
 use rxlane_sim::traffic;

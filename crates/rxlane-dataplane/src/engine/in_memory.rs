@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use rxlane_policy::poll::{DEVICE_BUDGET, Order, PollList, Strategy};
+use rxlane_policy::poll::{DEVICE_BUDGET, Order, PollList};
+use rxlane_policy::strategy::Strategy;
 use rxlane_policy::throttle::Throttling;
 
 use super::counters::{Counters, RingTable, Shared, WORKER_BYTES};

@@ -1,7 +1,8 @@
 //! What an engine consists of, worked out before anything is touched.
 
 use rxlane_policy::global::GlobalPriority;
-use rxlane_policy::poll::{Layout, PollList};
+use rxlane_policy::poll::PollList;
+use rxlane_policy::strategy::Layout;
 
 use super::worker::Scheduler;
 use crate::DataplaneError;
@@ -152,8 +153,8 @@ impl RingMap {
             Priority::Device => Ok(Scheduler::Devices(PollList::default())),
             Priority::Global => {
                 let budgets: Vec<u32> = match &self.engine.strategy {
-                    rxlane_policy::poll::Strategy::LlWfq { budgets } => budgets.clone(),
-                    rxlane_policy::poll::Strategy::LlRr { ring_budget } => {
+                    rxlane_policy::strategy::Strategy::LlWfq { budgets } => budgets.clone(),
+                    rxlane_policy::strategy::Strategy::LlRr { ring_budget } => {
                         vec![*ring_budget; self.rings()]
                     }
                     _ => vec![self.engine.device_budget; self.rings()],

@@ -1,6 +1,6 @@
 //! What a scenario may not be.
 
-use rxlane_policy::poll::StrategyName;
+use rxlane_policy::strategy::StrategyName;
 
 use super::{Scenario, Scheme, Spread};
 use crate::SimError;

@@ -9,7 +9,8 @@ pub(crate) use load::{put, scenario_of};
 use std::collections::BTreeMap;
 
 use crate::congestion::Feedback;
-use rxlane_policy::poll::{DEVICE_BUDGET, Order, Strategy, StrategyName};
+use rxlane_policy::poll::{DEVICE_BUDGET, Order};
+use rxlane_policy::strategy::{Strategy, StrategyName};
 use rxlane_policy::throttle::Throttling;
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! A NIC's traffic on one core: generated in chunks into the rings where it will arrive.
 
-use rxlane_policy::poll::Place;
+use rxlane_policy::strategy::Place;
 
 use super::device::Device;
 use crate::ring::Packet;

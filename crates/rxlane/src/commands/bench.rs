@@ -10,7 +10,7 @@ use rxlane_bench::bench::{
 use rxlane_bench::disturb::{Reloads, disturb};
 use rxlane_bench::lab::LabConfig;
 use rxlane_config::EngineConfig;
-use rxlane_policy::poll::StrategyName;
+use rxlane_policy::strategy::StrategyName;
 use rxlane_sim::scenario::Scenario;
 
 use crate::{model, one_line};
