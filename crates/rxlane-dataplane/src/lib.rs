@@ -17,6 +17,7 @@ pub mod verifier;
 mod error;
 mod lanes;
 mod pinned;
+mod ports;
 mod skeletons;
 mod xsk;
 

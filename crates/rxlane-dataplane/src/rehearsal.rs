@@ -10,11 +10,11 @@ use crate::DataplaneError;
 use crate::engine::Programs;
 use crate::features::Features;
 use crate::instance::Instance;
-use crate::lanes::overload::Shared;
+use crate::lanes::overload::{self, Shared};
 use crate::lanes::program::LaneProgram;
 use crate::lanes::rings;
-use crate::router;
 use crate::verifier::Accepted;
+use crate::{ports, router};
 use rxlane_config::RouterConfig;
 
 /// What a start would find.
@@ -35,10 +35,10 @@ pub fn rehearse(config: &RouterConfig) -> Result<Rehearsal, DataplaneError> {
     let features = Features::probe();
     router::check(config, &features)?;
     let instance = Instance::current()?;
-    router::check_ports(&instance, config, &links::all()?)?;
+    ports::check_ports(&instance, config, &links::all()?)?;
     // Beside a running router: verifying is done away from the cores that poll.
     if let Ok(running) = Shared::open(&instance.pins) {
-        router::leave_polling_cores(&running);
+        overload::leave_polling_cores(&running);
     }
     let plan = router::plan(config)?;
     let (shared, mut programs) = Shared::rehearse(&features)?;

@@ -1,24 +1,23 @@
 //! A router's life: start, reload, ports that come and go, detach.
 
-use std::collections::BTreeMap;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use libbpf_rs::{Link, MapHandle};
+use libbpf_rs::MapHandle;
 use rxlane_policy::class::{Class, Lane, Overload, Trust};
-use rxlane_system::links::{self, Link as NetDevice};
+use rxlane_system::links;
 use tracing::{info, warn};
 
 use crate::DataplaneError;
 use crate::engine::{self, Engine, Maps, Programs, RingMap};
-use crate::error::BpfTried;
 use crate::features::{AF_XDP, CONNTRACK, CPUMAP_TRACE, Features, TYPES};
-use crate::instance::{Instance, PortState, State};
+use crate::instance::{Instance, State};
 use crate::lanes::overload::{self, Shared};
 use crate::lanes::program::{LaneProgram, control};
 use crate::lanes::rings;
-use crate::layout::{Core, MAX_PORTS, Port, PortTable};
+use crate::layout::MAX_PORTS;
 use crate::pinned;
+use crate::ports;
 use rxlane_config::{Datapath, RouterConfig};
 
 /// Pins of the engine's counters.
@@ -100,7 +99,7 @@ impl Router {
             version: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
             config_file: config_file.into(),
-            ports: slots(&config, old.as_ref())?,
+            ports: ports::slots(&config, old.as_ref())?,
             config,
             features,
             programs: controller,
@@ -120,7 +119,7 @@ impl Router {
     pub fn reload(&mut self, config: RouterConfig) -> Result<(), DataplaneError> {
         check(&config, &self.state.features)?;
         let mut state = State {
-            ports: slots(&config, Some(&self.state))?,
+            ports: ports::slots(&config, Some(&self.state))?,
             config,
             programs: overload::of_these(&self.state.programs),
             warnings: Vec::new(),
@@ -169,7 +168,7 @@ impl Router {
         let mut changed = false;
         for (name, port) in &mut self.state.ports {
             let device = devices.iter().find(|d| d.name == *name);
-            let link = open_link(&self.instance, name);
+            let link = ports::open_link(&self.instance, name);
             let attached = link.as_ref().and_then(pinned::xdp_link_ifindex);
             let known = port.ifindex.is_some() && device.map(|d| d.ifindex) == port.ifindex;
             if let Some(gone) = port.ifindex.take_if(|_| !known) {
@@ -179,7 +178,7 @@ impl Router {
                 changed = true;
             }
             if let Some(device) = device.filter(|d| attached != Some(d.ifindex)) {
-                match attach(&self.instance, device, &self.lane, None) {
+                match ports::attach(&self.instance, device, &self.lane, None) {
                     Ok(mode) => {
                         info!(port = name, mode, "port is back");
                         port.ifindex = Some(device.ifindex);
@@ -191,8 +190,8 @@ impl Router {
             }
         }
         // Also when only a MAC address has changed.
-        write_ports(&self.shared, &self.state.ports, &devices)?;
-        write_egress(&self.lane, &self.state.ports)?;
+        ports::write_ports(&self.shared, &self.state.ports, &devices)?;
+        ports::write_egress(&self.lane, &self.state.ports)?;
         if changed {
             self.instance.save_state(&self.state)?;
         }
@@ -334,45 +333,6 @@ pub(crate) fn check(config: &RouterConfig, features: &Features) -> Result<(), Da
     Ok(())
 }
 
-/// Slots of the configured ports: a port keeps the one it had.
-fn slots(
-    config: &RouterConfig,
-    old: Option<&State>,
-) -> Result<BTreeMap<String, PortState>, DataplaneError> {
-    let mut ports = BTreeMap::new();
-    for (slot, name) in (0u8..).zip(&config.ports) {
-        let known = old.and_then(|o| o.ports.get(name));
-        let state = PortState {
-            slot,
-            ifindex: known.and_then(|k| k.ifindex),
-            mode: known.and_then(|k| k.mode.clone()),
-        };
-        ports.insert(name.clone(), state);
-    }
-    Ok(ports)
-}
-
-/// Whether all ports are there and free.
-pub(crate) fn check_ports(
-    instance: &Instance,
-    config: &RouterConfig,
-    devices: &[NetDevice],
-) -> Result<(), DataplaneError> {
-    for name in &config.ports {
-        let device = devices.iter().find(|d| d.name == *name);
-        let device = device.ok_or_else(|| DataplaneError::NoPort(name.clone()))?;
-        let ours = open_link(instance, name).and_then(|l| pinned::xdp_link_ifindex(&l))
-            == Some(device.ifindex);
-        if device.xdp_program != 0 && !ours {
-            return Err(DataplaneError::Occupied {
-                port: name.clone(),
-                program: device.xdp_program,
-            });
-        }
-    }
-    Ok(())
-}
-
 /// Loads the program of `state.config` and puts it in place of what `old` had.
 fn swap(
     instance: &Instance,
@@ -382,15 +342,15 @@ fn swap(
     plan: Option<&RingMap>,
 ) -> Result<LaneProgram, DataplaneError> {
     let devices = links::all()?;
-    check_ports(instance, &state.config, &devices)?;
-    leave_polling_cores(shared);
+    ports::check_ports(instance, &state.config, &devices)?;
+    overload::leave_polling_cores(shared);
     let class_rings = rings::prepare(
         instance,
         &state.config.classes,
         old.map(|o| o.config.classes.as_slice()),
     )?;
     let lane = LaneProgram::load(&state.config, shared, &class_rings, plan)?;
-    announce_rings(shared, &class_rings)?;
+    rings::announce_rings(shared, &class_rings)?;
     pinned::put(
         &shared.controls,
         0,
@@ -406,20 +366,20 @@ fn swap(
             port.ifindex = Some(device.ifindex);
         }
     }
-    write_egress(&lane, &state.ports)?;
+    ports::write_egress(&lane, &state.ports)?;
     if old.is_none_or(|o| {
         o.config.ports != state.config.ports
             || names(&o.config.classes) != names(&state.config.classes)
     }) {
-        reset_counters(shared)?;
+        overload::reset_counters(shared)?;
     }
-    write_ports(shared, &state.ports, &devices)?;
+    ports::write_ports(shared, &state.ports, &devices)?;
     let mut attached = Vec::new();
     for name in &state.config.ports {
         let Some(device) = devices.iter().find(|d| d.name == *name) else {
             continue;
         };
-        match attach(instance, device, &lane, Some(&mut attached)) {
+        match ports::attach(instance, device, &lane, Some(&mut attached)) {
             Ok(mode) => {
                 if let Some(port) = state.ports.get_mut(name) {
                     port.mode = Some(mode.into());
@@ -448,7 +408,7 @@ fn swap(
         .flat_map(|o| o.config.ports.iter())
         .filter(|p| !state.config.ports.contains(p))
     {
-        pinned::remove_pin(&link_path(instance, gone))?;
+        pinned::remove_pin(&ports::link_path(instance, gone))?;
     }
     rings::pin(instance, &class_rings)?;
     state.programs.push(lane.accepted.clone());
@@ -458,156 +418,4 @@ fn swap(
 
 fn names(classes: &[Class]) -> Vec<&str> {
     classes.iter().map(|c| c.name.as_str()).collect()
-}
-
-fn link_path(instance: &Instance, port: &str) -> PathBuf {
-    instance.pins.join(format!("port_{port}"))
-}
-
-fn open_link(instance: &Instance, port: &str) -> Option<Link> {
-    let path = link_path(instance, port);
-    path.exists().then(|| Link::open(path).ok())?
-}
-
-/// Puts the program on a port: by replacing ours where it is attached, else by attaching anew.
-fn attach(
-    instance: &Instance,
-    device: &NetDevice,
-    lane: &LaneProgram,
-    fresh: Option<&mut Vec<PathBuf>>,
-) -> Result<&'static str, DataplaneError> {
-    let path = link_path(instance, &device.name);
-    let no_xdp = |source| DataplaneError::NoXdp {
-        port: device.name.clone(),
-        mtu: device.mtu,
-        source,
-    };
-    if let Some(link) = open_link(instance, &device.name)
-        && pinned::xdp_link_ifindex(&link) == Some(device.ifindex)
-    {
-        pinned::replace_program(&link, lane.program.as_fd()).map_err(no_xdp)?;
-        let mode = instance
-            .load_state()
-            .and_then(|s| s.ports.get(&device.name)?.mode.clone());
-        return Ok(if mode.as_deref() == Some("generic") {
-            "generic"
-        } else {
-            "native"
-        });
-    }
-    pinned::remove_pin(&path)?;
-    let (link, mode) = pinned::attach_xdp(lane.program.as_fd(), device.ifindex).map_err(no_xdp)?;
-    pinned::pin(link.as_fd(), &path)?;
-    if let Some(fresh) = fresh {
-        fresh.push(path);
-    }
-    if mode == pinned::Mode::Generic {
-        warn!(
-            port = device.name,
-            "the driver has no native XDP; using generic mode"
-        );
-    }
-    Ok(mode.name())
-}
-
-fn write_ports(
-    shared: &Shared,
-    ports: &BTreeMap<String, PortState>,
-    devices: &[NetDevice],
-) -> Result<(), DataplaneError> {
-    let mut table: PortTable = bytemuck::Zeroable::zeroed();
-    for (name, port) in ports {
-        let Some(device) = devices.iter().find(|d| Some(d.ifindex) == port.ifindex) else {
-            continue;
-        };
-        let entry = Port {
-            ifindex: device.ifindex,
-            mac: device.mac,
-            slot: port.slot,
-            pad: 0,
-        };
-        if !table.insert(entry) {
-            return Err(DataplaneError::PortTable(name.clone()));
-        }
-    }
-    pinned::put(&shared.ports, 0, bytemuck::bytes_of(&table))
-}
-
-fn write_egress(
-    lane: &LaneProgram,
-    ports: &BTreeMap<String, PortState>,
-) -> Result<(), DataplaneError> {
-    for ifindex in ports.values().filter_map(|p| p.ifindex) {
-        pinned::put(&lane.egress, ifindex, &ifindex.to_ne_bytes())?;
-    }
-    Ok(())
-}
-
-/// Tells the counting programs which ring belongs to which class. Rings of older configurations are
-/// remembered while they drain, as long as there is room.
-fn announce_rings(
-    shared: &Shared,
-    class_rings: &[Option<MapHandle>],
-) -> Result<(), DataplaneError> {
-    use libbpf_rs::MapCore;
-    let known: Vec<Vec<u8>> = shared.ring_classes.keys().collect();
-    if known.len() > 48 {
-        for key in known {
-            shared
-                .ring_classes
-                .delete(&key)
-                .tried(|| "forget a drained ring".into())?;
-        }
-    }
-    for (class, ring) in (0u32..).zip(class_rings) {
-        if let Some(ring) = ring {
-            pinned::put(
-                &shared.ring_classes,
-                rings::id_of(ring)?,
-                &class.to_ne_bytes(),
-            )?;
-        }
-    }
-    Ok(())
-}
-
-/// Counters of other classes or ports would mislead: they start again.
-fn reset_counters(shared: &Shared) -> Result<(), DataplaneError> {
-    use libbpf_rs::{MapCore, MapFlags};
-    let cores = rings::possible_cores()?.len();
-    let zero = vec![vec![0u8; size_of::<Core>()]; cores];
-    for slot in 0..MAX_PORTS as u32 {
-        shared
-            .cores
-            .update_percpu(&slot.to_ne_bytes(), &zero, MapFlags::ANY)
-            .tried(|| "reset the counters".into())?;
-    }
-    Ok(())
-}
-
-/// Moves the calling thread to the core that polls least.
-///
-/// The kernel verifies a program for some ms without giving way on its core; a port polled there would
-/// lose what its ring cannot hold meanwhile.
-pub(crate) fn leave_polling_cores(shared: &Shared) {
-    let mut polls: Vec<u64> = Vec::new();
-    for slot in 0..MAX_PORTS as u32 {
-        let Ok(cores) = pinned::get_percpu::<Core>(&shared.cores, slot) else {
-            return;
-        };
-        polls.resize(polls.len().max(cores.len()), 0);
-        polls
-            .iter_mut()
-            .zip(&cores)
-            .for_each(|(sum, core)| *sum += core.polls);
-    }
-    if polls.iter().all(|p| *p == 0) {
-        return;
-    }
-    if let Some((core, _)) = polls.iter().enumerate().min_by_key(|(_, p)| **p) {
-        // A core that is offline or forbidden is no reason not to go on.
-        if let Err(error) = rxlane_system::threads::pin(0, core) {
-            tracing::debug!(%error, "staying on a polling core");
-        }
-    }
 }

@@ -11,7 +11,7 @@ use crate::DataplaneError;
 use crate::error::{BpfTried, FileTried};
 use crate::features::{CPUMAP_TRACE, DEVMAP_TRACE, Features, NAPI_TRACE};
 use crate::instance::Instance;
-use crate::layout::{Control, Core, Cpu, PortCounters, PortTable, RingCounters};
+use crate::layout::{Control, Core, Cpu, MAX_PORTS, PortCounters, PortTable, RingCounters};
 use crate::pinned;
 use crate::skeletons::overload as skel;
 use crate::verifier::{self, Accepted};
@@ -174,4 +174,45 @@ fn buckets() -> Result<MapHandle, DataplaneError> {
     let classes = rxlane_policy::class::MAX_CLASSES as u32;
     MapHandle::create(MapType::Array, Some("buckets"), 4, 8, classes, &opts)
         .tried(|| "create the token buckets".into())
+}
+
+/// Counters of other classes or ports would mislead: they start again.
+pub(crate) fn reset_counters(shared: &Shared) -> Result<(), DataplaneError> {
+    use libbpf_rs::{MapCore, MapFlags};
+    let cores = super::rings::possible_cores()?.len();
+    let zero = vec![vec![0u8; size_of::<Core>()]; cores];
+    for slot in 0..MAX_PORTS as u32 {
+        shared
+            .cores
+            .update_percpu(&slot.to_ne_bytes(), &zero, MapFlags::ANY)
+            .tried(|| "reset the counters".into())?;
+    }
+    Ok(())
+}
+
+/// Moves the calling thread to the core that polls least.
+///
+/// The kernel verifies a program for some ms without giving way on its core; a port polled there would
+/// lose what its ring cannot hold meanwhile.
+pub(crate) fn leave_polling_cores(shared: &Shared) {
+    let mut polls: Vec<u64> = Vec::new();
+    for slot in 0..MAX_PORTS as u32 {
+        let Ok(cores) = pinned::get_percpu::<Core>(&shared.cores, slot) else {
+            return;
+        };
+        polls.resize(polls.len().max(cores.len()), 0);
+        polls
+            .iter_mut()
+            .zip(&cores)
+            .for_each(|(sum, core)| *sum += core.polls);
+    }
+    if polls.iter().all(|p| *p == 0) {
+        return;
+    }
+    if let Some((core, _)) = polls.iter().enumerate().min_by_key(|(_, p)| **p) {
+        // A core that is offline or forbidden is no reason not to go on.
+        if let Err(error) = rxlane_system::threads::pin(0, core) {
+            tracing::debug!(%error, "staying on a polling core");
+        }
+    }
 }

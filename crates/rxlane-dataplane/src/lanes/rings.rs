@@ -10,6 +10,7 @@ use rxlane_system::threads::{self, Scheduling};
 use crate::DataplaneError;
 use crate::error::BpfTried;
 use crate::instance::Instance;
+use crate::lanes::overload::Shared;
 use crate::pinned;
 use rxlane_config::ring_cores;
 
@@ -138,6 +139,30 @@ pub(crate) fn pin(instance: &Instance, rings: &[Option<MapHandle>]) -> Result<()
         pinned::remove_pin(&path)?;
         if let Some(Some(map)) = rings.get(class) {
             pinned::pin(map.as_fd(), &path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Tells the counting programs which ring belongs to which class. Rings of older configurations are
+/// remembered while they drain, as long as there is room.
+pub(crate) fn announce_rings(
+    shared: &Shared,
+    class_rings: &[Option<MapHandle>],
+) -> Result<(), DataplaneError> {
+    use libbpf_rs::MapCore;
+    let known: Vec<Vec<u8>> = shared.ring_classes.keys().collect();
+    if known.len() > 48 {
+        for key in known {
+            shared
+                .ring_classes
+                .delete(&key)
+                .tried(|| "forget a drained ring".into())?;
+        }
+    }
+    for (class, ring) in (0u32..).zip(class_rings) {
+        if let Some(ring) = ring {
+            pinned::put(&shared.ring_classes, id_of(ring)?, &class.to_ne_bytes())?;
         }
     }
     Ok(())
