@@ -7,7 +7,7 @@ PACKAGES := clang-19 clang-format libelf-dev zlib1g-dev pkg-config make gcc libc
 	iproute2 ethtool nftables iputils-ping traceroute socat shellcheck util-linux
 SHELL_SCRIPTS := .ci/run contrib/release $(addprefix tests/vm/,build-kernel build-tests demo get-kernel init matrix mirror run table test-demo test-engine test-suite test-tune)
 
-.PHONY: vm-setup help setup build demo test test-only test-vm test-kernels release docs crates lint clean
+.PHONY: vm-setup help setup build demo test test-only test-vm test-kernels release docs crates deny lint clean
 
 help:
 	@echo "make demo    build, then kernel against express at twice the kernel's capacity; report.html"
@@ -16,7 +16,8 @@ help:
 	@echo "make test-kernels  of that what CI runs: load and forward on the oldest kernel, Debian 13's and the newest"
 	@echo "make release BPF objects compiled once, the binary made of them, tested on all kernels, packed"
 	@echo "make docs    the book, with reference pages made of the program: target/book/index.html"
-	@echo "make crates  documentation, licences, oldest Rust, and whether the crates for others could be published"
+	@echo "make crates  documentation, oldest Rust, and whether the crates for others could be published"
+	@echo "make deny    licences and sources of all dependencies (installs cargo-deny, some minutes)"
 	@echo "make lint    formatting and lints, as CI runs them"
 	@echo "make setup   install Debian packages (the others do it by themselves)"
 
@@ -72,7 +73,7 @@ release: vm-setup
 	@$(SUDO) contrib/release
 
 # The reference pages are kept in the repository, so that they can be read without building anything.
-MDBOOK := 0.4.52
+MDBOOK := 0.5.4
 docs: build
 	@command -v mdbook >/dev/null || cargo install --quiet --locked mdbook --version $(MDBOOK)
 	@$(RXLANE) reference docs/src/reference
@@ -82,14 +83,16 @@ docs: build
 # The crates that others may depend on; and what holds for all of them.
 PUBLISHED := rxlane-policy rxlane-fib rxlane-report rxlane-sim
 RUST_VERSION := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
-CARGO_DENY := 0.18.9
 crates: setup
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
-	@command -v cargo-deny >/dev/null || cargo install --quiet --locked cargo-deny --version $(CARGO_DENY)
-	cargo deny --log-level error check licenses bans sources
 	cargo publish --dry-run --quiet --allow-dirty $(addprefix -p ,$(PUBLISHED))
 	@rustup toolchain list | grep -q '^$(RUST_VERSION)' || rustup toolchain install --profile minimal $(RUST_VERSION)
 	cargo +$(RUST_VERSION) check --workspace --all-targets --quiet --target-dir target/msrv
+
+CARGO_DENY := 0.20.2
+deny:
+	@command -v cargo-deny >/dev/null || cargo install --quiet --locked cargo-deny --version $(CARGO_DENY)
+	cargo deny --log-level error check licenses bans sources
 
 lint: setup
 	cargo fmt --all --check
