@@ -6,6 +6,7 @@ use thiserror::Error;
 
 /// A configuration file that cannot be used.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum ConfigError {
     /// The file cannot be read.
     #[error("{}: {source}; give a readable file with -c FILE (examples/ has some)", path.display())]
@@ -39,6 +40,7 @@ pub struct Complaint {
 
 /// What is wrong with an engine, whatever the devices are.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum EngineError {
     /// Budgets or a throttling algorithm that make no sense.
     #[error(transparent)]

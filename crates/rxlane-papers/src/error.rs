@@ -4,6 +4,7 @@ use thiserror::Error;
 
 /// Why a paper cannot be held against the model.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum PapersError {
     /// A paper or row that does not exist.
     #[error("{name}: no such experiment: use all, a paper ({papers}) or a row such as LL-01")]

@@ -3,6 +3,7 @@ use thiserror::Error;
 /// What can be wrong with a set of classes and rules. Every message names the thing, the cause and
 /// the cure.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum PolicyError {
     /// More than [`crate::class::MAX_CLASSES`] classes.
     #[error(

@@ -4,6 +4,7 @@ use rxlane_policy::PolicyError;
 
 /// An error of the simulator; the text names the thing, the cause and the cure.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SimError {
     /// A file cannot be read or written.
     #[error("{path}: {source}: check the path and its permissions")]

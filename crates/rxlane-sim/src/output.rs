@@ -10,6 +10,7 @@ use crate::run::Row;
 
 /// How results are written to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Format {
     /// An array of points.
     Json,
