@@ -11,11 +11,14 @@ use arc_swap::{ArcSwap, Cache};
 use crate::routes::{Change, Routes};
 use crate::{Net, NextHop, Trie};
 
+/// Where the trie is exchanged.
+type Shared<N, H> = Arc<ArcSwap<Trie<N, H>>>;
+
 /// The side that changes.
 #[derive(Debug)]
 pub struct Publisher<N: Net, H: NextHop> {
     routes: Routes<N, H>,
-    shared: Arc<ArcSwap<Trie<N, H>>>,
+    shared: Shared<N, H>,
     /// The other copy, and the prefixes that it does not know to have changed.
     spare: Option<Arc<Trie<N, H>>>,
     behind: Vec<N>,
@@ -24,7 +27,7 @@ pub struct Publisher<N: Net, H: NextHop> {
 /// The side that looks up; one for each worker.
 #[derive(Debug, Clone)]
 pub struct Reader<N: Net, H: NextHop> {
-    cache: Cache<Arc<ArcSwap<Trie<N, H>>>, Arc<Trie<N, H>>>,
+    cache: Cache<Shared<N, H>, Arc<Trie<N, H>>>,
 }
 
 /// A batch that changes more than this share of the routes is cheaper built anew.

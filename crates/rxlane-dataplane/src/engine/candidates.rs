@@ -134,9 +134,7 @@ impl<N: Net> Candidates<N> {
                 return Some(KERNEL);
             }
         }
-        let Some(all) = self.by_prefix.get(prefix) else {
-            return None;
-        };
+        let all = self.by_prefix.get(prefix)?;
         let main = || all.iter().filter(|c| c.table == TABLE_MAIN);
         // Routes by type of service are for the kernel to tell apart.
         if main().any(|c| c.tos != 0) {
