@@ -72,6 +72,9 @@ pub trait Key: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
     /// The address with all but its first `len` bits set to 1.
     fn filled(self, len: u32) -> Self;
 
+    /// How many bits are 0 after the last one that is 1; all of them for 0.
+    fn trailing_zeros(self) -> u32;
+
     /// The address whose first `bits` bits are `index`, and the others 0.
     fn from_leading(index: usize, bits: u32) -> Self;
 }
@@ -98,6 +101,10 @@ macro_rules! key {
 
             fn filled(self, len: u32) -> Self {
                 self | Self::MAX.checked_shr(len).unwrap_or(0)
+            }
+
+            fn trailing_zeros(self) -> u32 {
+                <$key>::trailing_zeros(self)
             }
 
             fn from_leading(index: usize, bits: u32) -> Self {

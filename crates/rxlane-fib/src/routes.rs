@@ -84,8 +84,5 @@ impl<N: Net, H: NextHop> Routes<N, H> {
 
 /// The shortest prefix that begins at an address: prefixes are ordered by address, then by length.
 fn at<N: Net>(address: N::Key) -> N {
-    (0..=N::Key::BITS)
-        .map(|len| N::new(address, len))
-        .find(|prefix| prefix.first() == address)
-        .unwrap_or_else(|| N::new(address, N::Key::BITS))
+    N::new(address, N::Key::BITS - address.trailing_zeros())
 }
