@@ -211,10 +211,12 @@ impl Router {
         &self.state
     }
 
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn program(&self) -> std::os::fd::BorrowedFd<'_> {
         self.lane.program.as_fd()
     }
 
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn cores(&self) -> &MapHandle {
         &self.shared.cores
     }

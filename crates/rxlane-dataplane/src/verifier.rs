@@ -47,7 +47,7 @@ impl Accepted {
 /// What libbpf has warned of since the last load began. The verifier's log comes this way too.
 static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Sends libbpf's messages to the log, and keeps its warnings for [`refused`].
+/// Sends libbpf's messages to the log, and keeps its warnings, which a refused program is reported with.
 pub fn log_libbpf() {
     libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Debug, |level, text| {
         if level == libbpf_rs::PrintLevel::Warn {

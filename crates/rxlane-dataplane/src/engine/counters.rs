@@ -99,6 +99,7 @@ impl Shared {
     }
 
     /// The same without a map, for tests and benchmarks.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn anonymous(bytes: usize) -> std::io::Result<Self> {
         Ok(Self {
             memory: Arc::new(Mapping::anonymous(bytes.next_multiple_of(4096))?),

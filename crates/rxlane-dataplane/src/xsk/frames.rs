@@ -65,6 +65,7 @@ impl Frames {
     }
 
     /// For whoever plays the kernel.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn memory_shared(&self) -> Arc<Mapping> {
         Arc::clone(&self.memory)
     }

@@ -59,6 +59,7 @@ impl Queue {
     }
 
     /// With rings in memory.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn in_memory(
         port: u16,
         rx: Vec<Consumer<Desc>>,

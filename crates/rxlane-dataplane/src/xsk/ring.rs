@@ -222,6 +222,7 @@ impl<T: Pod> Consumer<T> {
 ///
 /// # Errors
 /// When there is no memory.
+#[cfg(any(test, feature = "testing"))]
 pub(crate) fn pair<T: Pod>(size: u32) -> std::io::Result<(Producer<T>, Consumer<T>)> {
     let at = Offsets {
         producer: 0,
