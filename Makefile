@@ -16,7 +16,7 @@ help:
 	@echo "make test-kernels  of that what CI runs: load and forward on the oldest kernel, Debian 13's and the newest"
 	@echo "make release BPF objects compiled once, the binary made of them, tested on all kernels, packed"
 	@echo "make docs    the book, with reference pages made of the program: target/book/index.html"
-	@echo "make crates  documentation, oldest Rust, and whether the crates for others could be published"
+	@echo "make crates  the oldest Rust, and whether the crates for others could be published (some minutes)"
 	@echo "make deny    licences and sources of all dependencies (installs cargo-deny, some minutes)"
 	@echo "make lint    formatting and lints, as CI runs them"
 	@echo "make setup   install Debian packages (the others do it by themselves)"
@@ -84,7 +84,6 @@ docs: build
 PUBLISHED := rxlane-policy rxlane-fib rxlane-report rxlane-sim
 RUST_VERSION := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 crates: setup
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 	cargo publish --dry-run --quiet --allow-dirty $(addprefix -p ,$(PUBLISHED))
 	@rustup toolchain list | grep -q '^$(RUST_VERSION)' || rustup toolchain install --profile minimal $(RUST_VERSION)
 	cargo +$(RUST_VERSION) check --workspace --all-targets --quiet --target-dir target/msrv
@@ -100,6 +99,7 @@ lint: setup
 	clang-format --dry-run --Werror $$(git ls-files '*.bpf.c' 'crates/*/bpf/*.h')
 	shellcheck $(SHELL_SCRIPTS)
 	tests/vm/table --check
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 
 clean:
 	cargo clean
