@@ -85,7 +85,7 @@ PUBLISHED := rxlane-policy rxlane-fib rxlane-report rxlane-sim
 RUST_VERSION := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 crates: setup
 	cargo publish --dry-run --quiet --allow-dirty $(addprefix -p ,$(PUBLISHED))
-	@rustup toolchain list | grep -q '^$(RUST_VERSION)' || rustup toolchain install --profile minimal $(RUST_VERSION)
+	@rustup toolchain list | grep -q '^$(RUST_VERSION)' || rustup toolchain install --profile minimal --component rustfmt $(RUST_VERSION)
 	cargo +$(RUST_VERSION) check --workspace --all-targets --quiet --target-dir target/msrv
 
 CARGO_DENY := 0.20.2
