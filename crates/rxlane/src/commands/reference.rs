@@ -17,25 +17,22 @@ pub(crate) struct Reference {
     dir: PathBuf,
 }
 
-pub(crate) fn run(args: &Reference, mut command: clap::Command) -> Result<(), String> {
+pub(crate) fn run(args: &Reference, command: clap::Command) -> Result<(), String> {
     let write = |name: &str, text: String| {
         let path = args.dir.join(name);
         std::fs::write(&path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))
     };
-    write("commands.md", commands(&mut command))?;
+    write("commands.md", commands(command))?;
     write("configuration.md", configuration())?;
     write("status.md", status())
 }
 
-fn commands(command: &mut clap::Command) -> String {
+fn commands(command: clap::Command) -> String {
     let mut page = String::from(
         "# Commands\n\nMade of the command itself by `make docs`. `rxlane man DIR` writes the same as man pages.\n",
     );
     // Environment and width of whoever makes the page do not matter.
-    let mut command = command
-        .clone()
-        .term_width(COLUMNS)
-        .disable_help_subcommand(true);
+    let mut command = command.term_width(COLUMNS).disable_help_subcommand(true);
     command.build();
     add_command(&mut page, &mut command, "");
     page
@@ -94,24 +91,25 @@ fn add_object(page: &mut String, schema: &Value, title: &str) {
     }
 }
 
-fn add_table(page: &mut String, schema: &Value, title: &str) {
+fn add_heading(page: &mut String, schema: &Value, title: &str) {
     let _ = write!(page, "\n## {title}\n\n");
     if let Some(text) = schema["description"].as_str() {
-        let _ = write!(page, "{}\n\n", one_line(text));
+        let _ = write!(page, "{}\n\n", cell(text));
     }
+}
+
+fn add_table(page: &mut String, schema: &Value, title: &str) {
+    add_heading(page, schema, title);
     page.push_str("| key | type | meaning |\n|---|---|---|\n");
     for (key, value) in schema["properties"].as_object().into_iter().flatten() {
         let text = value["description"].as_str().unwrap_or_default();
-        let _ = writeln!(page, "| `{key}` | {} | {} |", kind(value), one_line(text));
+        let _ = writeln!(page, "| `{key}` | {} | {} |", kind(value), cell(text));
     }
 }
 
 /// A value that is one of several words or forms.
 fn add_words(page: &mut String, schema: &Value, title: &str) {
-    let _ = write!(page, "\n## {title}\n\n");
-    if let Some(text) = schema["description"].as_str() {
-        let _ = write!(page, "{}\n\n", one_line(text));
-    }
+    add_heading(page, schema, title);
     let _ = writeln!(page, "One of: {}.", kind(schema));
 }
 
@@ -176,7 +174,6 @@ fn fields(schema: &Value) -> String {
 }
 
 /// Text for a cell of a table.
-fn one_line(text: &str) -> String {
-    let text: Vec<&str> = text.split_whitespace().collect();
-    text.join(" ").replace('|', "\\|")
+fn cell(text: &str) -> String {
+    crate::one_line(text).replace('|', "\\|")
 }
