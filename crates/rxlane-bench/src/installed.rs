@@ -8,11 +8,14 @@ use std::time::{Duration, Instant};
 use rxlane_config::RouterConfig;
 
 use crate::BenchError;
+use crate::daemon::{self, Ear, Said};
 use crate::dut::Dut;
 use crate::lab::{Lab, Place};
 
 /// What an emulated machine takes to load the programs and attach them, several times over.
 const ATTACH: Duration = Duration::from_secs(60);
+/// What a reload takes, of which a second is the verifier's.
+const RELOAD: Duration = Duration::from_secs(5);
 
 impl Dut {
     /// Puts it in charge of the lab's router, until the returned guard is dropped.
@@ -31,6 +34,8 @@ impl Dut {
         let Self::Rxlane(name, config) = self else {
             return Ok(Installed {
                 child: None,
+                ear: None,
+                rxlane: PathBuf::new(),
                 files: Vec::new(),
                 netns: String::new(),
                 config: String::new(),
@@ -52,17 +57,21 @@ impl Dut {
         let netns = lab.netns(Place::Router);
         let log_path = path.with_extension("log");
         let log = std::fs::File::create(&log_path).map_err(file_error)?;
-        let child = Command::new(executable()?)
+        let ear = Ear::new(name).map_err(|e| BenchError::Dut(e.to_string()))?;
+        let child = Command::new(&lab.config.rxlane)
             .args(["--netns", &netns, "run", "--accept-bypass", "-c"])
             .arg(&path)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log.try_clone().map_err(file_error)?)
             .env("RUST_LOG", "warn")
+            .env("NOTIFY_SOCKET", ear.path())
             .spawn()
             .map_err(|e| BenchError::Dut(e.to_string()))?;
         let mut installed = Installed {
             child: Some(child),
+            ear: Some(ear),
+            rxlane: lab.config.rxlane.clone(),
             files: vec![path.clone(), log_path.clone()],
             netns,
             config: text,
@@ -81,7 +90,7 @@ fn watch(lab: &Lab, options: &[String]) -> Result<Installed, BenchError> {
         .into_iter()
         .filter(|p| p.starts_with("in"))
         .collect();
-    let child = Command::new(executable()?)
+    let child = Command::new(&lab.config.rxlane)
         .args([
             "--netns",
             &netns,
@@ -101,6 +110,8 @@ fn watch(lab: &Lab, options: &[String]) -> Result<Installed, BenchError> {
         .map_err(|e| BenchError::Dut(e.to_string()))?;
     let mut installed = Installed {
         child: Some(child),
+        ear: None,
+        rxlane: lab.config.rxlane.clone(),
         files: vec![journal.clone(), journal.with_extension("watch.journal")],
         netns,
         config: String::new(),
@@ -120,15 +131,13 @@ fn watch(lab: &Lab, options: &[String]) -> Result<Installed, BenchError> {
     Ok(installed)
 }
 
-fn executable() -> Result<PathBuf, BenchError> {
-    std::env::var_os("RXLANE_EXE")
-        .map_or_else(std::env::current_exe, |e| Ok(e.into()))
-        .map_err(|e| BenchError::Dut(format!("cannot find the program itself: {e}")))
-}
-
 /// A device under test at work.
 pub struct Installed {
     child: Option<Child>,
+    /// Where the daemon says that it serves.
+    ear: Option<Ear>,
+    /// The command that it is.
+    rxlane: PathBuf,
     /// Files that go with it: the configuration and the log of the daemon.
     files: Vec<PathBuf>,
     netns: String,
@@ -139,15 +148,6 @@ pub struct Installed {
 const ONE_MORE: &str = "[[class]]\nname = \"more\"\nlane = \"express\"\ntrust = \"all\"\nmatch = [{ dscp = \"AF41\" }]\n\n";
 
 impl Installed {
-    fn in_netns<T: Send>(
-        &self,
-        f: impl FnOnce(rxlane_dataplane::instance::Instance) -> T + Send,
-    ) -> Result<Option<T>, BenchError> {
-        Ok(rxlane_system::netns::within(&self.netns, false, || {
-            Ok(rxlane_dataplane::instance::Instance::current().ok().map(f))
-        })?)
-    }
-
     fn signal(&self, signal: nix::sys::signal::Signal) {
         if let Some(child) = &self.child {
             let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), signal);
@@ -177,7 +177,7 @@ impl Installed {
     ///
     /// # Errors
     /// When the daemon refuses it or does not answer.
-    pub fn reload(&self, one_more: bool) -> Result<(), BenchError> {
+    pub fn reload(&mut self, one_more: bool) -> Result<(), BenchError> {
         let Some(path) = self.files.first() else {
             return Ok(());
         };
@@ -191,21 +191,19 @@ impl Installed {
             path: path.display().to_string(),
             source,
         })?;
-        let before = self.in_netns(|i| i.reload_count())?;
         self.signal(nix::sys::signal::Signal::SIGHUP);
-        let deadline = Instant::now() + Duration::from_secs(5);
-        while Instant::now() < deadline {
-            if self.in_netns(|i| i.reload_count())? > before {
-                return match self.in_netns(|i| i.reload_error())?.flatten() {
-                    None => Ok(()),
-                    Some(error) => Err(BenchError::Dut(error)),
-                };
-            }
-            std::thread::sleep(Duration::from_millis(20));
+        match self.ready_within(RELOAD) {
+            Some(said) if said.status.starts_with("refused") => Err(BenchError::Dut(said.status)),
+            Some(_) => Ok(()),
+            None => Err(BenchError::Dut(format!(
+                "it did not answer a reload within {} s",
+                RELOAD.as_secs()
+            ))),
         }
-        Err(BenchError::Dut(
-            "it did not answer a reload within 5 s".into(),
-        ))
+    }
+
+    fn ready_within(&mut self, time: Duration) -> Option<Said> {
+        self.ear.as_ref()?.ready_within(time, self.child.as_mut()?)
     }
 
     /// Kills the daemon; its programs stay.
@@ -217,31 +215,13 @@ impl Installed {
     }
 
     fn wait_until_attached(&mut self, log: &Path) -> Result<(), BenchError> {
-        let Some(child) = &mut self.child else {
+        if self.ready_within(ATTACH).is_some() {
             return Ok(());
-        };
-        let deadline = Instant::now() + ATTACH;
-        while Instant::now() < deadline {
-            if let Ok(Some(_)) = child.try_wait() {
-                let said = last_line(log).unwrap_or_else(|| "it ended at once".into());
-                return Err(BenchError::Dut(said));
-            }
-            let pid = child.id();
-            let ready = rxlane_system::netns::within(&self.netns, false, || {
-                Ok(rxlane_dataplane::instance::Instance::current()
-                    .ok()
-                    .and_then(|i| i.load_state())
-                    .is_some_and(|s| s.pid == pid))
-            })?;
-            if ready {
-                return Ok(());
-            }
-            std::thread::sleep(Duration::from_millis(10));
         }
+        let said = last_line(log).unwrap_or_else(|| "nothing".into());
         Err(BenchError::Dut(format!(
-            "it did not attach within {} s; it said last: {}",
-            ATTACH.as_secs(),
-            last_line(log).unwrap_or_else(|| "nothing".into())
+            "it did not attach within {} s; it said last: {said}",
+            ATTACH.as_secs()
         )))
     }
 }
@@ -254,14 +234,19 @@ fn last_line(log: &Path) -> Option<String> {
 impl Drop for Installed {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            let pid = nix::unistd::Pid::from_raw(child.id() as i32);
-            let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
-            let _ = child.wait();
-            // What a killed daemon left; there is nothing to detach after one that ended by itself.
-            let _ = rxlane_system::netns::within(&self.netns, false, || {
-                let _ = rxlane_dataplane::router::detach_orphan();
-                Ok(())
-            });
+            // One that was killed has been waited for, and its number may be another's.
+            if let Ok(None) = child.try_wait() {
+                let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+                let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
+                let _ = child.wait();
+            }
+            // There is nothing to detach after one that ended by itself.
+            if !child
+                .try_wait()
+                .is_ok_and(|s| s.is_some_and(|s| s.success()))
+            {
+                daemon::detach(&self.rxlane, &self.netns);
+            }
         }
         for path in &self.files {
             let _ = std::fs::remove_file(path);

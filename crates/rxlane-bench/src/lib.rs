@@ -10,6 +10,7 @@ pub mod lab;
 pub mod report;
 pub mod trial;
 
+mod daemon;
 pub mod disturb;
 pub mod dut;
 mod error;

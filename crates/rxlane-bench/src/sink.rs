@@ -1,12 +1,13 @@
 //! The measuring sink.
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 use hdrhistogram::Histogram;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use rxlane_system::{SystemError, Tried, links};
+use rxlane_system::xdp::{self, Mode};
+use rxlane_system::{Tried, links};
 
 use crate::BenchError;
 use crate::error::BpfTried;
@@ -51,7 +52,11 @@ impl Sink {
         let links = rxlane_system::netns::within_or_here(netns, || {
             interfaces
                 .iter()
-                .map(|name| links::by_name(name).and_then(|link| attach(program, link.ifindex)))
+                .map(|name| {
+                    let ifindex = links::by_name(name)?.ifindex;
+                    xdp::attach(program, ifindex, Mode::Any)
+                        .tried(|| format!("attach the sink to {name}"))
+                })
                 .collect()
         })?;
         let m = &loaded.maps;
@@ -146,10 +151,4 @@ impl Sink {
             latency_ns: histogram::from_buckets(buckets),
         })
     }
-}
-
-/// In the interface's network namespace; the kernel chooses native mode where the driver has it.
-fn attach(program: BorrowedFd<'_>, ifindex: u32) -> Result<OwnedFd, SystemError> {
-    rxlane_dataplane::create_link(program, ifindex, 0)
-        .tried(|| format!("attach the sink to interface {ifindex}"))
 }

@@ -25,7 +25,6 @@ mod xsk;
 pub mod testing;
 
 pub use error::DataplaneError;
-pub use pinned::create_link;
 pub use verifier::log_libbpf;
 
 /// What the BPF programs in this crate are: the compiler, then name and SHA-256 of each object, separated by `;`.

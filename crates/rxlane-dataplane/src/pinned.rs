@@ -1,35 +1,15 @@
 //! BPF links and maps that outlive the daemon.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 use nix::errno::Errno;
+use rxlane_system::xdp::{self, Mode};
 
 use crate::DataplaneError;
 use crate::error::{BpfTried, FileTried};
-
-const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
-const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
-
-/// How a program is attached to a port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// Inside the driver.
-    Native,
-    /// Behind it, on skbs: works everywhere, slowly.
-    Generic,
-}
-
-impl Mode {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Native => "native",
-            Self::Generic => "generic",
-        }
-    }
-}
 
 /// Attaches an XDP program: natively where the driver can, else generically.
 ///
@@ -42,45 +22,13 @@ pub(crate) fn attach_xdp(
     program: BorrowedFd<'_>,
     ifindex: u32,
 ) -> Result<(OwnedFd, Mode), io::Error> {
-    match create_link(program, ifindex, XDP_FLAGS_DRV_MODE) {
+    match xdp::attach(program, ifindex, Mode::Native) {
         Ok(fd) => Ok((fd, Mode::Native)),
         Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => {
-            create_link(program, ifindex, XDP_FLAGS_SKB_MODE).map(|fd| (fd, Mode::Generic))
+            xdp::attach(program, ifindex, Mode::Generic).map(|fd| (fd, Mode::Generic))
         }
         Err(e) => Err(e),
     }
-}
-
-/// Attaches an XDP program with the given mode flags; 0 leaves the mode to the kernel. Closing the
-/// descriptor detaches, unless the link is pinned.
-///
-/// # Errors
-/// The kernel's answer.
-#[allow(unsafe_code)]
-pub fn create_link(
-    program: BorrowedFd<'_>,
-    ifindex: u32,
-    flags: u32,
-) -> Result<OwnedFd, io::Error> {
-    let opts = libbpf_sys::bpf_link_create_opts {
-        sz: size_of::<libbpf_sys::bpf_link_create_opts>() as _,
-        flags,
-        ..Default::default()
-    };
-    // SAFETY: the program descriptor and the options outlive the call.
-    let fd = unsafe {
-        libbpf_sys::bpf_link_create(
-            program.as_raw_fd(),
-            ifindex as i32,
-            libbpf_sys::BPF_XDP,
-            &raw const opts,
-        )
-    };
-    if fd < 0 {
-        return Err(io::Error::from_raw_os_error(-fd));
-    }
-    // SAFETY: the call returned a new descriptor that nobody else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Pins any BPF object.

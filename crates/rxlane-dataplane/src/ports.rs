@@ -15,6 +15,7 @@ use crate::lanes::overload::Shared;
 use crate::lanes::program::LaneProgram;
 use crate::layout::{Port, PortTable};
 use crate::pinned;
+use rxlane_system::xdp::Mode;
 
 /// Slots of the configured ports: a port keeps the one it had.
 pub(crate) fn slots(
@@ -96,7 +97,7 @@ pub(crate) fn attach(
     if let Some(fresh) = fresh {
         fresh.push(path);
     }
-    if mode == pinned::Mode::Generic {
+    if mode == Mode::Generic {
         warn!(
             port = device.name,
             "the driver has no native XDP; using generic mode"

@@ -18,6 +18,7 @@ pub mod routes;
 pub mod stop;
 pub mod sysctl;
 pub mod threads;
+pub mod xdp;
 
 mod error;
 mod genl;

@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 pub use record::list;
 pub use tuning::Settings;
 
+use crate::daemon;
 use crate::shell::{run, run_with_input};
 use rxlane_system::stop;
 
@@ -49,6 +50,14 @@ pub struct LabConfig {
     /// The process that the lab is for: once it is gone, so may the lab. None: it stays until `lab down`.
     #[serde(default)]
     pub owner: Option<u32>,
+    /// The rxlane command that the lab's router runs, and that removes what a killed one left.
+    #[serde(default = "this_program")]
+    pub rxlane: PathBuf,
+}
+
+/// The running program, which is `rxlane` itself wherever a lab is built by a command.
+fn this_program() -> PathBuf {
+    std::env::current_exe().unwrap_or_else(|_| "rxlane".into())
 }
 
 impl Default for LabConfig {
@@ -62,6 +71,7 @@ impl Default for LabConfig {
             traffic_core: 1,
             sink_coalesce_us: 0,
             owner: None,
+            rxlane: this_program(),
         }
     }
 }
@@ -146,7 +156,7 @@ impl Lab {
         for place in Place::ALL {
             let name = self.netns(place);
             if rxlane_system::netns::path_of(&name).exists() {
-                self.remove_router(place);
+                self.remove_router(place)?;
                 run(&format!("ip netns delete {name}"))?;
             }
         }
@@ -154,28 +164,16 @@ impl Lab {
     }
 
     /// Pins and files of a router that ran here would stay in memory after its namespace.
-    fn remove_router(&self, place: Place) {
-        let outcome = rxlane_system::netns::within(&self.netns(place), false, || {
-            if let Ok(instance) = rxlane_dataplane::instance::Instance::current() {
-                if let Some(pid) = instance.daemon() {
-                    let pid = nix::unistd::Pid::from_raw(pid as i32);
-                    let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
-                    for _ in 0..100 {
-                        if instance.daemon().is_none() {
-                            break;
-                        }
-                        std::thread::sleep(std::time::Duration::from_millis(20));
-                    }
-                }
-                if let Err(error) = instance.remove() {
-                    tracing::warn!(%error, "cannot remove the lab's router");
-                }
+    fn remove_router(&self, place: Place) -> Result<(), BenchError> {
+        let netns = self.netns(place);
+        for pid in run(&format!("ip netns pids {netns}"))?.split_whitespace() {
+            let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            if let (Ok(pid), "rxlane") = (pid.parse(), name.trim()) {
+                daemon::end(nix::unistd::Pid::from_raw(pid));
             }
-            Ok(())
-        });
-        if let Err(error) = outcome {
-            tracing::debug!(%error, "no router to remove");
         }
+        daemon::detach(&self.config.rxlane, &netns);
+        Ok(())
     }
 
     /// Name of a namespace.

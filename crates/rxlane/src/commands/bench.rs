@@ -240,6 +240,7 @@ impl Common {
                 traffic_core: self.traffic_core,
                 sink_coalesce_us: self.sink_coalesce,
                 owner: Some(std::process::id()),
+                ..LabConfig::default()
             },
             traffic: Traffic {
                 rt_ratio: self.rt_ratio,

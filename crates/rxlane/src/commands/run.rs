@@ -11,6 +11,7 @@ use rxlane_dataplane::features::conntrack_is_a_module;
 use rxlane_dataplane::router::Router;
 use rxlane_policy::class::{Lane, Trust};
 use rxlane_system::{capabilities, firewall, links, sysctl};
+use sd_notify::NotifyState;
 use tracing::{error, info, warn};
 
 use crate::one_line;
@@ -58,6 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         warn!("cannot drop capabilities: {message}");
     }
     announce(&router);
+    tell(&[NotifyState::Ready, NotifyState::Status(&serving(&router))]);
     loop {
         let mut waiting = [
             PollFd::new(signals.as_fd(), PollFlags::POLLIN),
@@ -71,6 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
             if signal.ssi_signo == Signal::SIGHUP as u32 {
                 reload(&mut router, args);
             } else {
+                tell(&[NotifyState::Stopping]);
                 router.detach().map_err(one_line)?;
                 info!("detached; the kernel forwards alone");
                 return Ok(());
@@ -103,6 +106,9 @@ fn load(args: &Args) -> Result<RouterConfig, String> {
 }
 
 fn reload(router: &mut Router, args: &Args) {
+    if let Ok(now) = NotifyState::monotonic_usec_now() {
+        tell(&[NotifyState::Reloading, now]);
+    }
     let outcome = load(args).and_then(|config| {
         refuse_bypass(&config, args.accept_bypass)?;
         router.reload(config).map_err(one_line)
@@ -111,8 +117,21 @@ fn reload(router: &mut Router, args: &Args) {
         Ok(()) => announce(router),
         Err(message) => error!("keeping the old configuration: {message}"),
     }
-    if let Err(e) = router.report_reload(outcome.err().as_deref()) {
+    let error = outcome.err();
+    if let Err(e) = router.report_reload(error.as_deref()) {
         warn!("{}", one_line(e));
+    }
+    let status = error.map_or_else(
+        || serving(router),
+        |e| format!("refused a new configuration and keeps the old one: {e}"),
+    );
+    tell(&[NotifyState::Ready, NotifyState::Status(&status)]);
+}
+
+/// Tells the service manager, if one has started us and listens (`sd_notify(3)`).
+fn tell(what: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(what) {
+        warn!("cannot tell the service manager: {error}");
     }
 }
 
@@ -133,16 +152,22 @@ fn announce(router: &Router) {
             "TCP of `established` classes takes the stack: conntrack would lose the window; sysctl net.netfilter.nf_conntrack_tcp_be_liberal=1 lets it use the express lane"
         );
     }
+    info!("{}", serving(router));
+}
+
+/// What the router does, in a line.
+fn serving(router: &Router) -> String {
+    let state = router.state();
     let ports: Vec<String> = state
         .ports
         .iter()
         .map(|(name, port)| format!("{name} ({})", port.mode.as_deref().unwrap_or("absent")))
         .collect();
-    info!(
+    format!(
         "serving {} classes on {}",
         state.config.classes.len(),
         ports.join(", ")
-    );
+    )
 }
 
 fn trusts(config: &RouterConfig, which: impl Fn(&Trust) -> bool) -> Option<&str> {

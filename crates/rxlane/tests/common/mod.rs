@@ -25,6 +25,7 @@ impl TestLab {
         );
         let mut config = LabConfig {
             name: format!("t-{name}"),
+            rxlane: binary(),
             ..LabConfig::default()
         };
         if let Ok(left_over) = Lab::find(&config.name) {

@@ -1,0 +1,62 @@
+//! XDP programs on interfaces, attached by BPF links.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// How a program is attached to an interface (`Documentation/networking/filter.rst`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Inside the driver.
+    Native,
+    /// Behind it, on skbs: works everywhere, slowly.
+    Generic,
+    /// Native where the driver can, else generic.
+    Any,
+}
+
+impl Mode {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Generic => "generic",
+            Self::Any => "any",
+        }
+    }
+
+    fn flags(self) -> u32 {
+        match self {
+            Self::Native => libbpf_sys::XDP_FLAGS_DRV_MODE,
+            Self::Generic => libbpf_sys::XDP_FLAGS_SKB_MODE,
+            Self::Any => 0,
+        }
+    }
+}
+
+/// Attaches an XDP program to an interface of this network namespace. Closing the descriptor detaches, unless the
+/// link is pinned.
+///
+/// # Errors
+/// The kernel's answer.
+#[allow(unsafe_code)]
+pub fn attach(program: BorrowedFd<'_>, ifindex: u32, mode: Mode) -> Result<OwnedFd, io::Error> {
+    let opts = libbpf_sys::bpf_link_create_opts {
+        sz: size_of::<libbpf_sys::bpf_link_create_opts>() as _,
+        flags: mode.flags(),
+        ..Default::default()
+    };
+    // SAFETY: the program descriptor and the options outlive the call.
+    let fd = unsafe {
+        libbpf_sys::bpf_link_create(
+            program.as_raw_fd(),
+            ifindex as i32,
+            libbpf_sys::BPF_XDP,
+            &raw const opts,
+        )
+    };
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: the call returned a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
