@@ -137,6 +137,24 @@ impl std::ops::AddAssign for ClassCounters {
     }
 }
 
+/// A value for each class, highest first, by class number; those beyond the configured classes are zero.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(transparent)]
+pub struct PerClass<T>(pub [T; MAX_CLASSES]);
+
+impl<T> std::ops::Deref for PerClass<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
+
+impl<T> std::ops::DerefMut for PerClass<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.0
+    }
+}
+
 /// `struct core`: one port on one CPU.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
@@ -147,14 +165,14 @@ impl std::ops::AddAssign for ClassCounters {
 pub struct Core {
     pub overloaded: u32,
     pub exceptions: u32,
-    pub limit: [u32; MAX_CLASSES],
-    pub seen: [u32; MAX_CLASSES],
-    pub passed: [u32; MAX_CLASSES],
+    pub limit: PerClass<u32>,
+    pub seen: PerClass<u32>,
+    pub passed: PerClass<u32>,
     pub express: u32,
     pub saturated: u32,
     pub poll_start_ns: u64,
     pub service_ns_x256: u64,
-    pub demand_x16: [u32; MAX_CLASSES],
+    pub demand_x16: PerClass<u32>,
     pub last_end_ns: u64,
     pub balance_x256: i64,
     pub window_start_ns: u64,
@@ -170,7 +188,7 @@ pub struct Core {
     pub saturated_since_ns: u64,
     pub polls: u64,
     pub reasons: [u64; REASONS.len()],
-    pub classes: [ClassCounters; MAX_CLASSES],
+    pub classes: PerClass<ClassCounters>,
 }
 
 /// What the overload controller must know of the configuration (`struct control`).
@@ -184,7 +202,7 @@ pub struct Control {
     /// Stack classes that are limited even without express traffic.
     pub always_mask: u32,
     /// Target of an overloaded poll by class, ns.
-    pub target_ns: [u32; MAX_CLASSES],
+    pub target_ns: PerClass<u32>,
 }
 
 /// What happened to the packets of a ring (`struct ring`).

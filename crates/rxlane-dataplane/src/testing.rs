@@ -103,7 +103,7 @@ pub fn counts(router: &Router, slot: u8) -> Result<Counts, DataplaneError> {
         reasons: [0; REASONS.len()],
     };
     for core in get_percpu::<Core>(router.cores(), u32::from(slot))? {
-        for (to, from) in sum.classes.iter_mut().zip(core.classes) {
+        for (to, from) in sum.classes.iter_mut().zip(core.classes.0) {
             *to += from;
         }
         for (to, from) in sum.reasons.iter_mut().zip(core.reasons) {
