@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use indicatif::{ProgressBar, ProgressStyle};
+use rxlane_policy::Pps;
 
 pub use crate::dut::{DUTS, Dut, EngineVariant};
 use crate::lab::{Lab, LabConfig, Settings};
@@ -97,12 +98,16 @@ impl Session {
             napi: self.settings.napi_threads.clone(),
             workers,
         };
-        let mut trial = self.bed.run(pps, seconds, &threads)?;
+        let mut trial = self
+            .bed
+            .run(Pps(pps), Duration::from_secs_f64(seconds), &threads)?;
         for _ in 0..RETRIES {
             if trial.valid {
                 break;
             }
-            trial = self.bed.run(pps, seconds, &threads)?;
+            trial = self
+                .bed
+                .run(Pps(pps), Duration::from_secs_f64(seconds), &threads)?;
         }
         drop(installed);
         self.bar.inc(1);
@@ -380,7 +385,7 @@ pub fn throughput(options: &Options, how: Search) -> Result<ThroughputReport, Be
 ///
 /// # Errors
 /// What [`BenchError`] names.
-pub fn sweep(options: &Options, loads: &[f64], ratios: &[f64]) -> Result<SweepReport, BenchError> {
+pub fn sweep(options: &Options, loads: &[Pps], ratios: &[f64]) -> Result<SweepReport, BenchError> {
     let steps =
         options.duts.len() as u64 * u64::from(options.repeat) * (loads.len() * ratios.len()) as u64;
     let mut points = Vec::new();
@@ -396,7 +401,7 @@ pub fn sweep(options: &Options, loads: &[f64], ratios: &[f64]) -> Result<SweepRe
         };
         let found = in_lab(&options, steps / ratios.len() as u64, |session| {
             let mut found = Vec::new();
-            for pps in loads {
+            for Pps(pps) in loads {
                 let rounds = rounds(&options, session, *pps)?;
                 for (i, dut) in options.duts.iter().enumerate() {
                     found.push(SweepPoint {

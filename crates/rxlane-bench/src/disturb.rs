@@ -10,6 +10,7 @@ use crate::dut::Dut;
 use crate::installed::Installed;
 use crate::report::{DisturbanceReport, Disturbed, median};
 use crate::trial::{Threads, Trial};
+use rxlane_policy::Pps;
 use rxlane_system::stop;
 
 use crate::BenchError;
@@ -44,8 +45,8 @@ impl Disturbance {
 /// Reloads of one trial, spread over its length.
 #[derive(Debug, Clone, Copy)]
 pub struct Reloads {
-    /// Rate offered, packets a second.
-    pub pps: f64,
+    /// Rate offered.
+    pub rate: Pps,
     /// Reloads in a trial.
     pub reloads: u32,
 }
@@ -89,8 +90,8 @@ pub fn disturb(options: &Options, plan: Reloads) -> Result<DisturbanceReport, Be
             valid: trials
                 .iter()
                 .flatten()
-                .all(|t| t.sent_pps >= KEPT_UP * plan.pps),
-            offered_pps: plan.pps,
+                .all(|t| t.sent_pps >= KEPT_UP * plan.rate.0),
+            offered_pps: plan.rate.0,
             seconds: options.seconds,
             repeat: options.repeat,
             reloads: plan.reloads,
@@ -124,11 +125,14 @@ fn disturbed(
     let mut installed = dut.install(&lab)?;
     session.settings = lab.tune()?;
     let mut outcome = Ok(());
-    let trial = session
-        .bed
-        .run_with(plan.pps, seconds, &Threads::default(), || {
+    let trial = session.bed.run_with(
+        plan.rate,
+        Duration::from_secs_f64(seconds),
+        &Threads::default(),
+        || {
             outcome = act(&mut installed, what, plan.reloads, seconds);
-        })?;
+        },
+    )?;
     outcome?;
     Ok(trial)
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use nix::time::{ClockId, clock_gettime};
+use rxlane_policy::{Nanos, Pps};
 use serde::{Deserialize, Serialize};
 
 use crate::generator::Generator;
@@ -182,12 +183,17 @@ impl Bed {
         })
     }
 
-    /// Offers `pps` packets a second for `seconds`.
+    /// Offers packets at a `rate` for a `length` of time.
     ///
     /// # Errors
     /// An interruption, or a failing BPF call.
-    pub fn run(&mut self, pps: f64, seconds: f64, threads: &Threads) -> Result<Trial, BenchError> {
-        self.run_with(pps, seconds, threads, || ())
+    pub fn run(
+        &mut self,
+        rate: Pps,
+        length: Duration,
+        threads: &Threads,
+    ) -> Result<Trial, BenchError> {
+        self.run_with(rate, length, threads, || ())
     }
 
     /// The same, with something happening while the packets that count are under way.
@@ -196,15 +202,15 @@ impl Bed {
     /// As [`Bed::run`].
     pub fn run_with(
         &mut self,
-        pps: f64,
-        seconds: f64,
+        rate: Pps,
+        length: Duration,
         threads: &Threads,
         meanwhile: impl FnOnce(),
     ) -> Result<Trial, BenchError> {
         if let Some(idle) = &self.idle {
             idle.soak();
         }
-        let trial = self.measure(pps, seconds, threads, meanwhile);
+        let trial = self.measure(rate, length, threads, meanwhile);
         if let Some(idle) = &self.idle {
             idle.rest();
         }
@@ -213,8 +219,8 @@ impl Bed {
 
     fn measure(
         &mut self,
-        pps: f64,
-        seconds: f64,
+        rate: Pps,
+        length: Duration,
         threads: &Threads,
         meanwhile: impl FnOnce(),
     ) -> Result<Trial, BenchError> {
@@ -225,10 +231,10 @@ impl Bed {
         let start_ns = now_ns() + WARM_UP.as_nanos() as u64 + 20_000_000;
         let window = Window {
             start_ns,
-            end_ns: start_ns + (seconds * 1e9) as u64,
+            end_ns: start_ns + Nanos::from(length).0,
         };
         self.sink.measure(window)?;
-        self.generator.start(pps, window)?;
+        self.generator.start(rate.0, window)?;
         sleep_until(window.start_ns)?;
         if let Some(idle) = &mut self.idle {
             idle.restart();
@@ -238,16 +244,16 @@ impl Bed {
         sleep_until(window.end_ns)?;
         let cpu = self.idle.as_ref().map_or(0.0, IdleCounter::utilisation);
         let after = threads.wakeups();
-        let per_s = |i: usize| after[i].saturating_sub(before[i]) as f64 / seconds;
+        let per_s = |i: usize| after[i].saturating_sub(before[i]) as f64 / length.as_secs_f64();
         self.generator.pause()?;
         stop::sleep(DRAIN)?;
-        self.evaluate(pps, seconds, cpu, [per_s(0), per_s(1)])
+        self.evaluate(rate, length, cpu, [per_s(0), per_s(1)])
     }
 
     fn evaluate(
         &self,
-        pps: f64,
-        seconds: f64,
+        rate: Pps,
+        length: Duration,
         cpu: f64,
         wakeups_per_s: [f64; 2],
     ) -> Result<Trial, BenchError> {
@@ -282,10 +288,10 @@ impl Bed {
         }
         let sent: f64 = classes.iter().map(|c| c.sent).sum();
         let received: f64 = classes.iter().map(|c| c.received).sum();
-        let sent_pps = sent / seconds;
+        let seconds = length.as_secs_f64();
         Ok(Trial {
-            valid: kept_up(sent, pps * seconds, self.equal_gaps),
-            sent_pps,
+            valid: kept_up(sent, rate.packets_in(length.into()), self.equal_gaps),
+            sent_pps: sent / seconds,
             forwarded_pps: received / seconds,
             loss: if sent > 0.0 {
                 (sent - received).max(0.0) / sent

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use rxlane_policy::Ps;
 use rxlane_policy::bound::LatencyBound;
 use rxlane_policy::class::{Aim, Class, Lane, Overload};
 use rxlane_policy::police::Rate;
@@ -336,7 +337,7 @@ fn bound(state: &State, cores: &BTreeMap<u8, Vec<Core>>) -> BoundStatus {
         .iter()
         .filter_map(|c| match &c.lane {
             Lane::Stack { aim, overload, .. } if *overload != Overload::Queue => {
-                Some((f64::from(aim.poll_target_ns()) / x).floor().max(1.0))
+                Some((aim.poll_target().0 as f64 / x).floor().max(1.0))
             }
             Lane::Stack { .. } => Some(CPUMAP_BATCH),
             Lane::Express { .. } => None,
@@ -364,7 +365,7 @@ fn bound(state: &State, cores: &BTreeMap<u8, Vec<Core>>) -> BoundStatus {
         Some(_) => "after overload has been noticed (five full polls); waiting and service in the core, without wire and DMA".into(),
     };
     BoundStatus {
-        bound: LatencyBound::new(b, x, rho),
+        bound: LatencyBound::new(b, Ps::from_ns(x), rho),
         measured: measured > 0,
         note,
     }

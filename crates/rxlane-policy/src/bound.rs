@@ -1,5 +1,6 @@
 //! The RT latency bound that a configuration implies (low-latency-router III.D).
 
+use crate::Ps;
 use serde::{Deserialize, Serialize};
 
 /// `T_max = b x / (1 - rho_RT)` and where it came from. All times in ns.
@@ -18,7 +19,8 @@ pub struct LatencyBound {
 
 impl LatencyBound {
     /// Eq. 1: the longest that a packet of the RT ring waits.
-    pub fn new(ring_budget: f64, service_time_ns: f64, rho_rt: f64) -> Self {
+    pub fn new(ring_budget: f64, service_time: Ps, rho_rt: f64) -> Self {
+        let service_time_ns = service_time.as_ns();
         let t_max_ns = if rho_rt < 1.0 {
             ring_budget * service_time_ns / (1.0 - rho_rt)
         } else {
@@ -51,8 +53,12 @@ mod tests {
 
     #[test]
     fn the_bound_follows_equation_1_and_is_infinite_at_full_rt_load() {
-        let bound = LatencyBound::new(4.0, 571.0, 0.3);
+        let bound = LatencyBound::new(4.0, Ps::from_ns(571.0), 0.3);
         assert!((bound.t_max_ns - 4.0 * 571.0 / 0.7).abs() < 1e-9);
-        assert!(LatencyBound::new(4.0, 571.0, 1.0).t_max_ns.is_infinite());
+        assert!(
+            LatencyBound::new(4.0, Ps::from_ns(571.0), 1.0)
+                .t_max_ns
+                .is_infinite()
+        );
     }
 }

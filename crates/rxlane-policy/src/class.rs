@@ -3,6 +3,7 @@
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use crate::Nanos;
 use crate::police::Police;
 use crate::rule::Rule;
 
@@ -50,14 +51,14 @@ pub enum Aim {
 }
 
 impl Aim {
-    /// How long a poll may take under overload, in ns: `T*` of low-latency-router III.D.
+    /// How long a poll may take under overload: `T*` of low-latency-router III.D.
     ///
     /// A packet waits at most for the poll before it and for its own. The values are what the lab
     /// measured best (docs/src/decisions/poll-of-34-us.md).
-    pub const fn poll_target_ns(self) -> u32 {
+    pub const fn poll_target(self) -> Nanos {
         match self {
-            Self::Auto | Self::Latency => 34_000,
-            Self::Throughput => 100_000,
+            Self::Auto | Self::Latency => Nanos(34_000),
+            Self::Throughput => Nanos(100_000),
         }
     }
 }

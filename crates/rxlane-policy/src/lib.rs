@@ -49,7 +49,9 @@ pub mod poll;
 pub mod rule;
 pub mod strategy;
 pub mod throttle;
+pub mod units;
 
 mod error;
 
 pub use error::PolicyError;
+pub use units::{Bps, Nanos, Pps, Ps};

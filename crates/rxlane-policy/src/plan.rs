@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::PolicyError;
 use crate::bound::{LatencyBound, largest_ring_budget};
 use crate::poll::DEVICE_BUDGET;
+use crate::{PolicyError, Ps};
 
 /// What the user knows.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -75,7 +75,11 @@ impl Wanted {
         let m = self.target_ns / self.service_time_ns;
         let b_limit = m * (1.0 - rho_rt);
         let be_ring_budget = largest_ring_budget(m, rho_rt).min(DEVICE_BUDGET - 1);
-        let bound = LatencyBound::new(f64::from(be_ring_budget), self.service_time_ns, rho_rt);
+        let bound = LatencyBound::new(
+            f64::from(be_ring_budget),
+            Ps::from_ns(self.service_time_ns),
+            rho_rt,
+        );
         if bound.t_max_ns > self.target_ns * (1.0 + 1e-9) {
             return Err(PolicyError::Plan(format!(
                 "a target of {:.2} us is below one BE packet's service, {:.2} us with the RT traffic that arrives meanwhile: raise the target, or use a faster core",

@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::PolicyError;
+use crate::{Nanos, PolicyError};
 
 /// What a rate counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,11 +94,11 @@ impl Police {
 }
 
 impl Gcra {
-    /// Decides about a packet of `bytes` bytes at `now_ns`; `state` is 0 at the start.
-    pub fn conforms(&self, state: &mut u64, now_ns: u64, bytes: u32) -> bool {
+    /// Decides about a packet of `bytes` bytes at `now`; `state` is 0 at the start.
+    pub fn conforms(&self, state: &mut u64, now: Nanos, bytes: u32) -> bool {
         let units = if self.per_byte { u64::from(bytes) } else { 1 };
         let cost = (units * self.cost) >> (COST_SHIFT - TIME_SHIFT);
-        let now = now_ns << TIME_SHIFT;
+        let now = now.0 << TIME_SHIFT;
         let next = (*state).max(now) + cost;
         if next - now > self.limit {
             return false;
@@ -123,7 +123,7 @@ mod tests {
         .unwrap();
         let mut state = 0;
         let passed = (0..20)
-            .filter(|_| gcra.conforms(&mut state, 1_000, 64))
+            .filter(|_| gcra.conforms(&mut state, Nanos(1_000), 64))
             .count();
         assert_eq!(passed, 5);
     }
@@ -172,7 +172,7 @@ mod tests {
                     tokens -= f64::from(bytes);
                     ideal += i64::from(bytes);
                 }
-                if gcra.conforms(&mut state, now_ns, bytes) {
+                if gcra.conforms(&mut state, Nanos(now_ns), bytes) {
                     passed += i64::from(bytes);
                 }
                 prop_assert!((passed - ideal).abs() <= 2 * 1514, "{passed} against {ideal}");

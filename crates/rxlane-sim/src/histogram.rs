@@ -1,8 +1,7 @@
 //! Latencies in log-linear buckets: constant memory, no division.
 
 use hdrhistogram::Histogram;
-
-use crate::time::Ps;
+use rxlane_policy::Ps;
 
 const SUB_BITS: u32 = 5;
 const BUCKETS: usize = 64 << SUB_BITS;
@@ -13,7 +12,7 @@ pub struct Latencies {
     counts: Box<[u64; BUCKETS]>,
     count: u64,
     sum_ps: u128,
-    max_ps: Ps,
+    max: Ps,
 }
 
 impl Default for Latencies {
@@ -22,13 +21,13 @@ impl Default for Latencies {
             counts: Box::new([0; BUCKETS]),
             count: 0,
             sum_ps: 0,
-            max_ps: 0,
+            max: Ps::ZERO,
         }
     }
 }
 
 #[inline]
-fn bucket_of(ps: Ps) -> usize {
+fn bucket_of(Ps(ps): Ps) -> usize {
     let shift = (63 - (ps | 1).leading_zeros()).saturating_sub(SUB_BITS);
     ((shift as usize) << SUB_BITS) + (ps >> shift) as usize
 }
@@ -37,21 +36,21 @@ fn bucket_of(ps: Ps) -> usize {
 fn middle(bucket: usize) -> Ps {
     let sub = 1usize << SUB_BITS;
     if bucket < 2 * sub {
-        return bucket as Ps;
+        return Ps(bucket as u64);
     }
     let shift = (bucket >> SUB_BITS) - 1;
-    let low = ((sub + (bucket & (sub - 1))) as Ps) << shift;
-    low + (1 << shift) / 2
+    let low = ((sub + (bucket & (sub - 1))) as u64) << shift;
+    Ps(low + (1 << shift) / 2)
 }
 
 impl Latencies {
     /// Adds one latency.
     #[inline]
-    pub fn record(&mut self, ps: Ps) {
-        self.counts[bucket_of(ps)] += 1;
+    pub fn record(&mut self, latency: Ps) {
+        self.counts[bucket_of(latency)] += 1;
         self.count += 1;
-        self.sum_ps += u128::from(ps);
-        self.max_ps = self.max_ps.max(ps);
+        self.sum_ps += u128::from(latency.0);
+        self.max = self.max.max(latency);
     }
 
     /// Adds those of another run.
@@ -61,7 +60,7 @@ impl Latencies {
         }
         self.count += other.count;
         self.sum_ps += other.sum_ps;
-        self.max_ps = self.max_ps.max(other.max_ps);
+        self.max = self.max.max(other.max);
     }
 
     /// Number of latencies.
@@ -79,7 +78,7 @@ impl Latencies {
 
     /// The longest latency, us.
     pub fn max_us(&self) -> f64 {
-        self.max_ps as f64 / 1e6
+        self.max.as_us()
     }
 
     /// The buckets as a histogram of ns.
@@ -88,7 +87,7 @@ impl Latencies {
         let mut h =
             Histogram::new_with_bounds(1, 86_400_000_000_000, 3).unwrap_or_else(|_| unreachable!());
         for (bucket, count) in self.counts.iter().enumerate().filter(|(_, c)| **c > 0) {
-            h.saturating_record_n((middle(bucket) / 1000).max(1), *count);
+            h.saturating_record_n((middle(bucket).0 / 1000).max(1), *count);
         }
         h
     }
@@ -101,7 +100,7 @@ mod tests {
     #[test]
     fn quantiles_are_within_two_percent_and_the_mean_is_exact() {
         for ps in (0..50_000).chain((13..62).map(|e| (1u64 << e) + 12345)) {
-            let middle = middle(bucket_of(ps));
+            let Ps(middle) = middle(bucket_of(Ps(ps)));
             assert!(
                 middle.abs_diff(ps) as f64 <= ps as f64 * 0.017,
                 "{ps} became {middle}"
@@ -110,7 +109,7 @@ mod tests {
         let mut l = Latencies::default();
         [1_500_000, 2_500_000]
             .into_iter()
-            .for_each(|ps| l.record(ps));
+            .for_each(|ps| l.record(Ps(ps)));
         assert_eq!((l.mean_us(), l.max_us(), l.count()), (2.0, 2.5, 2));
     }
 }

@@ -38,7 +38,6 @@ pub mod simulated_core;
 pub mod stats;
 pub mod sweep;
 pub mod tally;
-pub mod time;
 pub mod traffic;
 
 mod capture;

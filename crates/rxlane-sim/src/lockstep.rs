@@ -6,9 +6,9 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::simulated_core::{CoreResult, Departure, SimulatedCore};
-use crate::time::Ps;
+use rxlane_policy::Ps;
 
-const WINDOW: Ps = 1_000_000_000;
+const WINDOW: Ps = Ps(1_000_000_000);
 
 /// Runs cores to the end. Returns their results, and how many of the measured packets left behind a later one
 /// of their flow.
@@ -24,7 +24,7 @@ pub(crate) fn run(
     let mut waiting: Vec<VecDeque<Departure>> = vec![VecDeque::new(); simulated.len()];
     let mut newest: HashMap<(usize, u16), u32> = HashMap::new();
     let mut late = 0;
-    let mut to = 0;
+    let mut to = Ps::ZERO;
     while to < warmup + measured {
         to += WINDOW;
         let mut left: Vec<Departure> = Vec::new();

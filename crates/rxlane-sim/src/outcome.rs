@@ -1,6 +1,7 @@
 //! The results of a replication, as named numbers.
 
 use hdrhistogram::Histogram;
+use rxlane_policy::Ps;
 
 use crate::SimError;
 use crate::histogram::Latencies;
@@ -8,7 +9,6 @@ use crate::lockstep;
 use crate::scenario::{Scenario, Spread};
 use crate::simulated_core::{CoreResult, SimulatedCore};
 use crate::tally::{LoadSamples, Work};
-use crate::time::{from_s, to_s};
 
 /// What came of one replication of a scenario.
 #[derive(Debug, Clone)]
@@ -49,7 +49,7 @@ pub fn simulate(scenario: &Scenario, replication: u32) -> Result<Outcome, SimErr
     let simulated = (0..scenario.cpu.cores)
         .map(|core| SimulatedCore::new(scenario, core, seed))
         .collect::<Result<Vec<_>, SimError>>()?;
-    let (warmup, measured) = (from_s(scenario.warmup_s), from_s(scenario.seconds));
+    let (warmup, measured) = (Ps::from_s(scenario.warmup_s), Ps::from_s(scenario.seconds));
     if scenario.cpu.spread == Spread::RoundRobin && scenario.cpu.cores > 1 {
         let (cores, late) = lockstep::run(simulated, warmup, measured);
         return Ok(summarise(scenario, &cores, late));
@@ -65,7 +65,12 @@ pub fn simulate(scenario: &Scenario, replication: u32) -> Result<Outcome, SimErr
 fn summarise(scenario: &Scenario, cores: &[CoreResult], reordered: u64) -> Outcome {
     let mut metrics = Vec::new();
     let mut put = |name: String, value: f64| metrics.push((name, value));
-    let seconds = to_s(cores.iter().map(|c| c.elapsed).max().unwrap_or(1));
+    let seconds = cores
+        .iter()
+        .map(|c| c.elapsed)
+        .max()
+        .unwrap_or(Ps(1))
+        .as_s();
     let sum = |f: &dyn Fn(&CoreResult) -> u64| cores.iter().map(f).sum::<u64>() as f64;
 
     let arrived = sum(&|c| c.after.arrived - c.before.arrived);
@@ -98,12 +103,12 @@ fn summarise(scenario: &Scenario, cores: &[CoreResult], reordered: u64) -> Outco
     put("loss_tx".into(), of_arrived(tx));
     put("loss_socket".into(), of_arrived(socket));
 
-    let core_seconds: f64 = cores.iter().map(|c| to_s(c.elapsed)).sum();
+    let core_seconds: f64 = cores.iter().map(|c| c.elapsed.as_s()).sum();
     let mut cpu = 0.0;
     for (work, name) in Work::ALL {
         let busy: f64 = cores
             .iter()
-            .map(|c| to_s(c.tally.busy[work as usize]))
+            .map(|c| c.tally.busy[work as usize].as_s())
             .sum();
         cpu += busy / core_seconds;
         put(format!("cpu_{name}"), busy / core_seconds);

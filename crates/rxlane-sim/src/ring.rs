@@ -1,6 +1,6 @@
 //! Rx descriptor rings, and what the model knows of a packet.
 
-use crate::time::Ps;
+use rxlane_policy::Ps;
 
 /// A packet, by the time it is in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -46,7 +46,7 @@ impl RxRing {
             coming: 0,
             tail: 0,
             capacity,
-            newest: 0,
+            newest: Ps::ZERO,
             arrived: 0,
             dropped: 0,
         }
@@ -233,15 +233,15 @@ mod tests {
         ) {
             let mut ring = RxRing::new(capacity);
             let mut model: VecDeque<Ps> = VecDeque::new();
-            let (mut at, mut now, mut dropped, mut arrived) = (0, 0, 0, 0u64);
+            let (mut at, mut now, mut dropped, mut arrived) = (Ps(0), Ps(0), 0, 0u64);
             let mut coming: VecDeque<Ps> = VecDeque::new();
             for (gap, wait, pops) in steps {
                 for _ in 0..4 {
-                    at = at.max(now) + 1 + gap;
+                    at = at.max(now) + Ps(1 + gap);
                     ring.expect(packet(at));
                     coming.push_back(at);
                 }
-                now += wait;
+                now += Ps(wait);
                 ring.admit(now);
                 while coming.front().is_some_and(|t| *t <= now) {
                     arrived += 1;

@@ -2,7 +2,7 @@
 
 use crate::histogram::Latencies;
 use crate::ring::Packet;
-use crate::time::Ps;
+use rxlane_policy::Ps;
 
 /// Kinds of work of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,7 +114,7 @@ impl Tally {
     /// Counters of a core that has done nothing yet.
     pub fn new(classes: usize, nics: usize, vectors: usize) -> Self {
         Self {
-            busy: [0; Work::ALL.len()],
+            busy: [Ps::ZERO; Work::ALL.len()],
             classes: vec![ClassTally::default(); classes],
             served: vec![0; nics],
             irqs: vec![0; vectors],

@@ -3,10 +3,10 @@
 use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, Exp1};
 use rand_pcg::Pcg64Mcg;
+use rxlane_policy::{Bps, Ps};
 use serde::{Deserialize, Serialize};
 
 use crate::ring::Packet;
-use crate::time::{Ps, from_s};
 
 /// Preamble, start delimiter and inter-frame gap on the wire, bytes.
 const WIRE_OVERHEAD: f64 = 20.0;
@@ -64,8 +64,8 @@ pub struct Stream {
     pub flows: u16,
     /// Frame with FCS, bytes.
     pub frame: u32,
-    /// Rate of the link that they come over, bits a second.
-    pub link_bps: f64,
+    /// Rate of the link that they come over.
+    pub link: Bps,
 }
 
 /// A stream at work. Equal seeds give equal packets.
@@ -117,7 +117,7 @@ impl Source {
             rng,
             pattern: stream.pattern.clone(),
             mean_gap,
-            wire: wire_time(stream.frame, stream.link_bps),
+            wire: wire_time(stream.frame, stream.link),
             above,
             owed: (stream.mix == Mix::Even)
                 .then(|| (stream.shares.clone(), vec![0.0; stream.shares.len()])),
@@ -125,7 +125,7 @@ impl Source {
             flows: stream.flows.max(1),
             next_flow: vec![0; classes],
             sequences: vec![0; classes * usize::from(stream.flows.max(1))],
-            last: 0,
+            last: Ps::ZERO,
             burst_left: 0,
         }
     }
@@ -164,7 +164,7 @@ impl Source {
             Pattern::OnOff { mean_burst } => {
                 if self.burst_left > 0 {
                     self.burst_left -= 1;
-                    return (self.wire as f64, 0.0);
+                    return (self.wire.0 as f64, 0.0);
                 }
                 let u: f64 = 1.0 - self.rng.random::<f64>();
                 let p = 1.0 / mean_burst;
@@ -174,7 +174,7 @@ impl Source {
                 } else {
                     (u.ln() / (1.0 - p).ln()) as u64
                 };
-                let pause = mean_burst * self.mean_gap - (mean_burst - 1.0) * self.wire as f64;
+                let pause = mean_burst * self.mean_gap - (mean_burst - 1.0) * self.wire.0 as f64;
                 let e: f64 = Exp1.sample(&mut self.rng);
                 (e * pause.max(0.0), 0.0)
             }
@@ -190,7 +190,7 @@ impl Source {
     fn packet(&mut self, gap: f64, jitter: f64) -> Packet {
         self.ideal += gap;
         // Two packets cannot be on the wire at once. Times fit an i64, whose conversion is faster.
-        let at = ((self.ideal + jitter) as i64 as Ps).max(self.last + self.wire);
+        let at = Ps((self.ideal + jitter) as i64 as u64).max(self.last + self.wire);
         self.last = at;
         let class = self.class();
         let flow = self.next_flow[class];
@@ -236,8 +236,8 @@ fn most_owed(shares: &[f64], owed: &mut [f64]) -> usize {
 }
 
 /// Time of a frame on the wire, with preamble and gap.
-pub fn wire_time(frame: u32, bps: f64) -> Ps {
-    from_s((f64::from(frame) + WIRE_OVERHEAD) * 8.0 / bps)
+pub fn wire_time(frame: u32, link: Bps) -> Ps {
+    link.time_of((f64::from(frame) + WIRE_OVERHEAD) * 8.0)
 }
 
 /// Gaps of time stamps (ns) in units of their mean.
@@ -266,7 +266,7 @@ mod tests {
             mix: Mix::Random,
             flows: 4,
             frame: 64,
-            link_bps: 10e9,
+            link: Bps(10e9),
         }
     }
 
@@ -291,11 +291,11 @@ mod tests {
             let mut source = Source::new(&stream(pattern.clone()), 1);
             let n = 200_000;
             let packets = take(&mut source, n);
-            let rate = n as f64 / (packets[n - 1].at as f64 / 1e12);
+            let rate = n as f64 / (packets[n - 1].at.as_s());
             assert!((rate / 1e6 - 1.0).abs() < 0.02, "{pattern:?}: {rate}");
             let high = packets.iter().filter(|p| p.class == 0).count() as f64 / n as f64;
             assert!((high - 0.3).abs() < 0.01, "{pattern:?}: {high}");
-            let wire = wire_time(64, 10e9);
+            let wire = wire_time(64, Bps(10e9));
             assert!(
                 packets.windows(2).all(|w| w[1].at >= w[0].at + wire),
                 "{pattern:?}"
@@ -320,7 +320,7 @@ mod tests {
         let mut source = Source::new(&stream(Pattern::Cbr { jitter: 0.0 }), 1);
         let packets = take(&mut source, 1_000_001);
         let (first, last) = (packets[0].at, packets[1_000_000].at);
-        assert!((last - first).abs_diff(1_000_000 * 1_000_000) < 1000);
+        assert!((last - first).0.abs_diff(1_000_000 * 1_000_000) < 1000);
     }
 
     #[test]

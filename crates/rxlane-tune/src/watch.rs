@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use rxlane_policy::throttle::{Sample, Throttle, Throttler, Throttling};
+use rxlane_policy::{Nanos, Pps};
 
 use crate::TuneError;
 use crate::apply::turn;
@@ -104,7 +105,7 @@ impl Watch {
         })
     }
 
-    /// One round of decisions at `now_ns`; returns what was changed.
+    /// One round of decisions at `now`; returns what was changed.
     ///
     /// # Errors
     /// When the kernel refuses a value or the journal cannot be written. A port that is gone is no error: it is
@@ -113,7 +114,7 @@ impl Watch {
         &mut self,
         machine: &dyn Machine,
         journal: &mut Journal,
-        now_ns: u64,
+        Nanos(now_ns): Nanos,
     ) -> Result<Vec<Changed>, TuneError> {
         let mut changed = Vec::new();
         for port in &mut self.ports {
@@ -245,15 +246,15 @@ impl Port {
         let sample = Sample {
             packets: packets.saturating_sub(p) / self.queues,
             bytes: bytes.saturating_sub(b) / self.queues,
-            elapsed_ns: now_ns.saturating_sub(then_ns).max(1),
+            elapsed: Nanos(now_ns.saturating_sub(then_ns).max(1)),
         };
-        let wanted = self.throttler.update(sample);
+        let Nanos(wanted) = self.throttler.update(sample);
         let settled = now_ns.saturating_sub(self.written_ns) >= SETTLE_NS;
         let near = self
             .interval_ns
             .is_some_and(|is| is.abs_diff(wanted) <= is / TOLERANCE);
         (settled && !near).then(|| {
-            let pps = sample.packets as f64 * 1e9 / sample.elapsed_ns as f64;
+            let Pps(pps) = Pps::of(sample.packets, sample.elapsed);
             (wanted, format!("{pps:.0} packets/s a queue"))
         })
     }

@@ -3,6 +3,7 @@
 mod common;
 
 use common::Tree;
+use rxlane_policy::Nanos;
 use rxlane_policy::throttle::{LinearLaw, Throttling};
 use rxlane_system::ethtool::Setting;
 use rxlane_tune::journal::Journal;
@@ -46,7 +47,7 @@ fn the_interval_follows_the_packet_rate_and_settles() {
     for second in 1..=8 {
         receive(&tree, second * 600_000);
         changes += watch
-            .tick(&tree.machine, &mut journal, second * SECOND_NS)
+            .tick(&tree.machine, &mut journal, Nanos(second * SECOND_NS))
             .unwrap()
             .len();
     }
@@ -75,7 +76,7 @@ fn a_port_that_is_unplugged_is_no_error_and_is_followed_again_when_it_is_back() 
             receive(&tree, second * 600_000);
         }
         watch
-            .tick(&tree.machine, &mut journal, second * SECOND_NS)
+            .tick(&tree.machine, &mut journal, Nanos(second * SECOND_NS))
             .unwrap();
     }
     assert_eq!(interval(&tree), Value::Us(14));

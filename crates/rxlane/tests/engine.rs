@@ -4,14 +4,17 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::{TestLab, error_of, wait_for};
 use nix::sys::signal::Signal;
 use rxlane_bench::bench::{Pattern, Traffic};
 use rxlane_bench::lab::Place;
 use rxlane_bench::trial::{Bed, Threads};
+use rxlane_policy::Pps;
 
 /// Slow enough that a stall of a shared machine loses nothing.
-const PPS: f64 = 5_000.0;
+const RATE: Pps = Pps(5_000.0);
 const RT: &str =
     "[[class]]\nname = \"rt\"\nlane = \"express\"\ntrust = \"all\"\nmatch = [{ dscp = \"EF\" }]\n";
 const BE_FORWARDED: &str = "[[class]]\nname = \"be\"\nlane = \"express\"\ntrust = \"all\"\n";
@@ -68,7 +71,9 @@ fn every_strategy_forwards_both_classes_and_families_without_loss() {
             assert!(out.contains(" 0% packet loss"), "{keys}: {out}");
         }
         let mut bed = Bed::new(&t.lab, &traffic()).unwrap();
-        let trial = bed.run(PPS, 0.5, &Threads::default()).unwrap();
+        let trial = bed
+            .run(RATE, Duration::from_millis(500), &Threads::default())
+            .unwrap();
         for class in &trial.classes {
             assert!(class.received > 0.0);
             assert_eq!((class.lost, class.reordered), (0.0, 0.0), "{keys}");
@@ -169,9 +174,10 @@ fn routes_and_strategies_change_under_load_and_nothing_is_lost_or_reordered() {
     let mut t = TestLab::up("changes", |_| ());
     let _router = t.router(&forwarding(""));
     let mut bed = Bed::new(&t.lab, &traffic()).unwrap();
-    bed.run(PPS, 0.3, &Threads::default()).unwrap();
+    bed.run(RATE, Duration::from_millis(300), &Threads::default())
+        .unwrap();
     let trial = bed
-        .run_with(PPS, 2.0, &Threads::default(), || {
+        .run_with(RATE, Duration::from_secs(2), &Threads::default(), || {
             for i in 0..20 {
                 let metric = 100 + i;
                 t.must(
@@ -296,7 +302,12 @@ fn after_a_load_beyond_its_capacity_every_frame_is_accounted_for() {
         .ok()
         .and_then(|v| v.parse().ok())
         .unwrap_or(3.0);
-    bed.run(4_000_000.0, seconds, &Threads::default()).unwrap();
+    bed.run(
+        Pps(4e6),
+        Duration::from_secs_f64(seconds),
+        &Threads::default(),
+    )
+    .unwrap();
     wait_for(
         "all frames are free or with the kernel to receive into",
         || worker(&t, "frames") == worker(&t, "free_frames") + worker(&t, "fill_frames"),

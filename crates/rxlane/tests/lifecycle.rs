@@ -4,18 +4,22 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::{REST, TestLab, VOICE_ALL, error_of, rxlane, wait_for};
 use nix::sys::signal::Signal;
 use rxlane_bench::bench::{Pattern, Traffic};
 use rxlane_bench::lab::Place;
 use rxlane_bench::trial::{Bed, Threads};
+use rxlane_policy::Pps;
 
 /// Low enough that a stall of a shared machine loses nothing; RXLANE_TEST_PPS raises it on a quiet one.
-fn pps() -> f64 {
-    std::env::var("RXLANE_TEST_PPS")
+fn rate() -> Pps {
+    let pps = std::env::var("RXLANE_TEST_PPS")
         .ok()
         .and_then(|v| v.parse().ok())
-        .unwrap_or(5_000.0)
+        .unwrap_or(5_000.0);
+    Pps(pps)
 }
 
 fn traffic() -> Traffic {
@@ -34,10 +38,11 @@ fn a_reload_under_load_loses_and_reorders_nothing() {
     let mut t = TestLab::up("reload", |_| ());
     let _router = t.router(&(VOICE_ALL.to_owned() + REST));
     let mut bed = Bed::new(&t.lab, &traffic()).unwrap();
-    bed.run(pps(), 0.3, &Threads::default()).unwrap();
+    bed.run(rate(), Duration::from_millis(300), &Threads::default())
+        .unwrap();
     let more = "[[class]]\nname = \"video\"\nlane = \"express\"\ntrust = \"all\"\nmatch = [{ dscp = \"AF41\" }]\n";
     let trial = bed
-        .run_with(pps(), 3.0, &Threads::default(), || {
+        .run_with(rate(), Duration::from_secs(3), &Threads::default(), || {
             for (i, classes) in [
                 VOICE_ALL.to_owned() + more + REST,
                 VOICE_ALL.to_owned() + REST,
@@ -59,7 +64,7 @@ fn a_reload_under_load_loses_and_reorders_nothing() {
         .unwrap();
     println!(
         "reload at {} pps: {} lost of {}",
-        pps(),
+        rate().0,
         trial.classes.iter().map(|c| c.lost).sum::<f64>(),
         trial.classes.iter().map(|c| c.sent).sum::<f64>()
     );
@@ -108,17 +113,18 @@ fn a_killed_daemon_leaves_a_working_router_that_the_next_start_takes_over() {
     let classes = VOICE_ALL.to_owned() + REST;
     let router = t.router(&classes);
     let mut bed = Bed::new(&t.lab, &traffic()).unwrap();
-    bed.run(pps(), 0.3, &Threads::default()).unwrap();
+    bed.run(rate(), Duration::from_millis(300), &Threads::default())
+        .unwrap();
     let before = t.class("voice", "express");
     let mut router = Some(router);
     let trial = bed
-        .run_with(pps(), 1.0, &Threads::default(), || {
+        .run_with(rate(), Duration::from_secs(1), &Threads::default(), || {
             router.take().unwrap().end(Signal::SIGKILL)
         })
         .unwrap();
     println!(
         "kill -9 at {} pps: {} lost of {}",
-        pps(),
+        rate().0,
         trial.classes[0].lost,
         trial.classes[0].sent
     );

@@ -3,10 +3,13 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::{REST, TestLab, VOICE_ALL};
 use rxlane_bench::bench::{Pattern, Traffic};
 use rxlane_bench::lab::Place;
 use rxlane_bench::trial::{Bed, Threads};
+use rxlane_policy::Pps;
 
 /// Far more than any core forwards through 400 rules.
 const FLOOD_PPS: f64 = 500_000.0;
@@ -26,7 +29,9 @@ fn flood(
         seed: 7,
     };
     let mut bed = Bed::new(&t.lab, &traffic).unwrap();
-    let trial = bed.run(FLOOD_PPS, 1.0, &Threads::default()).unwrap();
+    let trial = bed
+        .run(Pps(FLOOD_PPS), Duration::from_secs(1), &Threads::default())
+        .unwrap();
     drop(bed);
     (t, trial, router)
 }

@@ -11,6 +11,7 @@ use nix::sys::signal::Signal;
 use rxlane_bench::bench::{Pattern, Traffic};
 use rxlane_bench::lab::Place;
 use rxlane_bench::trial::{Bed, Threads};
+use rxlane_policy::Pps;
 
 /// Only what belongs to the lab: the machine's own interrupts stay alone.
 const SKIP: &str = "other-interrupts,buffers,idle";
@@ -112,7 +113,12 @@ impl Tuned {
             seed: 1,
         };
         let mut bed = Bed::new(&self.t.lab, &traffic).unwrap();
-        bed.run(pps, seconds, &Threads::default()).unwrap();
+        bed.run(
+            Pps(pps),
+            Duration::from_secs_f64(seconds),
+            &Threads::default(),
+        )
+        .unwrap();
     }
 }
 

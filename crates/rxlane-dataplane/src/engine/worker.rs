@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::{ClockId, Timespec, clock_gettime};
+use rxlane_policy::Nanos;
 use rxlane_policy::global::GlobalPriority;
 use rxlane_policy::poll::{PollEnd, PollList, QVector, Step};
 use rxlane_policy::throttle::{Sample, Throttle, Throttler};
@@ -286,8 +287,8 @@ impl Worker {
             return;
         }
         let now = now_ns();
-        device.since.elapsed_ns = now - device.updated_ns;
-        let interval_ns = device.throttler.update(std::mem::take(&mut device.since));
+        device.since.elapsed = Nanos(now - device.updated_ns);
+        let Nanos(interval_ns) = device.throttler.update(std::mem::take(&mut device.since));
         device.updated_ns = now;
         device.masked_until_ns = device.interrupted_ns + interval_ns;
         self.p.counters.set(Count::IntervalNs, interval_ns);

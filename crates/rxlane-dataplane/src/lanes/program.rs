@@ -311,7 +311,7 @@ pub(crate) fn control(classes: &[Class]) -> crate::layout::Control {
             if *aim != Aim::Auto {
                 control.always_mask |= 1 << i;
             }
-            control.target_ns[i] = aim.poll_target_ns();
+            control.target_ns[i] = u32::try_from(aim.poll_target().0).unwrap_or(u32::MAX);
         }
     }
     control

@@ -1,5 +1,6 @@
 //! Rows of "Optimizing Latency and CPU Load in Packet Processing Systems", IV and V.
 
+use rxlane_policy::Pps;
 use rxlane_policy::throttle::LinearLaw;
 
 use crate::judge::{FIT, PREDICT, Verdicts, plain};
@@ -194,7 +195,7 @@ fn improved(rows: &Rows, v: &mut Verdicts) {
         "",
     );
     let law = LinearLaw::default();
-    let rates = [0.0, 1.05e6, 2.1e6, 2.5e6].map(|x| law.rate(x));
+    let rates = [0.0, 1.05e6, 2.1e6, 2.5e6].map(|x| law.interrupts_per_second(Pps(x)));
     v.when(
         "ITR-13",
         rates == [100_000.0, 54_000.0, 8_000.0, 8_000.0],

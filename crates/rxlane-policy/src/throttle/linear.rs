@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Sample, Throttle};
-use crate::PolicyError;
+use crate::{Nanos, PolicyError, Pps};
 
 /// `r = r_max - rho (r_max - r_min) / rho_max`, held at `r_min` beyond `rho_max`, where the paper's
 /// formula would become negative.
@@ -32,8 +32,8 @@ impl Default for LinearLaw {
 
 impl LinearLaw {
     /// Interrupts a second at a packet rate.
-    pub fn rate(&self, pps: f64) -> f64 {
-        (self.r_max - pps * (self.r_max - self.r_min) / self.rho_max_pps)
+    pub fn interrupts_per_second(&self, rate: Pps) -> f64 {
+        (self.r_max - rate.0 * (self.r_max - self.r_min) / self.rho_max_pps)
             .clamp(self.r_min, self.r_max)
     }
 }
@@ -42,7 +42,7 @@ impl LinearLaw {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Linear {
     law: LinearLaw,
-    interval_ns: u64,
+    interval: Nanos,
 }
 
 impl Linear {
@@ -63,19 +63,19 @@ impl Linear {
         }
         Ok(Self {
             law,
-            interval_ns: (1e9 / law.r_max) as u64,
+            interval: Nanos((1e9 / law.r_max) as u64),
         })
     }
 }
 
 impl Throttle for Linear {
     #[inline]
-    fn update(&mut self, sample: Sample) -> u64 {
-        if sample.elapsed_ns > 0 {
-            let pps = sample.packets as f64 * 1e9 / sample.elapsed_ns as f64;
-            self.interval_ns = (1e9 / self.law.rate(pps)) as u64;
+    fn update(&mut self, sample: Sample) -> Nanos {
+        if sample.elapsed > Nanos(0) {
+            let rate = Pps::of(sample.packets, sample.elapsed);
+            self.interval = Nanos((1e9 / self.law.interrupts_per_second(rate)) as u64);
         }
-        self.interval_ns
+        self.interval
     }
 }
 
@@ -86,10 +86,10 @@ mod tests {
     #[test]
     fn the_law_is_that_of_the_paper_and_never_below_r_min() {
         let law = LinearLaw::default();
-        assert_eq!(law.rate(0.0), 100_000.0);
-        assert_eq!(law.rate(1_050_000.0), 54_000.0);
-        assert_eq!(law.rate(2_100_000.0), 8_000.0);
-        assert_eq!(law.rate(2_500_000.0), 8_000.0);
+        assert_eq!(law.interrupts_per_second(Pps(0.0)), 100_000.0);
+        assert_eq!(law.interrupts_per_second(Pps(1_050_000.0)), 54_000.0);
+        assert_eq!(law.interrupts_per_second(Pps(2_100_000.0)), 8_000.0);
+        assert_eq!(law.interrupts_per_second(Pps(2_500_000.0)), 8_000.0);
     }
 
     #[test]
@@ -98,9 +98,9 @@ mod tests {
         let interval = t.update(Sample {
             packets: 21,
             bytes: 0,
-            elapsed_ns: 10_000,
+            elapsed: Nanos(10_000),
         });
-        assert_eq!(interval, 125_000);
+        assert_eq!(interval, Nanos(125_000));
     }
 
     #[test]

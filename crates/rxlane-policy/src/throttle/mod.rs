@@ -13,7 +13,7 @@ pub use three_state::{Elapsed, ThreeState, ThreeStateRates};
 
 use serde::{Deserialize, Serialize};
 
-use crate::PolicyError;
+use crate::{Nanos, PolicyError};
 
 /// What a vector received since the last update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -22,15 +22,15 @@ pub struct Sample {
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Time since the last update, ns.
-    pub elapsed_ns: u64,
+    /// Time since the last update.
+    pub elapsed: Nanos,
 }
 
 /// An algorithm with its state.
 pub trait Throttle {
-    /// The least time from one interrupt to the next, ns; 0 for no limit. Called at the end of each
+    /// The least time from one interrupt to the next; 0 for no limit. Called at the end of each
     /// poll that drained the device, as drivers do.
-    fn update(&mut self, sample: Sample) -> u64;
+    fn update(&mut self, sample: Sample) -> Nanos;
 }
 
 /// Which algorithm, with its parameters.
@@ -113,8 +113,8 @@ impl Throttling {
     /// [`PolicyError::Throttling`] for parameters that make no sense.
     pub fn start(&self) -> Result<Throttler, PolicyError> {
         Ok(match *self {
-            Self::Off => Throttler::Fixed(0),
-            Self::Static { interval_ns } => Throttler::Fixed(interval_ns),
+            Self::Off => Throttler::Fixed(Nanos(0)),
+            Self::Static { interval_ns } => Throttler::Fixed(Nanos(interval_ns)),
             Self::ThreeState { elapsed, rates } => {
                 Throttler::ThreeState(ThreeState::new(elapsed, rates)?)
             }
@@ -127,8 +127,8 @@ impl Throttling {
 /// A running algorithm.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Throttler {
-    /// Off, or a fixed interval in ns.
-    Fixed(u64),
+    /// Off, or a fixed interval.
+    Fixed(Nanos),
     /// See [`ThreeState`].
     ThreeState(ThreeState),
     /// See [`Linear`].
@@ -139,9 +139,9 @@ pub enum Throttler {
 
 impl Throttle for Throttler {
     #[inline]
-    fn update(&mut self, sample: Sample) -> u64 {
+    fn update(&mut self, sample: Sample) -> Nanos {
         match self {
-            Self::Fixed(interval_ns) => *interval_ns,
+            Self::Fixed(interval) => *interval,
             Self::ThreeState(t) => t.update(sample),
             Self::Linear(t) => t.update(sample),
             Self::NetDim(t) => t.update(sample),

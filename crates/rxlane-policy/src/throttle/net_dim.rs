@@ -2,6 +2,7 @@
 //! throughput, first in bytes, then in packets, then in fewer interrupts. It has no term for latency.
 
 use super::{Sample, Throttle};
+use crate::Nanos;
 
 /// Intervals of the Rx profiles, us.
 const PROFILES_US: [u64; 5] = [1, 8, 64, 128, 256];
@@ -184,13 +185,13 @@ impl NetDim {
 }
 
 impl Throttle for NetDim {
-    fn update(&mut self, sample: Sample) -> u64 {
+    fn update(&mut self, sample: Sample) -> Nanos {
         self.events += 1;
         self.sum.packets += sample.packets;
         self.sum.bytes += sample.bytes;
-        self.sum.elapsed_ns += sample.elapsed_ns;
-        if self.events >= EVENTS && self.sum.elapsed_ns > 0 {
-            let per_ms = 1e6 / self.sum.elapsed_ns as f64;
+        self.sum.elapsed += sample.elapsed;
+        if self.events >= EVENTS && self.sum.elapsed > Nanos(0) {
+            let per_ms = 1e6 / self.sum.elapsed.0 as f64;
             self.decide(Rates {
                 bytes: self.sum.bytes as f64 * per_ms,
                 packets: self.sum.packets as f64 * per_ms,
@@ -199,7 +200,7 @@ impl Throttle for NetDim {
             self.events = 0;
             self.sum = Sample::default();
         }
-        PROFILES_US[self.profile] * 1000
+        Nanos(PROFILES_US[self.profile] * 1000)
     }
 }
 
@@ -215,11 +216,13 @@ mod tests {
             .map(|_| {
                 let elapsed_ns = interval_ns.max((1e9 / pps) as u64);
                 let packets = (pps * elapsed_ns as f64 / 1e9).round().max(1.0) as u64;
-                interval_ns = dim.update(Sample {
-                    packets,
-                    bytes: packets * 64,
-                    elapsed_ns,
-                });
+                interval_ns = dim
+                    .update(Sample {
+                        packets,
+                        bytes: packets * 64,
+                        elapsed: Nanos(elapsed_ns),
+                    })
+                    .0;
                 interval_ns
             })
             .collect()

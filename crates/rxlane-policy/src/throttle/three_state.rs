@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Sample, Throttle};
-use crate::PolicyError;
+use crate::{Nanos, PolicyError};
 
 /// How the time that the bytes of a sample took is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -85,11 +85,11 @@ impl ThreeState {
 }
 
 impl Throttle for ThreeState {
-    fn update(&mut self, sample: Sample) -> u64 {
+    fn update(&mut self, sample: Sample) -> Nanos {
         if sample.packets > 0 {
             let us = match self.elapsed {
                 Elapsed::Assumed => self.interval_us,
-                Elapsed::Measured => (sample.elapsed_ns as f64 / 1000.0).max(1.0),
+                Elapsed::Measured => (sample.elapsed.0 as f64 / 1000.0).max(1.0),
             };
             let bytes_per_us = (sample.bytes as f64 / us) as u64;
             self.state = match self.state {
@@ -109,7 +109,7 @@ impl Throttle for ThreeState {
             let old = self.interval_us;
             self.interval_us = 10.0 * target * old / (9.0 * target + old);
         }
-        (self.interval_us * 1000.0) as u64
+        Nanos((self.interval_us * 1000.0) as u64)
     }
 }
 
@@ -119,16 +119,16 @@ mod tests {
 
     fn run(elapsed: Elapsed, bytes_per_us: f64, updates: usize) -> f64 {
         let mut t = ThreeState::new(elapsed, ThreeStateRates::default()).unwrap();
-        let mut interval_ns = 50_000;
+        let mut interval = Nanos(50_000);
         for _ in 0..updates {
-            let bytes = (bytes_per_us * interval_ns as f64 / 1000.0) as u64;
-            interval_ns = t.update(Sample {
+            let bytes = (bytes_per_us * interval.0 as f64 / 1000.0) as u64;
+            interval = t.update(Sample {
                 packets: 1 + bytes / 64,
                 bytes,
-                elapsed_ns: interval_ns,
+                elapsed: interval,
             });
         }
-        1e9 / interval_ns as f64
+        1.0 / interval.as_s()
     }
 
     #[test]
@@ -146,9 +146,12 @@ mod tests {
         let interval = t.update(Sample {
             packets: 1,
             bytes: 64,
-            elapsed_ns: 0,
+            elapsed: Nanos(0),
         });
-        assert!((1e9 / interval as f64 - 28_000.0).abs() < 5.0, "{interval}");
+        assert!(
+            (1.0 / interval.as_s() - 28_000.0).abs() < 5.0,
+            "{interval:?}"
+        );
     }
 
     #[test]
@@ -156,7 +159,7 @@ mod tests {
         let sample = Sample {
             packets: 40,
             bytes: 2560,
-            elapsed_ns: 1_000_000,
+            elapsed: Nanos(1_000_000),
         };
         let state = |elapsed| {
             let mut t = ThreeState::new(elapsed, ThreeStateRates::default()).unwrap();
@@ -170,6 +173,6 @@ mod tests {
     #[test]
     fn nothing_received_changes_nothing() {
         let mut t = ThreeState::new(Elapsed::Assumed, ThreeStateRates::default()).unwrap();
-        assert_eq!(t.update(Sample::default()), 50_000);
+        assert_eq!(t.update(Sample::default()), Nanos(50_000));
     }
 }

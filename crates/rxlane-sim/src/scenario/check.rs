@@ -1,6 +1,7 @@
 //! What a scenario may not be.
 
 use rxlane_policy::strategy::StrategyName;
+use rxlane_policy::{Bps, Pps};
 
 use super::{Scenario, Scheme, Spread};
 use crate::SimError;
@@ -41,8 +42,8 @@ impl Scenario {
     }
 
     /// Frames a second that a link carries.
-    pub fn line_pps(&self) -> f64 {
-        1e12 / wire_time(self.traffic.frame, self.nic.link_bps) as f64
+    pub fn line_rate(&self) -> Pps {
+        Pps(1.0 / wire_time(self.traffic.frame, Bps(self.nic.link_bps)).as_s())
     }
 
     fn check_run(&self) -> Result<(), SimError> {
@@ -68,7 +69,7 @@ impl Scenario {
 
     fn check_traffic(&self) -> Result<(), SimError> {
         let t = &self.traffic;
-        let line = self.line_pps() * (1.0 + 1e-9);
+        let line = self.line_rate().0 * (1.0 + 1e-9);
         within(
             "traffic.pps",
             t.pps,

@@ -80,7 +80,7 @@ pub(crate) fn scenario_of(table: &Table, folder: &Path) -> Result<Scenario, SimE
         *gaps = crate::capture::gaps(&folder.join(file))?;
     }
     if let Some(load) = scenario.traffic.link_load {
-        let line = scenario.line_pps();
+        let line = scenario.line_rate().0;
         scenario.traffic.pps = load * line * scenario.nic.count as f64;
     }
     scenario.check()?;

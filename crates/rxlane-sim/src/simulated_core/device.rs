@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 
 use crate::congestion::FeedbackDriver;
+use rxlane_policy::Ps;
 use rxlane_policy::poll::QVector;
 use rxlane_policy::throttle::{Sample, Throttle, Throttler};
 
 use crate::ring::RxRing;
-use crate::time::{NEVER, Ps};
 
 /// An interrupt vector: a device with its rings.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(super) struct Device {
     pub(super) wire_free: Ps,
     pub(super) masked: bool,
     pub(super) masked_at: Ps,
-    /// When it interrupts next; `NEVER` while masked.
+    /// When it interrupts next; [`Ps::NEVER`] while masked.
     pub(super) irq_at: Ps,
     /// `irq_at` is only the end of what is known about arrivals.
     pub(super) tentative: bool,
@@ -55,17 +55,17 @@ impl Device {
                 .collect(),
             qvector,
             completions: VecDeque::new(),
-            cleaned_last: 0,
-            wire_free: 0,
+            cleaned_last: Ps::ZERO,
+            wire_free: Ps::ZERO,
             masked: false,
-            masked_at: 0,
-            irq_at: NEVER,
+            masked_at: Ps::ZERO,
+            irq_at: Ps::NEVER,
             tentative: false,
-            throttle_until: 0,
-            last_irq: 0,
+            throttle_until: Ps::ZERO,
+            last_irq: Ps::ZERO,
             throttler,
             sample: Sample::default(),
-            sample_since: 0,
+            sample_since: Ps::ZERO,
             driver,
         }
     }
@@ -104,8 +104,10 @@ impl Device {
 
     /// The least time between interrupts, decided anew from what came since the last decision.
     pub(super) fn throttle(&mut self, now: Ps) -> Ps {
-        self.sample.elapsed_ns = (now - self.sample_since) / 1000;
+        self.sample.elapsed = (now - self.sample_since).into();
         self.sample_since = now;
-        self.throttler.update(std::mem::take(&mut self.sample)) * 1000
+        self.throttler
+            .update(std::mem::take(&mut self.sample))
+            .into()
     }
 }

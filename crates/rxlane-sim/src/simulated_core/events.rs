@@ -1,11 +1,11 @@
 //! Interrupts, disturbances and idleness: everything that happens to a core rather than by its own work.
 
 use rand_distr::{Distribution, Exp1};
+use rxlane_policy::Ps;
 
 use super::SimulatedCore;
 use crate::scenario::{Origin, Scheme};
 use crate::tally::Work;
-use crate::time::{NEVER, Ps};
 
 impl SimulatedCore {
     /// Makes all arrivals at a port up to `t` known.
@@ -29,12 +29,12 @@ impl SimulatedCore {
         // An arrival that is not known of yet may come first.
         (d.irq_at, d.tentative) = match cause {
             Some(cause) if cause <= known => ((cause + self.delivery).max(d.throttle_until), false),
-            _ => (known, known != NEVER),
+            _ => (known, known != Ps::NEVER),
         };
     }
 
     pub(super) fn find_next_event(&mut self) {
-        let mut next = NEVER;
+        let mut next = Ps::NEVER;
         for device in &self.devices {
             next = next.min(device.irq_at);
         }
@@ -116,7 +116,7 @@ impl SimulatedCore {
         match self.scheme {
             Scheme::Napi => {
                 d.masked = true;
-                d.irq_at = NEVER;
+                d.irq_at = Ps::NEVER;
                 self.poll_list.add(device as u32);
             }
             Scheme::Softnet => self.softnet_interrupt(device),
@@ -128,14 +128,14 @@ impl SimulatedCore {
         let Some(other) = self.others.iter_mut().find(|o| o.next == at) else {
             return;
         };
-        if other.redraw > 0 && at >= other.redrawn + other.redraw {
-            other.redrawn = at - at % other.redraw;
+        if other.redraw > Ps::ZERO && at >= other.redrawn + other.redraw {
+            other.redrawn = Ps(at.0 - at.0 % other.redraw.0);
             other.level = Exp1.sample(&mut self.rng);
         }
         let gap: f64 = Exp1.sample(&mut self.rng);
         let time: f64 = Exp1.sample(&mut self.rng);
-        other.next = at + ((gap * other.mean_gap / other.level.max(1e-3)) as Ps).max(1);
-        let time = (time * other.mean_time) as Ps;
+        other.next = at + Ps(((gap * other.mean_gap / other.level.max(1e-3)) as u64).max(1));
+        let time = Ps((time * other.mean_time) as u64);
         self.tally.busy[Work::Other as usize] += time;
         self.now += time;
     }
@@ -149,8 +149,8 @@ impl SimulatedCore {
         let interval = d.throttle(now);
         d.throttle_until = match self.origin {
             Origin::Irq => d.last_irq + interval,
-            Origin::PollEnd if interval > 0 => now + interval,
-            Origin::PollEnd => 0,
+            Origin::PollEnd if interval > Ps::ZERO => now + interval,
+            Origin::PollEnd => Ps::ZERO,
         };
         if latched {
             d.irq_at = (now + self.delivery).max(d.throttle_until);
@@ -191,8 +191,8 @@ impl SimulatedCore {
                 .iter()
                 .rev()
                 .find(|(after, _)| slept >= *after);
-            self.now += exit.map_or(0, |(_, exit)| *exit);
-            if slept > 0 {
+            self.now += exit.map_or(Ps::ZERO, |(_, exit)| *exit);
+            if slept > Ps::ZERO {
                 self.tally.busy[Work::Isr as usize] += self.costs.wake;
                 self.now += self.costs.wake;
             }

@@ -19,18 +19,18 @@ use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, Exp1};
 use rand_pcg::Pcg64Mcg;
 use rxlane_policy::poll::PollList;
+use rxlane_policy::{Bps, Ps};
 
 use crate::SimError;
 use crate::ring::Packet;
 use crate::scenario::{Egress, IdleState, Process, Scenario, Scheme, Spread};
 use crate::tally::{Tally, Work};
-use crate::time::{NEVER, Ps, from_ns, from_s};
 use crate::traffic::{Source, Stream, wire_time};
 use device::Device;
 use port::{Port, Share};
 use tandem::Tandem;
 
-/// Costs in ps.
+/// What each kind of work costs.
 #[derive(Debug)]
 struct Costs {
     isr: Ps,
@@ -159,7 +159,7 @@ fn stream(scenario: &Scenario, nic: usize) -> Stream {
         mix: t.mix,
         flows: t.flows,
         frame: t.frame,
-        link_bps: scenario.nic.link_bps,
+        link: Bps(scenario.nic.link_bps),
     }
 }
 
@@ -201,7 +201,7 @@ impl SimulatedCore {
                     cores: cores.len() as u16,
                     turn: (cpu.spread == Spread::RoundRobin).then_some(reception.interrupt_work),
                 },
-                from_ns(scenario.nic.dma_ns),
+                Ps::from_ns(scenario.nic.dma_ns),
             ));
             let port = ports.len() - 1;
             for qvector in layout.devices {
@@ -224,7 +224,8 @@ impl SimulatedCore {
                     .unwrap_or(i)
             })
             .collect();
-        let class_costs = |f: &dyn Fn(usize) -> f64| (0..classes).map(|c| from_ns(f(c))).collect();
+        let class_costs =
+            |f: &dyn Fn(usize) -> f64| (0..classes).map(|c| Ps::from_ns(f(c))).collect();
         let frame = f64::from(scenario.traffic.frame);
         let packet: Vec<Ps> = class_costs(&|_| cpu.packet_ns + cpu.byte_ns * frame);
         let stage: Vec<Ps> = class_costs(&|class| {
@@ -234,34 +235,34 @@ impl SimulatedCore {
             stages.map(|s| s.packet_ns + s.byte_ns * frame).sum()
         });
         let mut this = Self {
-            now: 0,
+            now: Ps::ZERO,
             ports,
             poll_list: PollList::default(),
             in_softirq: false,
-            softirq_since: 0,
-            next_event: 0,
+            softirq_since: Ps::ZERO,
+            next_event: Ps::ZERO,
             others: Vec::new(),
             costs: Costs {
-                isr: from_ns(cpu.isr_ns),
-                wake: from_ns(cpu.wake_ns),
-                softirq: from_ns(cpu.softirq_ns),
-                poll: from_ns(cpu.poll_ns),
-                ring: from_ns(cpu.ring_ns),
-                enqueue: from_ns(cpu.enqueue_ns),
-                tx_clean: from_ns(cpu.tx_clean_ns),
-                service: packet.iter().zip(&stage).map(|(p, s)| p + s).collect(),
+                isr: Ps::from_ns(cpu.isr_ns),
+                wake: Ps::from_ns(cpu.wake_ns),
+                softirq: Ps::from_ns(cpu.softirq_ns),
+                poll: Ps::from_ns(cpu.poll_ns),
+                ring: Ps::from_ns(cpu.ring_ns),
+                enqueue: Ps::from_ns(cpu.enqueue_ns),
+                tx_clean: Ps::from_ns(cpu.tx_clean_ns),
+                service: packet.iter().zip(&stage).map(|(p, s)| *p + *s).collect(),
                 packet,
                 stage,
             },
             frame: u64::from(scenario.traffic.frame),
             tx_work_limit: cpu.tx_work_limit,
-            delivery: from_ns(scenario.interrupt.delivery_ns),
+            delivery: Ps::from_ns(scenario.interrupt.delivery_ns),
             latch: scenario.interrupt.latch_masked,
             origin: scenario.interrupt.origin,
             tx_delay: (scenario.interrupt.tx_completion && scenario.nic.egress == Egress::Circular)
-                .then(|| from_ns(scenario.interrupt.tx_delay_ns)),
+                .then(|| Ps::from_ns(scenario.interrupt.tx_delay_ns)),
             tx_descriptors: scenario.nic.tx_descriptors,
-            wire: wire_time(scenario.traffic.frame, scenario.nic.link_bps),
+            wire: wire_time(scenario.traffic.frame, Bps(scenario.nic.link_bps)),
             egress,
             latency_offset: latency_offset(scenario),
             idle_states: cpu.idle.iter().map(idle_state).collect(),
@@ -269,29 +270,29 @@ impl SimulatedCore {
             mask_others: cpu.mask_others,
             tandem: scenario.host.map(|h| {
                 let service = h.application_ns + h.application_byte_ns * frame;
-                Tandem::new(h.socket, from_ns(service))
+                Tandem::new(h.socket, Ps::from_ns(service))
             }),
             backlog: Backlog::new(reception.backlog),
             backlog_packets: VecDeque::new(),
             scheme: reception.scheme,
             interrupt_work: reception.interrupt_work,
-            mitigation: from_ns(reception.mitigation_us * 1e3),
+            mitigation: Ps::from_us(reception.mitigation_us),
             lies: reception.feedback.lies(),
             last_sequence: vec![
                 vec![0; classes * usize::from(scenario.traffic.flows.max(1))];
                 scenario.nic.count
             ],
             departures: None,
-            sample: from_s(cpu.sample_s),
-            next_sample: NEVER,
-            sampled_busy: 0,
+            sample: Ps::from_s(cpu.sample_s),
+            next_sample: Ps::NEVER,
+            sampled_busy: Ps::ZERO,
             rng: Pcg64Mcg::seed_from_u64(seed ^ (core as u64 + 1) << 48),
             tally: Tally::new(classes, scenario.nic.count, devices.len()),
             in_service: false,
             cut: false,
-            measure_from: NEVER,
-            begun: 0,
-            until: NEVER,
+            measure_from: Ps::NEVER,
+            begun: Ps::ZERO,
+            until: Ps::NEVER,
             before: Census::default(),
             devices,
         };
@@ -312,11 +313,11 @@ impl SimulatedCore {
         let mean_gap = 1e12 / d.per_second;
         let first: f64 = self.rng.random::<f64>() * mean_gap;
         self.others.push(Other {
-            next: first as Ps,
+            next: Ps(first as u64),
             mean_gap,
             mean_time: d.ns * 1e3,
-            redraw: from_s(d.redraw_s),
-            redrawn: 0,
+            redraw: Ps::from_s(d.redraw_s),
+            redrawn: Ps::ZERO,
             level: if d.redraw_s > 0.0 {
                 Exp1.sample(&mut self.rng)
             } else {
@@ -328,7 +329,7 @@ impl SimulatedCore {
     /// Simulates `warmup` and then `measured`; counts the latter.
     pub fn run(mut self, warmup: Ps, measured: Ps) -> CoreResult {
         self.begin(warmup, measured);
-        self.advance(NEVER);
+        self.advance(Ps::NEVER);
         self.finish()
     }
 
@@ -394,8 +395,8 @@ impl SimulatedCore {
         self.before = self.census();
         self.tally = Tally::new(classes, nics, self.devices.len());
         self.begun = self.now;
-        self.measure_from = NEVER;
-        if self.sample > 0 {
+        self.measure_from = Ps::NEVER;
+        if self.sample > Ps::ZERO {
             self.next_sample = self.begun + self.sample;
         }
     }
@@ -425,8 +426,8 @@ impl SimulatedCore {
     #[cold]
     fn sample_load(&mut self) {
         let process = self.tally.busy[Work::Process as usize];
-        let busy = self.tally.busy.iter().sum::<Ps>() - process;
-        let mut load = (busy - self.sampled_busy) as f64 / self.sample as f64;
+        let busy = self.tally.busy.iter().copied().sum::<Ps>() - process;
+        let mut load = (busy - self.sampled_busy).as_s() / self.sample.as_s();
         self.sampled_busy = busy;
         while self.next_sample <= self.now {
             self.tally.loads.add(load);
@@ -439,13 +440,13 @@ impl SimulatedCore {
 
 /// What a packet's latency has before it is in memory and outside of this model.
 fn latency_offset(scenario: &Scenario) -> Ps {
-    from_ns(scenario.nic.dma_ns + scenario.nic.fixed_latency_us * 1e3)
+    Ps::from_ns(scenario.nic.dma_ns + scenario.nic.fixed_latency_us * 1e3)
 }
 
 fn idle_state(s: &IdleState) -> (Ps, Ps) {
-    (from_ns(s.after_us * 1e3), from_ns(s.exit_us * 1e3))
+    (Ps::from_us(s.after_us), Ps::from_us(s.exit_us))
 }
 
 fn process(p: Process) -> (Ps, Ps) {
-    (from_ns(p.after_us * 1e3), from_ns(p.slice_us * 1e3))
+    (Ps::from_us(p.after_us), Ps::from_us(p.slice_us))
 }

@@ -1,10 +1,10 @@
 //! A NIC's traffic on one core: generated in chunks into the rings where it will arrive.
 
+use rxlane_policy::Ps;
 use rxlane_policy::strategy::Place;
 
 use super::device::Device;
 use crate::ring::Packet;
-use crate::time::{NEVER, Ps};
 use crate::traffic::Source;
 
 /// Packets generated at once.
@@ -59,7 +59,11 @@ impl Port {
         dma: Ps,
     ) -> Self {
         Self {
-            known_until: if source.is_some() { 0 } else { NEVER },
+            known_until: if source.is_some() {
+                Ps::ZERO
+            } else {
+                Ps::NEVER
+            },
             source,
             generated: 0,
             only_place: places
@@ -79,7 +83,7 @@ impl Port {
             return;
         };
         let share = self.share;
-        let mut last = 0;
+        let mut last = Ps::ZERO;
         match self.only_place {
             Some(place) if share.cores == 1 => {
                 let ring = &mut devices[self.first_device + place.device].rings[place.ring];

@@ -1,11 +1,11 @@
 //! The receive softirq of NAPI: polls the devices of the poll list as the policy says.
 
+use rxlane_policy::Ps;
 use rxlane_policy::poll::{PollEnd, Step};
 
 use super::{Departure, SimulatedCore};
 use crate::ring::Packet;
 use crate::tally::Work;
-use crate::time::Ps;
 
 impl SimulatedCore {
     /// One poll of a device: Tx cleaning first (low-latency-router IV.B), then its Rx rings.
@@ -14,7 +14,7 @@ impl SimulatedCore {
             self.enter_softirq();
         }
         self.tally.polls += 1;
-        if self.costs.poll > 0 {
+        if self.costs.poll > Ps::ZERO {
             self.work(self.costs.poll, Work::Poll);
         }
         if self.tx_delay.is_some() {
@@ -58,14 +58,14 @@ impl SimulatedCore {
         if self.mask_others {
             self.find_next_event();
         }
-        if self.costs.softirq > 0 {
+        if self.costs.softirq > Ps::ZERO {
             self.work(self.costs.softirq, Work::Poll);
         }
     }
 
     #[inline]
     fn serve_ring(&mut self, device: usize, ring: usize, at_most: u32) {
-        if self.costs.ring > 0 {
+        if self.costs.ring > Ps::ZERO {
             self.work(self.costs.ring, Work::Poll);
         }
         let port = self.devices[device].port;
@@ -143,7 +143,7 @@ impl SimulatedCore {
         self.in_service = true;
         self.work(self.costs.packet[class], Work::Packet);
         let stage = self.costs.stage[class];
-        if stage > 0 {
+        if stage > Ps::ZERO {
             self.work(stage, Work::Stage);
         }
         if self.cut {

@@ -3,10 +3,10 @@
 
 use crate::congestion::{BACKLOG, Congestion};
 use rand::Rng;
+use rxlane_policy::Ps;
 
 use super::SimulatedCore;
 use crate::tally::Work;
-use crate::time::{NEVER, Ps};
 
 impl SimulatedCore {
     /// When the driver's next interrupt has its cause: at once while packets are held, at the packet or
@@ -14,7 +14,7 @@ impl SimulatedCore {
     pub(super) fn softnet_cause(&self, device: usize) -> Option<Ps> {
         let d = &self.devices[device];
         if d.driver.is_stopped() {
-            return Some(NEVER);
+            return Some(Ps::NEVER);
         }
         let ring = &d.rings[0];
         let wanted = d.driver.coalesce() as usize;

@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::time::Ps;
-
+use rxlane_policy::Ps;
 /// A queue with a server of its own, in closed form: a packet's departure is known when it enters.
 #[derive(Debug)]
 pub(super) struct Tandem {

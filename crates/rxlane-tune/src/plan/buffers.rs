@@ -1,6 +1,7 @@
 //! Buffers that fit (single-input-queue III.B, step a).
 
 use rxlane_policy::buffers::{buffer_bytes, ring_length};
+use rxlane_policy::{Bps, Nanos, Pps};
 use rxlane_system::ethtool::Setting;
 
 use super::{Area, Draft, Profile, Reason};
@@ -17,11 +18,11 @@ const SHORTEST: u32 = 128;
 const MEAN_PACKET: u64 = 512;
 
 /// How long a core may be away from its rings.
-fn away_ns(profile: Profile) -> u64 {
+fn away(profile: Profile) -> Nanos {
     match profile {
         // Whatever is in the ring waits: a ring that can hold more than this only makes old packets.
-        Profile::Latency => 1_000_000,
-        Profile::Throughput | Profile::Power => 4_000_000,
+        Profile::Latency => Nanos::from_ms(1),
+        Profile::Throughput | Profile::Power => Nanos::from_ms(4),
     }
 }
 
@@ -45,18 +46,18 @@ pub(super) fn ring(draft: &mut Draft<'_>, nic: &Nic) -> Result<(), TuneError> {
         ));
         return Ok(());
     }
-    let away_ns = draft
+    let away = draft
         .options
-        .away_ns
-        .unwrap_or_else(|| away_ns(draft.options.profile));
+        .away
+        .unwrap_or_else(|| away(draft.options.profile));
     let pps = PEAK * nic.rx_pps / nic.rx_queues.max(1) as f64;
     let max = u32::try_from(max).unwrap_or(u32::MAX).max(1);
-    let length = ring_length(pps, away_ns, SHORTEST.min(max), max).map_err(refused)?;
+    let length = ring_length(Pps(pps), away, SHORTEST.min(max), max).map_err(refused)?;
     let reason = Reason {
         why: format!(
             "{:.0} packets/s a queue at {PEAK} times the mean, for {} us without service",
             pps,
-            away_ns / 1000
+            away.0 / 1000
         ),
         source: "single-input-queue III.B, step a",
         cost: "the link is reset for a moment; longer stalls lose packets",
@@ -74,9 +75,12 @@ pub(super) fn sockets(draft: &mut Draft<'_>, inventory: &Inventory) -> Result<()
     let Some(mbps) = inventory.nics.iter().filter_map(|n| n.speed_mbps).max() else {
         return Ok(());
     };
-    let (delay_s, k) = (draft.options.delay_s, draft.options.k);
-    let bytes = buffer_bytes(mbps as f64 * 1e6, delay_s, k).map_err(refused)?;
-    let why = format!("2^{k} x {mbps} Mbit/s x {:.1} ms one way", delay_s * 1e3);
+    let (delay, k) = (draft.options.delay, draft.options.k);
+    let bytes = buffer_bytes(Bps(mbps as f64 * 1e6), delay.into(), k).map_err(refused)?;
+    let why = format!(
+        "2^{k} x {mbps} Mbit/s x {:.1} ms one way",
+        delay.as_secs_f64() * 1e3
+    );
     let memory = "sockets may hold more memory";
     for (knob, wanted, cost) in [
         (Knob::ReceiveMemory, Value::Bytes(bytes), memory),

@@ -8,6 +8,9 @@ mod rt_queue;
 
 pub use placement::IRQBALANCE;
 
+use std::time::Duration;
+
+use rxlane_policy::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::TuneError;
@@ -142,10 +145,10 @@ pub struct Options {
     pub skip: Vec<Area>,
     /// Interrupts that stay where they are.
     pub except: Vec<u32>,
-    /// How long a core may be away from its rings, ns; rings hold what arrives meanwhile. None: by profile.
-    pub away_ns: Option<u64>,
-    /// One-way delay of the paths that sockets use, s.
-    pub delay_s: f64,
+    /// How long a core may be away from its rings; rings hold what arrives meanwhile. None: by profile.
+    pub away: Option<Nanos>,
+    /// One-way delay of the paths that sockets use.
+    pub delay: Duration,
     /// The bandwidth-delay product is doubled so often.
     pub k: u32,
     /// DSCPs of RT classes, which get a hardware queue of their own.
@@ -160,8 +163,8 @@ impl Default for Options {
             profile: Profile::default(),
             skip: Vec::new(),
             except: Vec::new(),
-            away_ns: None,
-            delay_s: 0.001,
+            away: None,
+            delay: Duration::from_millis(1),
             k: 1,
             rt_dscps: Vec::new(),
             isolate: false,

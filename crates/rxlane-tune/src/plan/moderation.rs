@@ -1,5 +1,6 @@
 //! Interrupt moderation at the measured packet rate (interrupt-throttling V.C); `tune watch` follows the rate.
 
+use rxlane_policy::Nanos;
 use rxlane_policy::throttle::{LinearLaw, Sample, Throttle, Throttling};
 use rxlane_system::ethtool::Setting;
 
@@ -19,9 +20,9 @@ fn interval_us(pps: f64) -> u64 {
     let sample = Sample {
         packets: pps as u64,
         bytes: 0,
-        elapsed_ns: 1_000_000_000,
+        elapsed: Nanos::from_ms(1000),
     };
-    law.update(sample).div_ceil(1000)
+    law.update(sample).0.div_ceil(1000)
 }
 
 /// Interval at the law's least interrupt rate, us.

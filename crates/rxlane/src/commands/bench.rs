@@ -10,6 +10,7 @@ use rxlane_bench::bench::{
 use rxlane_bench::disturb::{Reloads, disturb};
 use rxlane_bench::lab::LabConfig;
 use rxlane_config::EngineConfig;
+use rxlane_policy::Pps;
 use rxlane_policy::strategy::StrategyName;
 use rxlane_sim::scenario::Scenario;
 
@@ -336,7 +337,7 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
                 return Err("--pps takes packets a second, not a multiple".into());
             };
             let plan = Reloads {
-                pps,
+                rate: Pps(pps),
                 reloads: args.reloads,
             };
             let report = disturb(&args.common.options()?, plan).map_err(one_line)?;
@@ -344,12 +345,12 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
         }
         Command::Sweep(args) => {
             let loads = args.loads.iter().map(|load| match load {
-                Offered::Pps(pps) => Ok(*pps),
+                Offered::Pps(pps) => Ok(Pps(*pps)),
                 Offered::TimesKernel(_) => {
                     Err("--loads takes packets a second, not multiples".to_owned())
                 }
             });
-            let loads = loads.collect::<Result<Vec<f64>, String>>()?;
+            let loads = loads.collect::<Result<Vec<Pps>, String>>()?;
             let options = args.common.options()?;
             let model = args.with_sim.as_ref().map(|f| costs(f, &options));
             let model = model.transpose()?;

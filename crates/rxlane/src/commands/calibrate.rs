@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use rxlane_bench::bench::{self, Dut, Options, Prediction, SweepPoint};
 use rxlane_config::EngineConfig;
+use rxlane_policy::Pps;
 use rxlane_sim::scenario::Scenario;
 
 use super::bench::Common;
@@ -42,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     };
     let engine = model::engine_of(dut)?;
     let capacity = capacity(&options)?;
-    let loads: Vec<f64> = SHARES.iter().map(|s| s * capacity).collect();
+    let loads: Vec<Pps> = SHARES.iter().map(|s| Pps(s * capacity)).collect();
     let ratio = options.traffic.rt_ratio;
     let report = bench::sweep(&options, &loads, &[ratio]).map_err(one_line)?;
     let costs = fit(&options, &engine, capacity, &report.points)?;
@@ -55,7 +56,7 @@ fn capacity(options: &Options) -> Result<f64, String> {
     let mut pps = FIRST_PPS;
     loop {
         let report =
-            bench::sweep(options, &[pps], &[options.traffic.rt_ratio]).map_err(one_line)?;
+            bench::sweep(options, &[Pps(pps)], &[options.traffic.rt_ratio]).map_err(one_line)?;
         let point = report.points.first().ok_or("nothing was measured")?;
         let lost = 1.0 - point.dut.forwarded_pps / point.dut.offered_pps;
         if lost > OVERLOADED {

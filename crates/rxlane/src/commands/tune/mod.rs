@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use rxlane_policy::Nanos;
 use rxlane_system::SystemError;
 use rxlane_tune::inventory::{Inventory, Window, irqbalance_runs};
 use rxlane_tune::journal::{self, Journal};
@@ -158,8 +159,8 @@ impl Wanted {
             profile: self.profile,
             skip: self.skip.clone(),
             except: self.except.clone(),
-            away_ns: self.away.map(|us| us.saturating_mul(1000)),
-            delay_s: self.delay / 1000.0,
+            away: self.away.map(|us| Nanos(us.saturating_mul(1000))),
+            delay: Duration::from_secs_f64(self.delay / 1000.0),
             k: self.k,
             rt_dscps: self.rt_dscps()?,
             isolate: self.isolate,

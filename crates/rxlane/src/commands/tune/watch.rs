@@ -92,7 +92,7 @@ pub(super) fn run(args: &Args, journal: &Path) -> Result<(), String> {
     let begin = Instant::now();
     let mut changes = 0;
     let outcome = loop {
-        match watch.tick(&machine, &mut journal, begin.elapsed().as_nanos() as u64) {
+        match watch.tick(&machine, &mut journal, begin.elapsed().into()) {
             Ok(changed) => {
                 for c in &changed {
                     tracing::info!("{} set to {}: {}", c.knob, c.to, c.why);

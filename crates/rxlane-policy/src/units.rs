@@ -1,0 +1,200 @@
+//! Units as types: a number that means a time or a rate cannot be taken for another.
+//!
+//! Times are integers, so that sums do not depend on their order: nanoseconds where a clock is read, picoseconds where
+//! time is computed (a byte on a 100 Gbit/s link takes 80 of them). Rates are real numbers. Fields of reports and files
+//! are plain numbers with the unit in their names, because JSON and TOML know no types.
+
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Mul, Sub, SubAssign};
+
+use serde::{Deserialize, Serialize};
+
+/// A point in time or a span of it, in nanoseconds: what `CLOCK_MONOTONIC` and `bpf_ktime_get_ns` count.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(transparent)]
+pub struct Nanos(pub u64);
+
+/// A point in virtual time or a span of it, in picoseconds. 64 bits hold 213 days.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Ps(pub u64);
+
+/// Packets per second.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Pps(pub f64);
+
+/// Bits per second.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Bps(pub f64);
+
+impl Nanos {
+    /// So many milliseconds.
+    pub const fn from_ms(ms: u64) -> Self {
+        Self(ms * 1_000_000)
+    }
+
+    /// The span in seconds.
+    pub fn as_s(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// From `earlier` to this, or nothing where `earlier` is later: clocks of two cores may differ.
+    pub const fn since(self, earlier: Self) -> Self {
+        Self(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl From<Ps> for Nanos {
+    /// Rounded down.
+    fn from(ps: Ps) -> Self {
+        Self(ps.0 / 1000)
+    }
+}
+
+impl From<std::time::Duration> for Nanos {
+    /// Beyond 584 years, the longest span.
+    fn from(d: std::time::Duration) -> Self {
+        Self(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Nanos> for Ps {
+    /// Beyond 213 days, [`Ps::NEVER`].
+    fn from(ns: Nanos) -> Self {
+        Self(ns.0.saturating_mul(1000))
+    }
+}
+
+impl Ps {
+    /// No time, and the time at which virtual time begins.
+    pub const ZERO: Self = Self(0);
+    /// Later than everything.
+    pub const NEVER: Self = Self(u64::MAX);
+
+    /// So many nanoseconds, rounded; negative spans are none.
+    pub fn from_ns(ns: f64) -> Self {
+        Self((ns * 1e3).round() as u64)
+    }
+
+    /// So many microseconds, rounded; negative spans are none.
+    pub fn from_us(us: f64) -> Self {
+        Self::from_ns(us * 1e3)
+    }
+
+    /// So many seconds, rounded; negative spans are none.
+    pub fn from_s(s: f64) -> Self {
+        Self((s * 1e12).round() as u64)
+    }
+
+    /// The time in nanoseconds.
+    pub fn as_ns(self) -> f64 {
+        self.0 as f64 / 1e3
+    }
+
+    /// The time in microseconds.
+    pub fn as_us(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+
+    /// The time in seconds.
+    pub fn as_s(self) -> f64 {
+        self.0 as f64 / 1e12
+    }
+}
+
+impl Bps {
+    /// How long so many bits take.
+    pub fn time_of(self, bits: f64) -> Ps {
+        Ps::from_s(bits / self.0)
+    }
+}
+
+impl Pps {
+    /// The rate of so many packets in a span.
+    pub fn of(packets: u64, span: Nanos) -> Self {
+        Self(packets as f64 * 1e9 / span.0 as f64)
+    }
+
+    /// How many packets come in a span.
+    pub fn packets_in(self, span: Nanos) -> f64 {
+        self.0 * span.as_s()
+    }
+}
+
+macro_rules! sums {
+    ($unit:ty) => {
+        impl Add for $unit {
+            type Output = Self;
+            #[inline]
+            fn add(self, other: Self) -> Self {
+                Self(self.0 + other.0)
+            }
+        }
+        impl AddAssign for $unit {
+            #[inline]
+            fn add_assign(&mut self, other: Self) {
+                self.0 += other.0;
+            }
+        }
+        impl Sub for $unit {
+            type Output = Self;
+            #[inline]
+            fn sub(self, other: Self) -> Self {
+                Self(self.0 - other.0)
+            }
+        }
+        impl SubAssign for $unit {
+            #[inline]
+            fn sub_assign(&mut self, other: Self) {
+                self.0 -= other.0;
+            }
+        }
+        impl Mul<u64> for $unit {
+            type Output = Self;
+            #[inline]
+            fn mul(self, times: u64) -> Self {
+                Self(self.0 * times)
+            }
+        }
+        impl Sum for $unit {
+            fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+                Self(all.map(|t| t.0).sum())
+            }
+        }
+    };
+}
+
+sums!(Nanos);
+sums!(Ps);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conversions_are_inverse_to_each_other() {
+        assert_eq!(Ps::from_ns(571.25), Ps(571_250));
+        assert_eq!(Ps::from_us(2.5).as_ns(), 2500.0);
+        assert_eq!(Ps::from_s(0.25).as_s(), 0.25);
+        assert_eq!(Ps::from(Nanos(3)), Ps(3000));
+        assert_eq!(Nanos::from_ms(2).as_s(), 0.002);
+    }
+
+    #[test]
+    fn negative_spans_are_none_and_spans_backwards_too() {
+        assert_eq!(Ps::from_ns(-1.0), Ps::ZERO);
+        assert_eq!(Nanos(5).since(Nanos(7)), Nanos(0));
+    }
+
+    #[test]
+    fn a_minimal_frame_at_10_gbit_takes_67_2_ns() {
+        assert_eq!(Bps(10e9).time_of(84.0 * 8.0), Ps::from_ns(67.2));
+    }
+}
