@@ -1,120 +1,335 @@
-//! Whether a firewall looks at forwarded packets.
+//! What netfilter does to forwarded packets: which hooks there are, and what their rules can do.
+//!
+//! Not what they will do to a packet: that is not decidable from outside. A chain whose rules only look and accept does
+//! nothing; any other may drop, mark, rewrite or translate.
 
-use std::io;
+use netlink_sys::protocols::NETLINK_NETFILTER;
 
-use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NlaBuffer, NlasIterator};
-use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_NETFILTER};
+use crate::SystemError;
+use crate::dump::{attributes, be32, dump, text};
 
-use crate::{SystemError, Tried};
+/// include/uapi/linux/netfilter/nf_tables.h
+mod nft {
+    pub(super) const SUBSYSTEM: u16 = 10;
+    pub(super) const GET_CHAIN: u16 = SUBSYSTEM << 8 | 4;
+    pub(super) const GET_RULE: u16 = SUBSYSTEM << 8 | 7;
+    pub(super) const CHAIN_TABLE: u16 = 1;
+    pub(super) const CHAIN_NAME: u16 = 3;
+    pub(super) const CHAIN_HOOK: u16 = 4;
+    pub(super) const CHAIN_POLICY: u16 = 5;
+    pub(super) const CHAIN_TYPE: u16 = 7;
+    pub(super) const HOOK_NUMBER: u16 = 1;
+    pub(super) const HOOK_DEVICE: u16 = 3;
+    pub(super) const RULE_TABLE: u16 = 1;
+    pub(super) const RULE_CHAIN: u16 = 2;
+    pub(super) const RULE_EXPRESSIONS: u16 = 4;
+    pub(super) const EXPRESSION_NAME: u16 = 1;
+    pub(super) const EXPRESSION_DATA: u16 = 2;
+    pub(super) const IMMEDIATE_DATA: u16 = 2;
+    pub(super) const DATA_VERDICT: u16 = 2;
+    pub(super) const VERDICT_CODE: u16 = 1;
+    pub(super) const ACCEPT: u32 = 1;
+    /// `meta`, `ct`: the register that something is set from; without it they only read.
+    pub(super) const SOURCE_REGISTER: [(&str, u16); 2] = [("meta", 3), ("ct", 4)];
+    /// `payload`, `exthdr`: likewise.
+    pub(super) const REWRITES: [(&str, u16); 2] = [("payload", 5), ("exthdr", 7)];
+}
 
-const NFNL_SUBSYS_NFTABLES: u16 = 10;
-const NFT_MSG_GETCHAIN: u16 = 4;
-const NFTA_CHAIN_TABLE: u16 = 1;
-const NFTA_CHAIN_NAME: u16 = 3;
-const NFTA_CHAIN_HOOK: u16 = 4;
-const NFTA_CHAIN_TYPE: u16 = 7;
-const NFTA_HOOK_HOOKNUM: u16 = 1;
-const NF_INET_FORWARD: u32 = 2;
-const NLMSG_ERROR: u16 = 2;
-const NLMSG_DONE: u16 = 3;
-const HEADER: usize = 16;
-const NFGENMSG: usize = 4;
+/// Protocol families of netfilter (`NFPROTO_`), as far as they see forwarded packets.
+const FAMILIES: [(u8, &str); 4] = [(1, "inet"), (2, "ip"), (5, "netdev"), (10, "ip6")];
 
-/// Base chains at the forward hook, as "table chain"; legacy iptables as its table's name.
+/// Where on the way of a forwarded packet a hook is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// Before anything else.
+    Ingress,
+    /// Before routing.
+    Prerouting,
+    /// Between routing and sending.
+    Forward,
+    /// Before sending.
+    Postrouting,
+    /// As the last, at the egress device.
+    Egress,
+}
+
+impl Place {
+    /// Its name in nftables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ingress => "ingress",
+            Self::Prerouting => "prerouting",
+            Self::Forward => "forward",
+            Self::Postrouting => "postrouting",
+            Self::Egress => "egress",
+        }
+    }
+
+    fn of(family: &str, number: u32) -> Option<Self> {
+        Some(match (family, number) {
+            ("netdev", 0) | ("inet", 5) => Self::Ingress,
+            ("netdev", 1) => Self::Egress,
+            ("netdev", _) => return None,
+            (_, 0) => Self::Prerouting,
+            (_, 2) => Self::Forward,
+            (_, 4) => Self::Postrouting,
+            _ => return None,
+        })
+    }
+}
+
+/// What rules can do to a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Effects {
+    /// Drop it, send it elsewhere, or anything that is not known here.
+    pub filters: bool,
+    /// Give it a mark, or its flow a zone, or none at all.
+    pub marks: bool,
+    /// Change its bytes.
+    pub rewrites: bool,
+    /// Translate its addresses.
+    pub translates: bool,
+}
+
+impl Effects {
+    /// Whether there are any.
+    pub fn any(self) -> bool {
+        self != Self::default()
+    }
+
+    fn add(&mut self, o: Self) {
+        self.filters |= o.filters;
+        self.marks |= o.marks;
+        self.rewrites |= o.rewrites;
+        self.translates |= o.translates;
+    }
+}
+
+/// A base chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hook {
+    /// Family and table, such as `inet filter`.
+    pub table: String,
+    /// Name of the chain.
+    pub chain: String,
+    /// Where it is.
+    pub place: Place,
+    /// The device that it is for, where it names one.
+    pub device: Option<String>,
+    /// What its rules can do, and its policy.
+    pub effects: Effects,
+}
+
+impl std::fmt::Display for Hook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {} at {}", self.table, self.chain, self.place.name())?;
+        self.device
+            .as_ref()
+            .map_or(Ok(()), |d| write!(f, " of {d}"))
+    }
+}
+
+/// All hooks on the way of forwarded packets. Tables of legacy iptables are there as what their names stand for: their rules
+/// cannot be listed over netlink.
 ///
 /// # Errors
 /// When netfilter cannot be asked, for instance without CAP_NET_ADMIN.
-pub fn forward_chains() -> Result<Vec<String>, SystemError> {
-    let mut found = nftables_chains()?;
+pub fn hooks() -> Result<Vec<Hook>, SystemError> {
+    let mut hooks = nftables_hooks()?;
     for family in ["ip", "ip6"] {
         let names =
             std::fs::read_to_string(format!("/proc/net/{family}_tables_names")).unwrap_or_default();
-        found.extend(
-            names
-                .lines()
-                .filter(|n| *n == "filter")
-                .map(|n| format!("{family}tables {n}")),
-        );
+        hooks.extend(names.lines().filter_map(|name| legacy(family, name)));
     }
-    Ok(found)
+    Ok(hooks)
 }
 
-fn nftables_chains() -> Result<Vec<String>, SystemError> {
-    let mut socket = match Socket::new(NETLINK_NETFILTER) {
-        Ok(socket) => socket,
-        // No netfilter in this kernel: no firewall.
-        Err(e) if e.raw_os_error() == Some(libc::EPROTONOSUPPORT) => return Ok(Vec::new()),
-        Err(e) => return Err(e).tried(|| "open a netfilter socket".into()),
+fn legacy(family: &str, name: &str) -> Option<Hook> {
+    let (place, effects) = match name {
+        "filter" => (
+            Place::Forward,
+            Effects {
+                filters: true,
+                ..Effects::default()
+            },
+        ),
+        "nat" => (
+            Place::Postrouting,
+            Effects {
+                translates: true,
+                ..Effects::default()
+            },
+        ),
+        "raw" | "mangle" => (
+            Place::Prerouting,
+            Effects {
+                filters: true,
+                marks: true,
+                rewrites: true,
+                translates: false,
+            },
+        ),
+        _ => return None,
     };
-    socket
-        .bind_auto()
-        .tried(|| "bind a netfilter socket".into())?;
-    socket
-        .send_to(&request(), &SocketAddr::new(0, 0), 0)
-        .tried(|| "list firewall chains".into())?;
-    let mut chains = Vec::new();
-    loop {
-        let (datagram, _) = socket
-            .recv_from_full()
-            .tried(|| "list firewall chains".into())?;
-        let mut at = 0;
-        while let Some(head) = datagram.get(at..at + HEADER) {
-            let len = u32::from_ne_bytes([head[0], head[1], head[2], head[3]]) as usize;
-            let kind = u16::from_ne_bytes([head[4], head[5]]);
-            let Some(body) = datagram.get(at + HEADER..at + len) else {
-                break;
-            };
-            match kind {
-                NLMSG_DONE => return Ok(chains),
-                NLMSG_ERROR => {
-                    let code = body
-                        .get(..4)
-                        .map_or(0, |b| i32::from_ne_bytes([b[0], b[1], b[2], b[3]]));
-                    // nftables is not in this kernel: no chains.
-                    if code == -libc::EINVAL || code == -libc::EOPNOTSUPP {
-                        return Ok(chains);
-                    }
-                    return Err(io::Error::from_raw_os_error(-code))
-                        .tried(|| "list firewall chains".into());
-                }
-                _ => chains.extend(body.get(NFGENMSG..).and_then(forward_chain)),
-            }
-            at += len.next_multiple_of(4);
+    Some(Hook {
+        table: format!("{family}tables {name}"),
+        chain: "(any chain)".into(),
+        place,
+        device: None,
+        effects,
+    })
+}
+
+fn nftables_hooks() -> Result<Vec<Hook>, SystemError> {
+    let rules = dump(
+        NETLINK_NETFILTER,
+        nft::GET_RULE,
+        &[0; 4],
+        "list firewall rules",
+    )?;
+    let rules: Vec<Rule> = rules.iter().filter_map(|body| rule(body)).collect();
+    let chains = dump(
+        NETLINK_NETFILTER,
+        nft::GET_CHAIN,
+        &[0; 4],
+        "list firewall chains",
+    )?;
+    let mut hooks = Vec::new();
+    let mut base = Vec::new();
+    for body in &chains {
+        if let Some((hook, is_nat)) = hook(body) {
+            base.push((hook.table.clone(), hook.chain.clone()));
+            hooks.push((hook, is_nat));
         }
     }
+    // What a chain jumps to belongs to it; which of a table's chains it reaches is not followed.
+    let is_base = |r: &Rule| base.iter().any(|(t, c)| *t == r.table && *c == r.chain);
+    for (hook, is_nat) in &mut hooks {
+        let own = |r: &&Rule| r.table == hook.table && r.chain == hook.chain;
+        let jumps = rules.iter().filter(own).any(|r| r.jumps);
+        let reached = |r: &&Rule| own(r) || (jumps && r.table == hook.table && !is_base(r));
+        for rule in rules.iter().filter(reached) {
+            hook.effects.add(rule.effects);
+            hook.effects.translates |= *is_nat;
+        }
+    }
+    Ok(hooks
+        .into_iter()
+        .map(|(hook, _)| hook)
+        .filter(|hook| hook.effects.any())
+        .collect())
 }
 
-fn request() -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(HEADER + NFGENMSG);
-    bytes.extend(((HEADER + NFGENMSG) as u32).to_ne_bytes());
-    bytes.extend((NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETCHAIN).to_ne_bytes());
-    bytes.extend((NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
-    bytes.extend([0; 8]);
-    bytes.extend([0; NFGENMSG]);
-    bytes
+/// Family of a message (`struct nfgenmsg`), and what follows.
+fn family(body: &[u8]) -> Option<(&'static str, &[u8])> {
+    let (_, name) = FAMILIES.iter().find(|(n, _)| Some(n) == body.first())?;
+    Some((name, body.get(4..)?))
 }
 
-/// The name of a chain that filters at the forward hook.
-fn forward_chain(attributes: &[u8]) -> Option<String> {
-    let (mut table, mut name, mut forward, mut filters) =
-        (String::new(), String::new(), false, true);
-    let text = |v: &[u8]| String::from_utf8_lossy(v.strip_suffix(&[0]).unwrap_or(v)).into_owned();
-    for nla in NlasIterator::new(attributes).flatten() {
-        let nla: NlaBuffer<&[u8]> = nla;
-        match nla.kind() {
-            NFTA_CHAIN_TABLE => table = text(nla.value()),
-            NFTA_CHAIN_NAME => name = text(nla.value()),
-            NFTA_CHAIN_TYPE => filters = text(nla.value()) == "filter",
-            NFTA_CHAIN_HOOK => {
-                forward = NlasIterator::new(nla.value())
-                    .flatten()
-                    .any(|hook: NlaBuffer<&[u8]>| {
-                        hook.kind() == NFTA_HOOK_HOOKNUM
-                            && hook.value() == NF_INET_FORWARD.to_be_bytes()
-                    });
+/// A base chain on the way of forwarded packets, and whether it is of type nat.
+fn hook(body: &[u8]) -> Option<(Hook, bool)> {
+    let (family, body) = family(body)?;
+    let (mut table, mut chain, mut place, mut device) = (String::new(), String::new(), None, None);
+    let (mut drops, mut is_nat) = (false, false);
+    for (kind, value) in attributes(body) {
+        match kind {
+            nft::CHAIN_TABLE => table = format!("{family} {}", text(value)),
+            nft::CHAIN_NAME => chain = text(value),
+            nft::CHAIN_POLICY => drops = be32(value) != Some(nft::ACCEPT),
+            nft::CHAIN_TYPE => is_nat = text(value) == "nat",
+            nft::CHAIN_HOOK => {
+                for (kind, value) in attributes(value) {
+                    match kind {
+                        nft::HOOK_NUMBER => place = be32(value).and_then(|n| Place::of(family, n)),
+                        nft::HOOK_DEVICE => device = Some(text(value)),
+                        _ => {}
+                    }
+                }
             }
             _ => {}
         }
     }
-    (forward && filters).then(|| format!("{table} {name}"))
+    let hook = Hook {
+        table,
+        chain,
+        place: place?,
+        device,
+        effects: Effects {
+            filters: drops,
+            ..Effects::default()
+        },
+    };
+    Some((hook, is_nat))
+}
+
+struct Rule {
+    table: String,
+    chain: String,
+    effects: Effects,
+    jumps: bool,
+}
+
+fn rule(body: &[u8]) -> Option<Rule> {
+    let (family, body) = family(body)?;
+    let mut rule = Rule {
+        table: String::new(),
+        chain: String::new(),
+        effects: Effects::default(),
+        jumps: false,
+    };
+    for (kind, value) in attributes(body) {
+        match kind {
+            nft::RULE_TABLE => rule.table = format!("{family} {}", text(value)),
+            nft::RULE_CHAIN => rule.chain = text(value),
+            nft::RULE_EXPRESSIONS => {
+                for (_, expression) in attributes(value) {
+                    let of = |wanted| attributes(expression).find(|(k, _)| *k == wanted);
+                    let name = of(nft::EXPRESSION_NAME).map(|(_, v)| text(v));
+                    let data = of(nft::EXPRESSION_DATA).map_or(&[][..], |(_, v)| v);
+                    act(&mut rule, &name.unwrap_or_default(), data);
+                }
+            }
+            _ => {}
+        }
+    }
+    Some(rule)
+}
+
+/// What an expression can do.
+fn act(rule: &mut Rule, name: &str, data: &[u8]) {
+    let has = |list: &[(&str, u16)]| {
+        list.iter()
+            .any(|(n, register)| *n == name && attributes(data).any(|(k, _)| k == *register))
+    };
+    match name {
+        // What only looks, counts or writes a log; and the flowtable, which takes flows that Linux has accepted.
+        "cmp" | "bitwise" | "byteorder" | "range" | "counter" | "log" | "lookup" | "fib"
+        | "hash" | "rt" | "socket" | "osf" | "numgen" | "last" | "tunnel" | "inner"
+        | "flow_offload" | "xfrm" | "limit" | "quota" | "connlimit" | "match" | "dynset"
+        | "objref" => {}
+        "meta" | "ct" => rule.effects.marks |= has(&nft::SOURCE_REGISTER),
+        "payload" | "exthdr" => rule.effects.rewrites |= has(&nft::REWRITES),
+        "notrack" | "tproxy" => rule.effects.marks = true,
+        "nat" | "masq" | "redir" => rule.effects.translates = true,
+        "immediate" => {
+            let verdict = attributes(data)
+                .filter(|(k, _)| *k == nft::IMMEDIATE_DATA)
+                .flat_map(|(_, v)| attributes(v))
+                .filter(|(k, _)| *k == nft::DATA_VERDICT)
+                .flat_map(|(_, v)| attributes(v))
+                .find(|(k, _)| *k == nft::VERDICT_CODE)
+                .and_then(|(_, v)| be32(v))
+                .map(|code| code as i32);
+            match verdict {
+                // A constant for a register: whoever reads it counts.
+                None | Some(1) => {}
+                // Jump, goto.
+                Some(-3 | -4) => rule.jumps = true,
+                // Continue, return.
+                Some(-1 | -5) => {}
+                Some(_) => rule.effects.filters = true,
+            }
+        }
+        _ => rule.effects.filters = true,
+    }
 }

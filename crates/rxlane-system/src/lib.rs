@@ -6,6 +6,7 @@
 
 pub mod bpffs;
 pub mod capabilities;
+pub mod changes;
 pub mod ethtool;
 pub mod features;
 pub mod filters;
@@ -15,11 +16,15 @@ pub mod napi;
 pub mod neighbours;
 pub mod netns;
 pub mod routes;
+pub mod rules;
 pub mod stop;
 pub mod sysctl;
+pub mod tc;
 pub mod threads;
 pub mod xdp;
+pub mod xfrm;
 
+mod dump;
 mod error;
 mod genl;
 mod netlink;

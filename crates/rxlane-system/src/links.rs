@@ -30,6 +30,8 @@ pub struct Link {
     pub up: bool,
     /// Kind of a virtual device, such as `veth`.
     pub kind: Option<String>,
+    /// Index of the bridge, bond, team or VRF that it belongs to.
+    pub master: Option<u32>,
     /// Id of an XDP program that is attached without being asked for here; 0 for none.
     pub xdp_program: u32,
 }
@@ -51,12 +53,14 @@ fn from_message(message: &LinkMessage) -> Option<Link> {
         mtu: 0,
         up: message.header.flags.contains(LinkFlags::Up),
         kind: None,
+        master: None,
         xdp_program: 0,
     };
     for attribute in &message.attributes {
         match attribute {
             LinkAttribute::IfName(name) => link.name.clone_from(name),
             LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
+            LinkAttribute::Controller(index) => link.master = Some(*index).filter(|i| *i != 0),
             LinkAttribute::Address(bytes) => {
                 link.mac = bytes.as_slice().try_into().unwrap_or_default()
             }

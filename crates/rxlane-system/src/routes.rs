@@ -8,7 +8,6 @@ use netlink_packet_core::{NLM_F_APPEND, NLM_F_REPLACE, NetlinkPayload};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteNextHopFlags, RouteType, RouteVia,
 };
-use netlink_packet_route::rule::{RuleAttribute, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::Socket;
 
@@ -274,85 +273,6 @@ impl Monitor {
 }
 
 impl AsFd for Monitor {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.news.as_fd()
-    }
-}
-
-/// Multicast groups of changes of policy rules (RTNLGRP_IPV4_RULE, RTNLGRP_IPV6_RULE).
-const RULE_GROUPS: [u32; 2] = [8, 19];
-/// Routing table without routes of its own (RT_TABLE_DEFAULT).
-const TABLE_DEFAULT: u32 = 253;
-
-/// Whether anything but the local and the main table decides about packets, IPv4 and IPv6: rules that an operator
-/// added, or VRFs.
-///
-/// # Errors
-/// When netlink fails.
-pub fn policy_rules() -> Result<[bool; 2], SystemError> {
-    let mut found = [false; 2];
-    for (i, family) in [AddressFamily::Inet, AddressFamily::Inet6]
-        .into_iter()
-        .enumerate()
-    {
-        let mut message = RuleMessage::default();
-        message.header.family = family;
-        let request = RouteNetlinkMessage::GetRule(message);
-        netlink::dump(request, "list policy rules", |message| {
-            if let RouteNetlinkMessage::NewRule(rule) = message {
-                found[i] |= rule.header.family == family && !is_stock(&rule);
-            }
-        })?;
-    }
-    Ok(found)
-}
-
-/// The rules that every namespace begins with: all packets, one of three tables.
-fn is_stock(rule: &RuleMessage) -> bool {
-    let header = &rule.header;
-    let mut table = u32::from(header.table);
-    let mut selects = header.src_len != 0 || header.dst_len != 0 || header.tos != 0;
-    for attribute in &rule.attributes {
-        match attribute {
-            RuleAttribute::Table(t) => table = *t,
-            RuleAttribute::Priority(_)
-            | RuleAttribute::SuppressPrefixLen(_)
-            | RuleAttribute::SuppressIfGroup(_)
-            | RuleAttribute::Protocol(_) => {}
-            _ => selects = true,
-        }
-    }
-    !selects && [TABLE_LOCAL, TABLE_MAIN, TABLE_DEFAULT].contains(&table)
-}
-
-/// A subscription to changes of policy rules.
-pub struct RuleMonitor {
-    news: News,
-}
-
-impl RuleMonitor {
-    /// Subscribes in the current network namespace.
-    ///
-    /// # Errors
-    /// When netlink fails.
-    pub fn new() -> Result<Self, SystemError> {
-        Ok(Self {
-            news: News::of(&RULE_GROUPS)?,
-        })
-    }
-
-    /// Whether anything has changed since the last call.
-    ///
-    /// # Errors
-    /// When netlink fails.
-    pub fn changed(&mut self) -> Result<bool, SystemError> {
-        let mut any = false;
-        let complete = self.news.drain(|_| any = true)?;
-        Ok(any || !complete)
-    }
-}
-
-impl AsFd for RuleMonitor {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.news.as_fd()
     }

@@ -17,6 +17,15 @@ pub fn read(name: &str) -> Option<u64> {
         .ok()
 }
 
+/// An IPv4 setting of an interface, whose name may have dots.
+pub fn of_interface(interface: &str, setting: &str) -> Option<u64> {
+    std::fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{interface}/{setting}"))
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
+}
+
 /// Writes a sysctl.
 ///
 /// # Errors

@@ -13,7 +13,7 @@ use arc_swap::ArcSwap;
 use libbpf_rs::MapHandle;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rxlane_system::threads::{self, Scheduling};
-use rxlane_system::{links, neighbours, routes, sysctl};
+use rxlane_system::{links, neighbours, routes, rules, sysctl};
 use tracing::{info, warn};
 
 use super::counters::{Count, Counters, RingTable, Shared, WORKER_BYTES};
@@ -125,7 +125,7 @@ pub(super) struct Control {
     route_news: routes::Monitor,
     neighbour_news: neighbours::Monitor,
     link_news: links::Monitor,
-    rule_news: routes::RuleMonitor,
+    rule_news: rules::RuleMonitor,
     /// When settings without news, such as sysctls, were last looked at.
     looked: Instant,
     workers: Vec<Option<Running>>,
@@ -155,7 +155,7 @@ fn ports_now(names: &[String]) -> Result<Ports, DataplaneError> {
             },
         })
         .collect();
-    let mut by_kernel = routes::policy_rules()?;
+    let mut by_kernel = rules::policy_rules()?;
     for (family, by_kernel) in ["ipv4", "ipv6"].into_iter().zip(&mut by_kernel) {
         // A setting that cannot be read belongs to a device that is gone.
         *by_kernel |= names
@@ -174,7 +174,7 @@ impl Control {
     ) -> Result<Self, DataplaneError> {
         // News first, so that nothing is missed between the dump and them.
         let (route_news, neighbour_news) = (routes::Monitor::new()?, neighbours::Monitor::new()?);
-        let (link_news, rule_news) = (links::Monitor::new()?, routes::RuleMonitor::new()?);
+        let (link_news, rule_news) = (links::Monitor::new()?, rules::RuleMonitor::new()?);
         let entries = plan.entries(names.len());
         let workers = plan.engine.cores.len();
         let mut this = Self {

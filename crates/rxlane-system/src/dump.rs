@@ -1,0 +1,121 @@
+//! Dumps over netlink protocols for which no message types are at hand: netfilter, xfrm, traffic control.
+
+use std::io;
+
+use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST};
+use netlink_sys::{Socket, SocketAddr};
+
+use crate::{SystemError, Tried};
+
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+const HEADER: usize = 16;
+
+/// Everything of a kind: the bodies of all messages, without their netlink headers. Empty where the kernel does not have
+/// the protocol or the kind.
+pub(crate) fn dump(
+    protocol: isize,
+    kind: u16,
+    body: &[u8],
+    what: &str,
+) -> Result<Vec<Vec<u8>>, SystemError> {
+    let tried = || what.to_owned();
+    let mut socket = match Socket::new(protocol) {
+        Ok(socket) => socket,
+        Err(e) if e.raw_os_error() == Some(libc::EPROTONOSUPPORT) => return Ok(Vec::new()),
+        Err(e) => return Err(e).tried(tried),
+    };
+    socket.bind_auto().tried(tried)?;
+    socket
+        .send_to(&request(kind, body), &SocketAddr::new(0, 0), 0)
+        .tried(tried)?;
+    let mut bodies = Vec::new();
+    loop {
+        let (datagram, _) = socket.recv_from_full().tried(tried)?;
+        for (kind, body) in messages(&datagram) {
+            match kind {
+                NLMSG_DONE => return Ok(bodies),
+                NLMSG_ERROR => {
+                    let code = body
+                        .get(..4)
+                        .map_or(0, |b| i32::from_ne_bytes([b[0], b[1], b[2], b[3]]));
+                    let absent = [libc::EINVAL, libc::EOPNOTSUPP, libc::ENOENT];
+                    if absent.contains(&-code) {
+                        return Ok(bodies);
+                    }
+                    return Err(io::Error::from_raw_os_error(-code)).tried(tried);
+                }
+                _ => bodies.push(body.to_vec()),
+            }
+        }
+    }
+}
+
+/// Kinds and bodies of the messages of a datagram, as far as their lengths hold.
+fn messages(datagram: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    let mut rest = datagram;
+    std::iter::from_fn(move || {
+        let head = rest.get(..HEADER)?;
+        let len = u32::from_ne_bytes([head[0], head[1], head[2], head[3]]) as usize;
+        let body = rest.get(HEADER..len)?;
+        rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
+        Some((u16::from_ne_bytes([head[4], head[5]]), body))
+    })
+}
+
+fn request(kind: u16, body: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEADER + body.len());
+    bytes.extend(((HEADER + body.len()) as u32).to_ne_bytes());
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend((NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
+    bytes.extend([0; 8]);
+    bytes.extend(body);
+    bytes
+}
+
+/// The attributes in a value, by kind, as far as their lengths hold (`struct nlattr` of include/uapi/linux/netlink.h).
+pub(crate) fn attributes(value: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    const FLAGS: u16 = 0xc000;
+    let mut rest = value;
+    std::iter::from_fn(move || {
+        let head = rest.get(..4)?;
+        let len = usize::from(u16::from_ne_bytes([head[0], head[1]]));
+        let kind = u16::from_ne_bytes([head[2], head[3]]) & !FLAGS;
+        let body = rest.get(4..len)?;
+        rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, body))
+    })
+}
+
+/// A number in network byte order, as netfilter has them.
+pub(crate) fn be32(value: &[u8]) -> Option<u32> {
+    value.try_into().ok().map(u32::from_be_bytes)
+}
+
+/// Text with or without its zero.
+pub(crate) fn text(value: &[u8]) -> String {
+    String::from_utf8_lossy(value.strip_suffix(&[0]).unwrap_or(value)).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_and_attributes_whose_lengths_lie_end_the_list() {
+        let good = [
+            20u8, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4,
+        ];
+        let found: Vec<_> = messages(&good).collect();
+        assert_eq!(found, [(9, &good[16..])]);
+        for len in [0u8, 15, 21, 255] {
+            let mut bad = good;
+            bad[0] = len;
+            assert_eq!(messages(&bad).count(), 0, "{len}");
+        }
+        assert_eq!(attributes(&[8, 0, 1, 0x80, 1, 2, 3, 4]).count(), 1);
+        for len in [0u8, 3, 9] {
+            assert_eq!(attributes(&[len, 0, 1, 0, 1, 2, 3, 4]).count(), 0, "{len}");
+        }
+    }
+}

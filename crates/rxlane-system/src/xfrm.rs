@@ -1,0 +1,30 @@
+//! IPsec policies.
+
+use netlink_sys::protocols::NETLINK_XFRM;
+
+use crate::SystemError;
+use crate::dump::dump;
+
+/// `XFRM_MSG_GETPOLICY`, include/uapi/linux/xfrm.h.
+const GET_POLICY: u16 = 0x15;
+/// `struct xfrm_userpolicy_id`, which the request carries.
+const POLICY_ID: usize = 64;
+/// Where `struct xfrm_userpolicy_info` has its direction, behind selector, lifetimes, priority and index.
+const DIRECTION: usize = 160;
+/// `XFRM_POLICY_IN`: for packets to this machine.
+const IN: u8 = 0;
+
+/// Policies that forwarded packets are held to: `dir out` and `dir fwd`.
+///
+/// # Errors
+/// When the kernel refuses, for instance without CAP_NET_ADMIN.
+pub fn policies() -> Result<usize, SystemError> {
+    let all = dump(
+        NETLINK_XFRM,
+        GET_POLICY,
+        &[0; POLICY_ID],
+        "list IPsec policies",
+    )?;
+    let forwards = |body: &&Vec<u8>| body.get(DIRECTION).is_none_or(|d| *d != IN);
+    Ok(all.iter().filter(forwards).count())
+}
