@@ -10,6 +10,8 @@
 #define COST_SHIFT 20
 /* Lost races before the packet counts as too much: as many others have just used the bucket. */
 #define POLICE_TRIES 4
+/* How far the clocks of two cores may differ: a second, in 2^-8 ns. */
+#define POLICE_SKEW (1000000000ULL << TIME_SHIFT)
 
 struct police {
 	__u64 cost; /* of a packet or byte, in 2^-20 ns; 0: no limit */
@@ -41,11 +43,14 @@ static __always_inline int within_rate(const volatile struct police *police, __u
 	UNROLLED
 	for (i = 0; i < POLICE_TRIES; i++) {
 		__u64 old = *(volatile __u64 *)&bucket->next;
-		__u64 next = (old > now ? old : now) + cost;
+		__u64 ahead = old - now;
 
-		if (next - now > police->limit)
+		/* In the past, which is far ahead on a clock that goes round; or left by another rate. */
+		if (ahead > police->limit + POLICE_SKEW)
+			ahead = 0;
+		if (ahead + cost > police->limit)
 			return 0;
-		if (__sync_val_compare_and_swap(&bucket->next, old, next) == old)
+		if (__sync_val_compare_and_swap(&bucket->next, old, now + ahead + cost) == old)
 			return 1;
 	}
 	return 0;

@@ -2,8 +2,8 @@
 //!
 //! The state is the theoretical arrival time of the next packet. A packet conforms while that time is
 //! not further ahead of now than the burst allows. One 64-bit word a class means that all cores share
-//! the bucket with a single compare-and-swap and no lock. Times are in 1/256 ns, so that a word holds
-//! two years; the BPF program computes with the same integers.
+//! the bucket with a single compare-and-swap and no lock. Times are in 1/256 ns, so that a word goes round in 834 days;
+//! only differences are looked at, so that nothing happens then. The BPF program computes with the same integers.
 
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +43,8 @@ pub struct Gcra {
 pub const TIME_SHIFT: u32 = 8;
 /// Fraction bits of the cost's nanoseconds.
 pub const COST_SHIFT: u32 = 20;
+/// How far the clocks of two cores may differ: a second, in 1/256 ns.
+const SKEW: u64 = 1_000_000_000 << TIME_SHIFT;
 
 impl Police {
     /// Turns the limit into integers.
@@ -99,11 +101,16 @@ impl Gcra {
         let units = if self.per_byte { u64::from(bytes) } else { 1 };
         let cost = (units * self.cost) >> (COST_SHIFT - TIME_SHIFT);
         let now = now.0 << TIME_SHIFT;
-        let next = (*state).max(now) + cost;
-        if next - now > self.limit {
+        let mut ahead = state.wrapping_sub(now);
+        // In the past, which is far ahead on a clock that goes round; or left by another rate.
+        if ahead > self.limit + SKEW {
+            ahead = 0;
+        }
+        let next = ahead + cost;
+        if next > self.limit {
             return false;
         }
-        *state = next;
+        *state = now.wrapping_add(next);
         true
     }
 }
@@ -126,6 +133,48 @@ mod tests {
             .filter(|_| gcra.conforms(&mut state, Nanos(1_000), 64))
             .count();
         assert_eq!(passed, 5);
+    }
+
+    fn ten_a_second(burst: u64) -> Gcra {
+        let police = Police {
+            rate: Rate::Pps(10),
+            burst,
+        };
+        police.compile().unwrap()
+    }
+
+    #[test]
+    fn a_rate_holds_across_the_end_of_its_clock() {
+        let gcra = ten_a_second(2);
+        let mut state = 0;
+        // The word goes round at 2^56 ns.
+        let begin = (1u64 << 56) - 5_000_000_000;
+        let passed = (0..1000u64)
+            .filter(|i| gcra.conforms(&mut state, Nanos(begin + i * 10_000_000), 64))
+            .count();
+        assert!((99..=103).contains(&passed), "{passed} in ten seconds");
+    }
+
+    #[test]
+    fn a_bucket_that_another_rate_has_emptied_for_long_is_full_again() {
+        let slow = Police {
+            rate: Rate::Pps(1),
+            burst: 100,
+        };
+        let slow = slow.compile().unwrap();
+        let mut state = 0;
+        let now = Nanos(1_000_000_000_000);
+        while slow.conforms(&mut state, now, 64) {}
+        assert!(ten_a_second(2).conforms(&mut state, now, 64));
+    }
+
+    #[test]
+    fn a_clock_that_is_behind_does_not_fill_the_bucket() {
+        let gcra = ten_a_second(2);
+        let mut state = 0;
+        let now = 1_000_000_000_000u64;
+        while gcra.conforms(&mut state, Nanos(now), 64) {}
+        assert!(!gcra.conforms(&mut state, Nanos(now - 1_000_000), 64));
     }
 
     #[test]
