@@ -28,16 +28,45 @@ __noinline int conforms(__u32 class, __u32 bytes)
 	return within_rate(&classes[class_index(class)].police, class, bytes);
 }
 
-static __always_inline int trust(struct xdp_md *ctx, const struct packet *p, __u32 class, struct translation *t,
+/* The daemon follows what surrounds the router. Without it nobody does, and what it found once holds no longer. */
+#define WATCHED_NS 10000000000LL
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct gates);
+} gates SEC(".maps");
+
+static __always_inline int is_open(__u32 class)
+{
+	__u32 zero = 0;
+	const struct gates *g = bpf_map_lookup_elem(&gates, &zero);
+
+	return g && !(g->closed & (1 << (class & 7))) &&
+	       (__s64)(bpf_ktime_get_coarse_ns() - g->watched_ns) < WATCHED_NS;
+}
+
+static __always_inline int trust(struct xdp_md *ctx, const struct packet *p, __u32 class, struct departure *t,
 				 const int full)
 {
 	__u8 how = classes[class_index(class)].trust;
 
-	if (full && any_conntrack && how == TRUST_ESTABLISHED)
+	if (full && any_conntrack && how == TRUST_ESTABLISHED) {
+		t->source = SOURCE_ANY;
 		return trusted_flow(ctx, p, t);
-	if (full && any_prefix && how == TRUST_PREFIXES)
-		return trusted_prefix(p, class);
-	return how == TRUST_ALL ? TRUSTED : UNTRUSTED;
+	}
+	if (full && any_prefix && how == TRUST_PREFIXES) {
+		if (trusted_prefix(p, class) != TRUSTED)
+			return UNTRUSTED;
+		/* Whoever may be trusted by address must at least come from where that address is. */
+		t->source = SOURCE_STRICT;
+		return is_open(class) ? TRUSTED : TO_STACK_OBJECTION;
+	}
+	if (how != TRUST_ALL)
+		return UNTRUSTED;
+	t->source = p->v6 ? SOURCE_ANY : p->strict ? SOURCE_STRICT : SOURCE_ROUTED;
+	return is_open(class) ? TRUSTED : TO_STACK_OBJECTION;
 }
 
 /*
@@ -47,7 +76,7 @@ static __always_inline int trust(struct xdp_md *ctx, const struct packet *p, __u
  * rate is the next class; what is not trusted is the next class that the firewall sees.
  */
 static __always_inline int admit(struct xdp_md *ctx, const struct packet *p, struct core *core, __u32 class,
-				 struct translation *t, const int full)
+				 struct departure *t, const int full)
 {
 	__u32 bytes = p->data_end - p->data;
 	int untrusted = 0, i, ret;
@@ -60,7 +89,7 @@ static __always_inline int admit(struct xdp_md *ctx, const struct packet *p, str
 			break;
 		class = class_index(class);
 		/* What conntrack said for a class whose rate the packet exceeds is not said for the next. */
-		t->src = t->dst = 0;
+		t->flow = t->translated = 0;
 		c = &classes[class];
 		count = &core->classes[class];
 		if (c->lane == LANE_EXPRESS) {
@@ -77,6 +106,10 @@ static __always_inline int admit(struct xdp_md *ctx, const struct packet *p, str
 				return REFUSED(REASON_TCP_CONTROL);
 			if (ret == TO_STACK_NAT)
 				return REFUSED(REASON_NAT);
+			if (ret == TO_STACK_UNSEEN)
+				return REFUSED(REASON_UNSEEN);
+			if (ret == TO_STACK_OBJECTION)
+				return REFUSED(REASON_OBJECTION);
 			if (ret != TRUSTED) {
 				count->untrusted++;
 				untrusted = 1;

@@ -11,22 +11,6 @@
 #ifndef RXLANE_APART_H
 #define RXLANE_APART_H
 
-/* A parsed packet in numbers only. */
-struct parsed_packet {
-	__u32 vlan;
-	__u32 pcp;
-	__u32 src_port;
-	__u32 dst_port;
-	__u8 l3; /* offsets in the frame; l4 is 0 where there are no ports */
-	__u8 l4;
-	__u8 v6;
-	__u8 port;
-	__u8 dscp;
-	__u8 protocol;
-	__u8 fragment;
-	__u8 pad;
-};
-
 static __always_inline void to_numbers(const struct packet *p, struct parsed_packet *n)
 {
 	n->vlan = p->vlan;
@@ -40,7 +24,7 @@ static __always_inline void to_numbers(const struct packet *p, struct parsed_pac
 	n->dscp = p->dscp;
 	n->protocol = p->protocol;
 	n->fragment = p->fragment;
-	n->pad = 0;
+	n->strict = p->strict;
 }
 
 /* The packet as it was, or -1: never, but the verifier cannot know. */
@@ -58,6 +42,7 @@ static __always_inline int from_numbers(struct xdp_md *ctx, const struct parsed_
 	p->dscp = n->dscp;
 	p->protocol = n->protocol;
 	p->fragment = n->fragment;
+	p->strict = n->strict;
 	p->l4 = n->l4 ? p->data + masked(n->l4, 127) : 0;
 	l3 = p->data + masked(n->l3, 31);
 	if (n->v6) {
@@ -70,22 +55,31 @@ static __always_inline int from_numbers(struct xdp_md *ctx, const struct parsed_
 	return l3 + sizeof(*p->ip4) > p->data_end ? -1 : 0;
 }
 
-__noinline int admit_apart(struct xdp_md *ctx, struct core *core, struct parsed_packet *numbers, struct translation *t)
+__noinline int admit_apart(struct xdp_md *ctx, struct core *core)
 {
 	struct packet p;
 
-	if (!core || !numbers || !t || from_numbers(ctx, numbers, &p) < 0)
+	if (!core || from_numbers(ctx, &core->packet, &p) < 0)
 		return REFUSED(REASON_MALFORMED);
-	return admit(ctx, &p, core, classify(&p, 1), t, 1);
+	return admit(ctx, &p, core, classify(&p, 1), &core->departure, 1);
 }
 
-__noinline int forward_apart(struct xdp_md *ctx, struct parsed_packet *numbers, struct translation *t)
+__noinline int source_apart(struct xdp_md *ctx, struct core *core)
 {
 	struct packet p;
 
-	if (!numbers || !t || from_numbers(ctx, numbers, &p) < 0)
+	if (!core || from_numbers(ctx, &core->packet, &p) < 0)
+		return 0;
+	return source_holds(ctx, &p, core->departure.source);
+}
+
+__noinline int forward_apart(struct xdp_md *ctx, struct core *core)
+{
+	struct packet p;
+
+	if (!core || from_numbers(ctx, &core->packet, &p) < 0)
 		return REFUSED(REASON_MALFORMED);
-	return forward(ctx, &p, t, 1);
+	return forward(ctx, &p, &core->departure, 1);
 }
 
 #endif

@@ -62,7 +62,7 @@ static __always_inline void replace_ip(__be32 *field, __be32 to, __u16 *check, _
 }
 
 /* Rewrites addresses and ports as conntrack says; -1 if there are none. */
-static __always_inline int translate(struct packet *p, const struct translation *t)
+static __always_inline int translate(struct packet *p, const struct departure *t)
 {
 	__be16 *ports = p->l4;
 	__u16 *check_at, check;
@@ -104,14 +104,14 @@ static __always_inline int translate(struct packet *p, const struct translation 
 	return 0;
 }
 
-static __always_inline void fib_key(const struct xdp_md *ctx, const struct packet *p, const struct translation *t,
+static __always_inline void fib_key(const struct xdp_md *ctx, const struct packet *p, const struct departure *t,
 				    struct bpf_fib_lookup *fib)
 {
 	fib->ifindex = ctx->ingress_ifindex;
 	fib->l4_protocol = p->protocol;
 	if (p->src_port != NO_PORT) {
 		fib->sport = bpf_htons(p->src_port);
-		fib->dport = t->dst ? t->dst_port : bpf_htons(p->dst_port);
+		fib->dport = t->translated ? t->dst_port : bpf_htons(p->dst_port);
 	}
 	/* Routing comes after destination and before source translation, as in the stack. */
 	if (!p->v6) {
@@ -119,21 +119,54 @@ static __always_inline void fib_key(const struct xdp_md *ctx, const struct packe
 		fib->tot_len = bpf_ntohs(p->ip4->tot_len);
 		fib->tos = p->ip4->tos;
 		fib->ipv4_src = p->ip4->saddr;
-		fib->ipv4_dst = t->dst ? t->dst_ip.ip4 : p->ip4->daddr;
+		fib->ipv4_dst = t->translated ? t->dst_ip.ip4 : p->ip4->daddr;
 	} else {
 		fib->family = 10; /* AF_INET6 */
 		fib->tot_len = bpf_ntohs(p->ip6->payload_len) + sizeof(struct ipv6hdr);
 		fib->flowinfo = *(__be32 *)p->ip6 & bpf_htonl(0x0fffffff);
 		__builtin_memcpy(fib->ipv6_src, &p->ip6->saddr, 16);
-		if (t->dst)
+		if (t->translated)
 			__builtin_memcpy(fib->ipv6_dst, t->dst_ip.ip6, 16);
 		else
 			__builtin_memcpy(fib->ipv6_dst, &p->ip6->daddr, 16);
 	}
 }
 
+/*
+ * Whether Linux would take the packet from where it came (fib_validate_source in net/ipv4/fib_frontend.c, RFC 3704):
+ * the way back to its source must be a route to somebody else, and with a strict check lead through the same interface.
+ * What fails here Linux judges; it knows cases in which such a packet is right.
+ */
+static __always_inline int source_holds(struct xdp_md *ctx, const struct packet *p, __u32 how)
+{
+	struct bpf_fib_lookup fib = {};
+	long ret;
+
+	fib.ifindex = ctx->ingress_ifindex;
+	fib.l4_protocol = p->protocol;
+	if (p->src_port != NO_PORT) {
+		fib.sport = bpf_htons(p->src_port);
+		fib.dport = bpf_htons(p->dst_port);
+	}
+	if (!p->v6) {
+		fib.family = 2; /* AF_INET */
+		fib.tos = p->ip4->tos;
+		fib.ipv4_src = p->ip4->daddr;
+		fib.ipv4_dst = p->ip4->saddr;
+	} else {
+		fib.family = 10; /* AF_INET6 */
+		fib.flowinfo = *(__be32 *)p->ip6 & bpf_htonl(0x0fffffff);
+		__builtin_memcpy(fib.ipv6_src, &p->ip6->daddr, 16);
+		__builtin_memcpy(fib.ipv6_dst, &p->ip6->saddr, 16);
+	}
+	ret = bpf_fib_lookup(ctx, &fib, sizeof(fib), 0);
+	if (ret != BPF_FIB_LKUP_RET_SUCCESS && ret != BPF_FIB_LKUP_RET_NO_NEIGH)
+		return 0;
+	return how == SOURCE_ROUTED || fib.ifindex == ctx->ingress_ifindex;
+}
+
 /* XDP_REDIRECT, or REFUSED with the reason for leaving the packet, unchanged, to the kernel. */
-static __always_inline int forward(struct xdp_md *ctx, struct packet *p, const struct translation *t, const int full)
+static __always_inline int forward(struct xdp_md *ctx, struct packet *p, const struct departure *t, const int full)
 {
 	struct bpf_fib_lookup fib = {};
 	struct ethhdr *eth = p->data;
@@ -149,7 +182,10 @@ static __always_inline int forward(struct xdp_md *ctx, struct packet *p, const s
 	table = bpf_map_lookup_elem(&ports, &zero);
 	if (!table || fib.ifindex == ctx->ingress_ifindex || !find_port(table, fib.ifindex))
 		return REFUSED(REASON_EGRESS);
-	if (full && any_conntrack && t->dst && translate(p, t) < 0)
+	/* Linux sends this flow another way: a mark chose the route, or it has just changed. */
+	if (full && t->egress && t->egress != fib.ifindex)
+		return REFUSED(REASON_UNSEEN);
+	if (full && any_conntrack && t->translated && translate(p, t) < 0)
 		return REFUSED(REASON_NAT);
 	if ((void *)(eth + 1) > p->data_end)
 		return REFUSED(REASON_MALFORMED);

@@ -21,6 +21,14 @@ struct net_device {
 	possible_net_t nd_net;
 } CORE;
 
+struct sk_buff {
+	unsigned long _nfct;
+	int skb_iif;
+	__be16 protocol;
+	__u16 network_header;
+	unsigned char *head;
+} CORE;
+
 struct napi_struct {
 	struct net_device *dev;
 } CORE;
@@ -62,8 +70,13 @@ struct ip_ct_tcp {
 	__u8 state;
 } CORE;
 
+struct nf_ct_udp {
+	unsigned long stream_ts;
+} CORE;
+
 union nf_conntrack_proto {
 	struct ip_ct_tcp tcp;
+	struct nf_ct_udp udp;
 } CORE;
 
 struct nf_conn {
@@ -75,6 +88,7 @@ struct nf_conn {
 
 /* include/uapi/linux/netfilter/nf_conntrack_common.h: part of the kernel's interface, hence constant. */
 #define IPS_SEEN_REPLY (1UL << 1)
+#define IPS_ASSURED (1UL << 2)
 #define IPS_CONFIRMED (1UL << 3)
 #define IPS_SRC_NAT (1UL << 4)
 #define IPS_DST_NAT (1UL << 5)

@@ -49,6 +49,7 @@ static __always_inline const struct port *find_port(const struct port_table *tab
 #include "parse.h"
 #include "classify.h"
 #include "police.h"
+#include "witness.h"
 #include "trust.h"
 #include "admit.h"
 #include "forward.h"
@@ -70,27 +71,33 @@ static __always_inline int to_kernel(struct core *core, __u32 reason)
 
 static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct core *core, const int full)
 {
-	struct parsed_packet numbers;
-	struct translation t = {};
+	struct departure own = {}, *t = full ? &core->departure : &own;
 	const volatile struct class *c;
 	struct class_counters *count;
 	__u32 class;
 	int ret;
 
 	if (full) {
-		to_numbers(p, &numbers);
-		ret = admit_apart(ctx, core, &numbers, &t);
+		__builtin_memset(t, 0, sizeof(*t));
+		to_numbers(p, &core->packet);
+		ret = admit_apart(ctx, core);
 	} else {
-		ret = admit(ctx, p, core, classify(p, 0), &t, 0);
+		ret = admit(ctx, p, core, classify(p, 0), t, 0);
 	}
 	if (ret < 0)
 		return to_kernel(core, REFUSED(ret));
 	class = class_index(ret);
 	c = &classes[class];
 	count = &core->classes[class];
+	if (c->lane == LANE_EXPRESS) {
+		if (full && t->flow && !is_witnessed(ctx, core))
+			return to_kernel(core, REASON_UNSEEN);
+		if (t->source != SOURCE_ANY && !(full ? source_apart(ctx, core) : source_holds(ctx, p, t->source)))
+			return to_kernel(core, REASON_SOURCE);
+	}
 	if (engine) {
 		/* A translated packet would look odd to a kernel that gets it back. */
-		if (t.dst)
+		if (t->translated)
 			return to_kernel(core, REASON_NAT);
 		ret = to_engine(ctx, p, core, class);
 		if (ret >= 0)
@@ -99,7 +106,7 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 	if (c->lane == LANE_STACK)
 		return to_stack(p, core, class, c->overload, c->ring_cores, c->ring_core, full);
 	core->express = 1;
-	ret = full ? forward_apart(ctx, &numbers, &t) : forward(ctx, p, &t, 0);
+	ret = full ? forward_apart(ctx, core) : forward(ctx, p, t, 0);
 	if (ret < 0)
 		return to_kernel(core, REFUSED(ret));
 	count->express++;
@@ -128,6 +135,7 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 	if (!core)
 		return XDP_PASS;
 	p.port = slot;
+	p.strict = port->strict;
 	switch (parse(&p, port->mac)) {
 	case PARSED_IPV4:
 	case PARSED_IPV6:

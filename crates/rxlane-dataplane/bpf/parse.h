@@ -26,6 +26,7 @@ struct packet {
 	__u8 dscp;
 	__u8 protocol;
 	__u8 fragment;
+	__u8 strict; /* rp_filter = 1 where it came from */
 	void *l4; /* transport header, where the packet carries ports */
 };
 

@@ -35,6 +35,9 @@ enum reason {
 	REASON_EGRESS, /* the route leaves through no express port, or where it came from */
 	REASON_TCP_CONTROL,
 	REASON_NAT,
+	REASON_SOURCE, /* the way back to its source does not lead to where it came from */
+	REASON_OBJECTION, /* firewall, NAT, marks or policies would be passed by; status names them */
+	REASON_UNSEEN, /* Linux was not seen to forward this flow this way, or not lately */
 	REASON_UNTRUSTED, /* no stack class below an express class it may not use */
 	REASON_SHED, /* dropped: more exceptions in an overloaded poll than its share */
 	REASONS,
@@ -49,7 +52,7 @@ struct port {
 	__u32 ifindex;
 	__u8 mac[6];
 	__u8 slot;
-	__u8 pad;
+	__u8 strict; /* rp_filter = 1 */
 };
 struct port_table {
 	struct port at[PORT_TABLE];
@@ -64,6 +67,37 @@ struct class_counters {
 	__u64 early_drops; /* shed before an skb existed */
 	__u64 policed; /* above the rate: treated as the next class */
 	__u64 untrusted; /* not trusted: treated as the next stack class */
+};
+
+/* A parsed packet in numbers only. */
+struct parsed_packet {
+	__u32 src_port;
+	__u32 dst_port;
+	__u16 vlan;
+	__u8 pcp;
+	__u8 l3; /* offsets in the frame; l4 is 0 where there are no ports */
+	__u8 l4;
+	__u8 v6;
+	__u8 port;
+	__u8 dscp;
+	__u8 protocol;
+	__u8 fragment;
+	__u8 strict;
+};
+
+/* The terms on which a packet may leave: as conntrack wants it, and the way that Linux was seen to send its flow. */
+struct departure {
+	__u64 conntrack; /* address of the entry */
+	__u32 flow; /* fingerprint of the entry; 0: conntrack was not asked */
+	__u32 egress; /* interface through which it must leave; 0: any */
+	__u8 direction, tos; /* as it came */
+	__u8 source; /* enum source */
+	__u8 translated;
+	__be16 src_port, dst_port;
+	union {
+		__be32 ip4;
+		__be32 ip6[4];
+	} src_ip, dst_ip;
 };
 
 /*
@@ -101,6 +135,9 @@ struct core {
 	/* Counters. */
 	__u64 reasons[REASONS];
 	struct class_counters classes[MAX_CLASSES];
+	/* Of the packet in hand: functions that call each other share a stack of 512 bytes, so these are not on it. */
+	struct parsed_packet packet;
+	struct departure departure;
 };
 
 /* What the controller must know of the configuration. */
@@ -128,6 +165,13 @@ struct engine_ring {
 	__u64 failed; /* of these, refused by the kernel */
 	__u64 early_drops; /* not sent, because the ring held its share */
 	__u64 program[5];
+};
+
+/* Which classes stay with the kernel for now, because of what surrounds the router. */
+struct gates {
+	__u64 watched_ns; /* when the daemon looked last, CLOCK_MONOTONIC */
+	__u32 closed; /* classes, one bit each */
+	__u32 pad;
 };
 
 struct cpu {

@@ -6,18 +6,14 @@
 #ifndef RXLANE_TRUST_H
 #define RXLANE_TRUST_H
 
-/* How conntrack wants the packet to leave; unset where nothing changes. */
-struct translation {
-	__u8 src, dst; /* whether each side changes */
-	__be16 src_port, dst_port;
-	__u16 pad;
-	union {
-		__be32 ip4;
-		__be32 ip6[4];
-	} src_ip, dst_ip;
-};
+enum verdict { TRUSTED, UNTRUSTED, TO_STACK_TCP, TO_STACK_NAT, TO_STACK_UNSEEN, TO_STACK_OBJECTION };
 
-enum verdict { TRUSTED, UNTRUSTED, TO_STACK_TCP, TO_STACK_NAT };
+/* What the route back to the source of a packet must be. */
+enum source {
+	SOURCE_ROUTED, /* any: its interface has rp_filter = 0 or 2 */
+	SOURCE_STRICT, /* through the interface that it came from: rp_filter = 1, or trust in its address */
+	SOURCE_ANY, /* not asked: IPv6, for which Linux has no such rule, and flows that Linux was seen to forward */
+};
 
 const volatile __u32 any_conntrack = 0;
 const volatile __u32 tcp_window_ignored = 0; /* net.netfilter.nf_conntrack_tcp_be_liberal */
@@ -80,22 +76,91 @@ static __always_inline void keep_alive(struct nf_conn *ct, __u8 protocol)
 		}                                                    \
 	} while (0)
 
-static __always_inline int judge(struct nf_conn *ct, __u8 protocol, int v4, __u8 direction, struct translation *t)
+static __always_inline __u32 fingerprint(const struct nf_conn *ct)
+{
+	const struct nf_conntrack_tuple *flow = &ct->tuplehash[0].tuple;
+	__u64 h = (__u64)flow->src.u.all << 32 | (__u32)flow->dst.u.all << 16 | flow->dst.protonum;
+
+	h = (h ^ ((__u64)flow->src.u3.all[0] << 32 | flow->dst.u3.all[0])) * 0x9e3779b97f4a7c15ULL;
+	h = (h ^ h >> 32 ^ ((__u64)flow->src.u3.all[1] << 32 | flow->dst.u3.all[1])) * 0x9e3779b97f4a7c15ULL;
+	h = (h ^ h >> 32 ^ ((__u64)flow->src.u3.all[2] << 32 | flow->dst.u3.all[2])) * 0x9e3779b97f4a7c15ULL;
+	h = (h ^ h >> 32 ^ ((__u64)flow->src.u3.all[3] << 32 | flow->dst.u3.all[3])) * 0x9e3779b97f4a7c15ULL;
+	return (h >> 32) | 1;
+}
+
+/*
+ * Whether Linux was lately seen to forward this direction of a flow as it would go now; if not, asks for it. A function
+ * of its own, which the verifier follows once.
+ */
+__noinline int is_witnessed(struct xdp_md *ctx, struct core *core)
+{
+	struct departure *t;
+	struct witnessed_key key = {};
+	struct witness *witness;
+	struct witnessed *seen;
+	__u32 zero = 0;
+	__u64 now;
+
+	if (!core || !any_conntrack)
+		return 0;
+	t = &core->departure;
+	key.conntrack = t->conntrack;
+	key.direction = t->direction;
+	now = bpf_ktime_get_coarse_ns();
+	witness = bpf_map_lookup_elem(&witnesses, &zero);
+	if (!witness)
+		return 0;
+	seen = bpf_map_lookup_elem(&witnessed_flows, &key);
+	if (seen && seen->flow == t->flow && seen->ingress == ctx->ingress_ifindex && seen->tos == t->tos &&
+	    seen->generation == witness->generation) {
+		/* The coarse clock may be a tick behind that of the witness. */
+		__s64 age = now - seen->seen_ns;
+
+		if (seen->seen_ns && age < WITNESS_STALE_NS &&
+		    (age < WITNESS_FRESH_NS || now - seen->asked_ns < WITNESS_ASK_NS)) {
+			t->egress = seen->egress;
+			return 1;
+		}
+		seen->asked_ns = now;
+	} else {
+		struct witnessed ask = {
+			.flow = t->flow,
+			.asked_ns = now,
+			.generation = witness->generation,
+			.ingress = ctx->ingress_ifindex,
+			.tos = t->tos,
+		};
+
+		bpf_map_update_elem(&witnessed_flows, &key, &ask, BPF_ANY);
+	}
+	witness->asked_ticks = bpf_jiffies64();
+	return 0;
+}
+
+static __always_inline int judge(struct nf_conn *ct, __u8 protocol, int v4, __u8 direction, struct departure *t)
 {
 	unsigned long status = ct->status;
 
-	if (!(status & IPS_CONFIRMED) || (status & IPS_DYING))
+	/* Until both directions were seen, each packet is a new one to the firewall, with its limits for new ones. */
+	if (!(status & IPS_CONFIRMED) || !(status & IPS_SEEN_REPLY) || (status & IPS_DYING))
 		return UNTRUSTED;
 	if (status & (IPS_HELPER | IPS_SEQ_ADJUST))
 		return TO_STACK_NAT;
 	if (protocol == IPPROTO_TCP && ct->proto.tcp.state != TCP_CONNTRACK_ESTABLISHED)
 		return TO_STACK_TCP;
+	/* The tracker promotes a stream of datagrams by itself, two seconds after its first answer, if it sees one. */
+	if (protocol == IPPROTO_UDP && !(status & IPS_ASSURED) &&
+	    (__s64)(bpf_jiffies64() - ct->proto.udp.stream_ts) > 0)
+		return TO_STACK_UNSEEN;
+	t->flow = fingerprint(ct);
+	t->conntrack = (__u64)(unsigned long)ct;
+	t->direction = direction;
 	if (status & (IPS_SRC_NAT | IPS_DST_NAT)) {
 		if (direction == 0)
 			TRANSLATE(t, &ct->tuplehash[1].tuple, v4);
 		else
 			TRANSLATE(t, &ct->tuplehash[0].tuple, v4);
-		t->src = t->dst = 1;
+		t->translated = 1;
 	}
 	keep_alive(ct, protocol);
 	return TRUSTED;
@@ -106,8 +171,7 @@ static __always_inline int judge(struct nf_conn *ct, __u8 protocol, int v4, __u8
  * every way in which a packet can have been parsed: `protocol` is TCP or UDP, `v4` says which half of the tuple is
  * meant.
  */
-__noinline int established(struct xdp_md *ctx, struct bpf_sock_tuple *tuple, __u8 protocol, int v4,
-			   struct translation *t)
+__noinline int established(struct xdp_md *ctx, struct bpf_sock_tuple *tuple, __u8 protocol, int v4, struct departure *t)
 {
 	struct bpf_ct_opts___rxlane opts = {.netns_id = BPF_F_CURRENT_NETNS, .l4proto = protocol};
 	struct nf_conn *ct;
@@ -132,7 +196,15 @@ __noinline int established(struct xdp_md *ctx, struct bpf_sock_tuple *tuple, __u
 	return verdict;
 }
 
-static __always_inline int trusted_flow(struct xdp_md *ctx, const struct packet *p, struct translation *t)
+/* Bytes from the transport header to the end of the IP packet, which padding may follow. */
+static __always_inline __s64 l4_length(const struct packet *p)
+{
+	if (p->v6)
+		return (__s64)bpf_ntohs(p->ip6->payload_len) + sizeof(struct ipv6hdr) - (p->l4 - (void *)p->ip6);
+	return (__s64)bpf_ntohs(p->ip4->tot_len) - (p->l4 - (void *)p->ip4);
+}
+
+static __always_inline int trusted_flow(struct xdp_md *ctx, const struct packet *p, struct departure *t)
 {
 	struct bpf_sock_tuple tuple = {};
 
@@ -144,16 +216,28 @@ static __always_inline int trusted_flow(struct xdp_md *ctx, const struct packet 
 
 		if ((void *)(tcp + 1) > p->data_end)
 			return UNTRUSTED;
-		/* The tracker must see a connection open and close, and every segment unless told to be liberal. */
-		if (!tcp_window_ignored || tcp->syn || tcp->fin || tcp->rst)
+		/*
+		 * The tracker must see a connection open and close, every segment unless told to be liberal, and what
+		 * it calls invalid (tcp_error in net/netfilter/nf_conntrack_proto_tcp.c).
+		 */
+		if (!tcp_window_ignored || tcp->syn || tcp->fin || tcp->rst || !tcp->ack || tcp->doff < 5 ||
+		    tcp->doff * 4 > l4_length(p))
 			return TO_STACK_TCP;
+	} else {
+		struct udphdr *udp = p->l4;
+
+		if ((void *)(udp + 1) > p->data_end || bpf_ntohs(udp->len) < sizeof(*udp) ||
+		    bpf_ntohs(udp->len) > l4_length(p))
+			return UNTRUSTED;
 	}
 	if (!p->v6) {
+		t->tos = p->ip4->tos;
 		tuple.ipv4.saddr = p->ip4->saddr;
 		tuple.ipv4.daddr = p->ip4->daddr;
 		tuple.ipv4.sport = bpf_htons(p->src_port);
 		tuple.ipv4.dport = bpf_htons(p->dst_port);
 	} else {
+		t->tos = p->ip6->priority << 4 | p->ip6->flow_lbl[0] >> 4;
 		__builtin_memcpy(tuple.ipv6.saddr, &p->ip6->saddr, 16);
 		__builtin_memcpy(tuple.ipv6.daddr, &p->ip6->daddr, 16);
 		tuple.ipv6.sport = bpf_htons(p->src_port);

@@ -51,6 +51,16 @@ pub enum DataplaneError {
     /// No such interface.
     #[error("port `{0}`: no such interface in this network namespace; `ip link` lists them")]
     NoPort(String),
+    /// Packets of a class would pass by what Linux does with them.
+    #[error("class `{class}` cannot be express: {why}; {cure}")]
+    Objections {
+        /// Name of the class.
+        class: String,
+        /// What speaks against it.
+        why: String,
+        /// What to do.
+        cure: &'static str,
+    },
     /// The interface has an XDP program that is not ours.
     #[error(
         "port `{port}`: XDP program {program} is already attached; detach it (`ip link set dev {port} xdp off`) or leave the port out"

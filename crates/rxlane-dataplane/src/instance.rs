@@ -44,6 +44,9 @@ pub struct State {
     /// The programs that are loaded, and what it took the kernel to accept each.
     #[serde(default)]
     pub programs: Vec<Accepted>,
+    /// Express classes that stay with the kernel for now, with what speaks against each.
+    #[serde(default)]
+    pub objections: Vec<(String, Vec<String>)>,
     /// Things the operator should know.
     pub warnings: Vec<String>,
 }

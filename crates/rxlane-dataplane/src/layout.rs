@@ -15,7 +15,7 @@ pub const PORT_PROBES: usize = 4;
 pub const RING_CPUS: usize = 256;
 
 /// Why a packet is left to the kernel: names and meanings of `enum reason`, in order.
-pub const REASONS: [(&str, &str); 17] = [
+pub const REASONS: [(&str, &str); 20] = [
     ("not_ip", "ARP, or another protocol than IPv4 and IPv6"),
     (
         "not_to_us",
@@ -56,6 +56,18 @@ pub const REASONS: [(&str, &str); 17] = [
     ),
     ("nat", "a translation that the express lane does not do"),
     (
+        "source",
+        "the way back to its source does not lead to where it came from",
+    ),
+    (
+        "objection",
+        "its class stays with the kernel, because a firewall, NAT, marks or policies would be passed by",
+    ),
+    (
+        "unseen",
+        "Linux was not seen to forward this flow this way since firewall, rules or policies changed, or not lately",
+    ),
+    (
         "untrusted",
         "not trusted for its express class, and there is no stack class below it",
     ),
@@ -75,8 +87,8 @@ pub struct Port {
     pub mac: [u8; 6],
     /// Position among the configured ports.
     pub slot: u8,
-    /// Not used: it fills the space that C leaves here.
-    pub pad: u8,
+    /// Whether a source must be reached through this port (`rp_filter = 1`).
+    pub strict: u8,
 }
 
 /// All ports, found by ifindex (`struct port_table`).
@@ -189,6 +201,9 @@ pub struct Core {
     pub polls: u64,
     pub reasons: [u64; REASONS.len()],
     pub classes: PerClass<ClassCounters>,
+    /// Of the packet in hand: nothing for others to read.
+    pub packet: [u32; 5],
+    pub departure: [u32; 15],
 }
 
 /// What the overload controller must know of the configuration (`struct control`).
@@ -235,12 +250,58 @@ pub struct EngineRing {
     pub program: [u64; 5],
 }
 
+/// Which classes stay with the kernel for now (`struct gates`).
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+#[repr(C)]
+pub struct Gates {
+    /// When the daemon looked last, CLOCK_MONOTONIC.
+    pub watched_ns: u64,
+    /// Classes, one bit each.
+    pub closed: u32,
+    /// Not used: it fills the space that C leaves here.
+    pub pad: u32,
+}
+
 /// What all ports of a core share (`struct cpu`).
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct Cpu {
     /// When express traffic was last seen, CLOCK_MONOTONIC.
     pub last_express_ns: u64,
+}
+
+/// What the witness is asked (`struct witness` of bpf/witness.h).
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+#[repr(C)]
+pub struct Witness {
+    /// When any flow was asked for last, in jiffies.
+    pub asked_ticks: u64,
+    /// How often firewall, rules, policies or addresses have changed.
+    pub generation: u32,
+    /// Not used: it fills the space that C leaves here.
+    pub pad: u32,
+}
+
+/// A direction of a flow (`struct witnessed` of bpf/witness.h).
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+#[repr(C)]
+pub struct Witnessed {
+    /// When the express lane asked.
+    pub asked_ns: u64,
+    /// When Linux was seen to forward it; 0: not yet.
+    pub seen_ns: u64,
+    /// Fingerprint of the flow.
+    pub flow: u32,
+    /// [`Witness::generation`] when it was asked.
+    pub generation: u32,
+    /// Interface that it comes from.
+    pub ingress: u32,
+    /// Interface that Linux sent it through.
+    pub egress: u32,
+    /// Type of service or traffic class.
+    pub tos: u32,
+    /// Not used: it fills the space that C leaves here.
+    pub pad: u32,
 }
 
 /// What an egress driver did with express frames (`struct port_counters`).

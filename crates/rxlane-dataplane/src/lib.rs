@@ -12,6 +12,7 @@ pub mod layout;
 pub mod rehearsal;
 pub mod router;
 pub mod status;
+pub mod surroundings;
 pub mod verifier;
 
 mod error;

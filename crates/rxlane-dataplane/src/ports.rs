@@ -15,6 +15,7 @@ use crate::lanes::overload::Shared;
 use crate::lanes::program::LaneProgram;
 use crate::layout::{Port, PortTable};
 use crate::pinned;
+use rxlane_system::sysctl;
 use rxlane_system::xdp::Mode;
 
 /// Slots of the configured ports: a port keeps the one it had.
@@ -120,13 +121,20 @@ pub(crate) fn write_ports(
             ifindex: device.ifindex,
             mac: device.mac,
             slot: port.slot,
-            pad: 0,
+            strict: u8::from(strict(name)),
         };
         if !table.insert(entry) {
             return Err(DataplaneError::PortTable(name.clone()));
         }
     }
     pinned::put(&shared.ports, 0, bytemuck::bytes_of(&table))
+}
+
+/// Whether Linux wants the way back to a source to lead through this port. The greater of two settings holds
+/// (Documentation/networking/ip-sysctl.rst).
+fn strict(port: &str) -> bool {
+    let of = |interface| sysctl::of_interface(interface, "rp_filter").unwrap_or(0);
+    of("all").max(of(port)) == 1
 }
 
 pub(crate) fn write_egress(

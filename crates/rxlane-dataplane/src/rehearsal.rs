@@ -3,6 +3,7 @@
 //!
 //! What a running kernel makes of a program is known only to its verifier, so this asks it.
 
+use rxlane_policy::class::Trust;
 use rxlane_system::links;
 use serde::Serialize;
 
@@ -11,8 +12,9 @@ use crate::engine::Programs;
 use crate::features::Features;
 use crate::instance::Instance;
 use crate::lanes::overload::{self, Shared};
-use crate::lanes::program::LaneProgram;
+use crate::lanes::program::{self, LaneProgram};
 use crate::lanes::rings;
+use crate::lanes::witness::{self, WitnessMaps};
 use crate::verifier::Accepted;
 use crate::{ports, router};
 use rxlane_config::RouterConfig;
@@ -31,9 +33,10 @@ pub struct Rehearsal {
 /// # Errors
 /// What a start would end with, as far as that can be known without attaching: a missing port, a foreign XDP
 /// program, a missing feature, a program that the kernel refuses.
-pub fn rehearse(config: &RouterConfig) -> Result<Rehearsal, DataplaneError> {
+pub fn rehearse(config: &RouterConfig, accept_bypass: bool) -> Result<Rehearsal, DataplaneError> {
     let features = Features::probe();
     router::check(config, &features)?;
+    router::refuse(config, accept_bypass)?;
     let instance = Instance::current()?;
     ports::check_ports(&instance, config, &links::all()?)?;
     // Beside a running router: verifying is done away from the cores that poll.
@@ -43,7 +46,13 @@ pub fn rehearse(config: &RouterConfig) -> Result<Rehearsal, DataplaneError> {
     let plan = router::plan(config)?;
     let (shared, mut programs) = Shared::rehearse(&features)?;
     let rings = rings::prepare(&instance, &config.classes, None)?;
-    let lane = LaneProgram::load(config, &shared, &rings, plan.as_ref())?;
+    let witness = program::trusts(config, |t| *t == Trust::Established)
+        .then(WitnessMaps::create)
+        .transpose()?;
+    if let Some(maps) = &witness {
+        programs.push(witness::load(maps, None)?);
+    }
+    let lane = LaneProgram::load(config, &shared, &rings, plan.as_ref(), witness)?;
     programs.push(lane.accepted);
     if let Some(maps) = lane.engine {
         programs.extend(Programs::rehearse(&maps.sockets, &maps.rings, &features)?);

@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use libbpf_rs::MapHandle;
+use rxlane_policy::Nanos;
 use rxlane_policy::class::{Class, Lane, Overload, Trust};
 use rxlane_system::links;
 use tracing::{info, warn};
@@ -13,11 +14,13 @@ use crate::engine::{self, Engine, Maps, Programs, RingMap};
 use crate::features::{AF_XDP, CONNTRACK, CPUMAP_TRACE, Features, TYPES};
 use crate::instance::{Instance, State};
 use crate::lanes::overload::{self, Shared};
-use crate::lanes::program::{LaneProgram, control};
-use crate::lanes::rings;
+use crate::lanes::program::{self, LaneProgram, control};
+use crate::lanes::witness::{self, WitnessMaps};
+use crate::lanes::{gates, rings};
 use crate::layout::MAX_PORTS;
 use crate::pinned;
 use crate::ports;
+use crate::surroundings::{self, Surroundings};
 use rxlane_config::{Datapath, RouterConfig};
 
 /// Pins of the engine's counters.
@@ -32,6 +35,7 @@ pub struct Router {
     lane: LaneProgram,
     state: State,
     engine: Option<Engine>,
+    accept_bypass: bool,
     _lock: crate::instance::Lock,
 }
 
@@ -41,11 +45,18 @@ impl Router {
     /// # Errors
     /// Everything that [`DataplaneError`] names. Nothing is left behind by a failed fresh start, and a
     /// failed take-over leaves the orphaned router as it was.
-    pub fn start(config: RouterConfig, config_file: &Path) -> Result<Self, DataplaneError> {
+    ///
+    /// With `accept_bypass` the hooks that trusted packets pass by are accepted (see [`surroundings`]).
+    pub fn start(
+        config: RouterConfig,
+        config_file: &Path,
+        accept_bypass: bool,
+    ) -> Result<Self, DataplaneError> {
         let instance = Instance::current()?;
         let lock = instance.lock()?;
         let features = Features::probe();
         check(&config, &features)?;
+        refuse(&config, accept_bypass)?;
         let old = instance
             .load_state()
             .filter(|s| s.version == env!("CARGO_PKG_VERSION"));
@@ -63,14 +74,19 @@ impl Router {
             old.filter(|_| orphan),
         );
         match started {
-            Ok((shared, lane, state, engine)) => Ok(Self {
-                instance,
-                shared,
-                lane,
-                state,
-                engine,
-                _lock: lock,
-            }),
+            Ok((shared, lane, state, engine)) => {
+                let mut router = Self {
+                    instance,
+                    shared,
+                    lane,
+                    state,
+                    engine,
+                    accept_bypass,
+                    _lock: lock,
+                };
+                router.look_around()?;
+                Ok(router)
+            }
             Err(error) => {
                 if !orphan {
                     instance.remove()?;
@@ -103,6 +119,7 @@ impl Router {
             config,
             features,
             programs: controller,
+            objections: Vec::new(),
             warnings: Vec::new(),
         };
         let plan = plan(&state.config)?;
@@ -118,6 +135,7 @@ impl Router {
     /// As [`Router::start`]; the old configuration then stays in force.
     pub fn reload(&mut self, config: RouterConfig) -> Result<(), DataplaneError> {
         check(&config, &self.state.features)?;
+        refuse(&config, self.accept_bypass)?;
         let mut state = State {
             ports: ports::slots(&config, Some(&self.state))?,
             config,
@@ -198,6 +216,75 @@ impl Router {
         Ok(())
     }
 
+    /// Something has changed that decides about forwarded packets: flows must be seen to be forwarded by Linux again before
+    /// they are express, and classes that trust without asking stay with the kernel until [`Router::look_around`].
+    ///
+    /// # Errors
+    /// When a map cannot be written.
+    pub fn hold_back(&self) -> Result<(), DataplaneError> {
+        gates::close(&self.shared.gates)?;
+        self.lane
+            .witness
+            .as_ref()
+            .map_or(Ok(()), WitnessMaps::disbelieve)
+    }
+
+    /// Looks at firewall, rules, policies and ports, and opens the express lane to the classes that nothing speaks against.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked; then the lane stays as it is.
+    pub fn look_around(&mut self) -> Result<(), DataplaneError> {
+        let config = &self.state.config;
+        let around = Surroundings::read(&config.ports)?;
+        let objections = surroundings::against(config, &around, self.accept_bypass);
+        ports::write_ports(&self.shared, &self.state.ports, &links::all()?)?;
+        gates::set(
+            &self.shared.gates,
+            &config.classes,
+            &objections,
+            monotonic(),
+        )?;
+        if objections == self.state.objections {
+            return Ok(());
+        }
+        for (class, why) in &objections {
+            warn!(class, "stays with the kernel: {}", why.join("; "));
+        }
+        for (class, _) in &self.state.objections {
+            if objections.iter().all(|(c, _)| c != class) {
+                info!(class, "takes the express lane again");
+            }
+        }
+        self.state.objections = objections;
+        self.instance.save_state(&self.state)
+    }
+
+    /// What each class passes by because it was accepted: hooks by table and chain, filters by port.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked.
+    pub fn accepted(&self) -> Result<Vec<(String, Vec<String>)>, DataplaneError> {
+        let config = &self.state.config;
+        if !self.accept_bypass {
+            return Ok(Vec::new());
+        }
+        let around = Surroundings::read(&config.ports)?;
+        Ok(surroundings::accepted(config, &around))
+    }
+
+    /// Tells the XDP program that somebody follows what surrounds it; at least every few seconds.
+    ///
+    /// # Errors
+    /// When the map cannot be written.
+    pub fn keep_watch(&self) -> Result<(), DataplaneError> {
+        gates::set(
+            &self.shared.gates,
+            &self.state.config.classes,
+            &self.state.objections,
+            monotonic(),
+        )
+    }
+
     /// Answers whoever asked for a reload.
     ///
     /// # Errors
@@ -214,6 +301,11 @@ impl Router {
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn program(&self) -> std::os::fd::BorrowedFd<'_> {
         self.lane.program.as_fd()
+    }
+
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn witness(&self) -> Option<&WitnessMaps> {
+        self.lane.witness.as_ref()
     }
 
     #[cfg(any(test, feature = "testing"))]
@@ -335,6 +427,18 @@ pub(crate) fn check(config: &RouterConfig, features: &Features) -> Result<(), Da
     Ok(())
 }
 
+/// Refuses what the surroundings of the ports forbid.
+pub(crate) fn refuse(config: &RouterConfig, accept_bypass: bool) -> Result<(), DataplaneError> {
+    let around = Surroundings::read(&config.ports)?;
+    surroundings::refuse(config, &around, accept_bypass)
+}
+
+/// The clock of BPF programs.
+fn monotonic() -> Nanos {
+    nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)
+        .map_or(Nanos(0), |t| std::time::Duration::from(t).into())
+}
+
 /// Loads the program of `state.config` and puts it in place of what `old` had.
 fn swap(
     instance: &Instance,
@@ -351,7 +455,13 @@ fn swap(
         &state.config.classes,
         old.map(|o| o.config.classes.as_slice()),
     )?;
-    let lane = LaneProgram::load(&state.config, shared, &class_rings, plan)?;
+    let witnessed = program::trusts(&state.config, |t| *t == Trust::Established);
+    let witness = witnessed
+        .then(|| witness::settle(instance, old.map_or(&[], |o| &o.programs)))
+        .transpose()?;
+    let (maps, accepted) = witness.unzip();
+    let lane = LaneProgram::load(&state.config, shared, &class_rings, plan, maps)?;
+    state.programs.extend(accepted);
     rings::announce_rings(shared, &class_rings)?;
     pinned::put(
         &shared.controls,
@@ -411,6 +521,9 @@ fn swap(
         .filter(|p| !state.config.ports.contains(p))
     {
         pinned::remove_pin(&ports::link_path(instance, gone))?;
+    }
+    if !witnessed {
+        witness::remove(instance)?;
     }
     rings::pin(instance, &class_rings)?;
     state.programs.push(lane.accepted.clone());

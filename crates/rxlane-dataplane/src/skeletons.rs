@@ -16,6 +16,10 @@ pub(crate) mod overload {
     include!(concat!(env!("OUT_DIR"), "/overload.skel.rs"));
 }
 
+pub(crate) mod witness {
+    include!(concat!(env!("OUT_DIR"), "/witness.skel.rs"));
+}
+
 pub(crate) mod engine {
     include!(concat!(env!("OUT_DIR"), "/engine.skel.rs"));
 }

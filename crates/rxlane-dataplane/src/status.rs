@@ -105,7 +105,7 @@ pub struct ClassStatus {
     /// Sums over ports and cores.
     #[serde(flatten)]
     pub counters: ClassCounters,
-    /// `forward`, `pass`, `shed` or `queue`: what the lane does now.
+    /// `forward`, `pass`, `shed` or `queue`: what the lane does now. An express class that passes stays with the kernel.
     pub at_work: &'static str,
     /// Why.
     pub why: String,
@@ -266,7 +266,10 @@ fn classes(
                 "engine",
                 "an AF_XDP ring, served within its budget".to_owned(),
             ),
-            _ => at_work(class, &overloaded, !rings.is_empty()),
+            _ => match state.objections.iter().find(|(c, _)| *c == class.name) {
+                Some((_, why)) => ("pass", format!("left to the kernel: {}", why.join("; "))),
+                None => at_work(class, &overloaded, !rings.is_empty()),
+            },
         };
         all.push(ClassStatus {
             name: class.name.clone(),

@@ -2,10 +2,12 @@
 
 use std::os::fd::AsRawFd;
 
+use libbpf_rs::{MapCore, MapFlags};
 use rxlane_policy::class::{Aim, Lane, Overload, Ring, ThreadScheduling};
 
 use crate::DataplaneError;
-use crate::layout::{ClassCounters, Core, REASONS};
+use crate::error::BpfTried;
+use crate::layout::{ClassCounters, Core, REASONS, Witnessed};
 use crate::pinned::get_percpu;
 use crate::router::Router;
 
@@ -91,6 +93,30 @@ pub fn repeat(
         frame: out,
     };
     Ok((outcome, opts.duration))
+}
+
+/// Lets the flows that the program has asked for count as seen by the witness, leaving through `egress`.
+///
+/// # Errors
+/// When the map cannot be read or written.
+pub fn believe(router: &Router, egress: u32) -> Result<(), DataplaneError> {
+    let Some(witness) = router.witness() else {
+        return Ok(());
+    };
+    let tried = || "write what the witness has seen".to_owned();
+    for key in witness.flows.keys() {
+        let Some(value) = witness.flows.lookup(&key, MapFlags::ANY).tried(tried)? else {
+            continue;
+        };
+        let mut flow: Witnessed = bytemuck::pod_read_unaligned(&value);
+        flow.egress = egress;
+        flow.seen_ns = flow.asked_ns;
+        witness
+            .flows
+            .update(&key, bytemuck::bytes_of(&flow), MapFlags::ANY)
+            .tried(tried)?;
+    }
+    Ok(())
 }
 
 /// Reads the counters of a port.

@@ -55,9 +55,14 @@ fn namespace() -> u32 {
     ip("neigh add fd02::9 lladdr 02:00:00:00:00:09 dev p1");
     ip("route add 10.20.0.0/16 via 10.2.0.9");
     ip("route add 2001:db8::/32 via fd02::9");
+    // Sources lie behind the ingress port; what else there is behind it shows that nothing leaves where it came from.
+    ip("route add default dev p0");
+    ip("route add 2001:db8:1::/48 dev p0");
     for (name, value) in [
         ("net.ipv4.ip_forward", "1"),
         ("net.ipv6.conf.all.forwarding", "1"),
+        ("net.ipv4.conf.all.rp_filter", "0"),
+        ("net.ipv4.conf.p0.rp_filter", "0"),
     ] {
         rxlane_system::sysctl::write(name, value).expect("forwarding");
     }
@@ -157,7 +162,7 @@ fn start(classes: Vec<Class>) -> Router {
         classes,
         datapath: rxlane_config::Datapath::Express,
     };
-    Router::start(config, Path::new("test.toml")).unwrap_or_else(|e| panic!("{e}"))
+    Router::start(config, Path::new("test.toml"), false).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn checksum(header: &[u8]) -> u16 {
@@ -272,6 +277,8 @@ enum Expected {
     Forward(usize),
     /// Express, but the kernel has no complete route.
     Unrouted(usize),
+    /// Express, but the source belongs elsewhere.
+    Foreign(usize),
 }
 
 fn expected(classes: &[Class], parsed: &Parsed) -> (Expected, Option<usize>) {
@@ -305,9 +312,12 @@ fn expected(classes: &[Class], parsed: &Parsed) -> (Expected, Option<usize>) {
                     untrusted = Some(i);
                     continue;
                 }
+                if !source_holds(trust, headers.src) {
+                    return (Expected::Foreign(i), untrusted);
+                }
                 let routed = match headers.dst {
                     IpAddr::V4(a) => a.octets()[..2] == [10, 20],
-                    IpAddr::V6(a) => a.segments()[..2] == [0x2001, 0xdb8],
+                    IpAddr::V6(a) => a.segments()[..2] == [0x2001, 0xdb8] && a.segments()[2] != 1,
                 };
                 return (
                     if routed {
@@ -321,6 +331,21 @@ fn expected(classes: &[Class], parsed: &Parsed) -> (Expected, Option<usize>) {
         }
     }
     (Expected::ToKernel("untrusted"), untrusted)
+}
+
+/// Whether a source may come in at p0, where everything in IPv4 but 10.2.0.0/24 and 10.20.0.0/16 lies.
+fn source_holds(trust: &Trust, src: IpAddr) -> bool {
+    match (trust, src) {
+        (_, IpAddr::V4(a)) => {
+            let [x, y, z, last] = a.octets();
+            let subnet = [x, y, z] == [10, 1, 0] || [x, y, z] == [10, 2, 0];
+            // The router's own address, and those of the subnet that mean all of it.
+            !(subnet && [0, 1, 255].contains(&last))
+        }
+        (Trust::Prefixes(_), IpAddr::V6(a)) => a.segments()[..3] == [0x2001, 0xdb8, 1],
+        // Linux has no such check in IPv6.
+        (_, IpAddr::V6(_)) => true,
+    }
 }
 
 fn judge(
@@ -350,6 +375,15 @@ fn judge(
             assert_eq!(
                 (out.action, d.classes[*class].passed, total_reasons),
                 (PASS, 1, 0),
+                "{}",
+                context()
+            );
+            assert_eq!(out.frame, frame, "unchanged: {}", context());
+        }
+        Expected::Foreign(class) => {
+            assert_eq!(
+                (out.action, d.classes[*class].packets, reason("source")),
+                (PASS, 1, 1),
                 "{}",
                 context()
             );

@@ -222,11 +222,9 @@ fn an_unestablished_ef_flow_that_the_firewall_drops_stays_dropped() {
         0,
         "the firewall's verdict holds"
     );
-    assert!(
-        t.class("voice", "express") >= 8,
-        "the allowed flow changed over to the express lane"
-    );
-    assert!(t.class("voice", "untrusted") >= 10, "the other never did");
+    // Nobody answers: to the firewall each packet of either is a new one, so both stay with it.
+    assert_eq!(t.class("voice", "express"), 0);
+    assert!(t.class("voice", "untrusted") >= 20);
     let _ = std::fs::remove_file("/tmp/rxlane-t-open");
     let _ = std::fs::remove_file("/tmp/rxlane-t-shut");
 }

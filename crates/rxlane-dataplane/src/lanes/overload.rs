@@ -36,6 +36,7 @@ pub(crate) struct Shared {
     pub(crate) cores: MapHandle,
     pub(crate) controls: MapHandle,
     pub(crate) buckets: MapHandle,
+    pub(crate) gates: MapHandle,
     pub(crate) ring_classes: MapHandle,
     pub(crate) ring_counters: MapHandle,
     pub(crate) port_counts: MapHandle,
@@ -49,6 +50,7 @@ impl Shared {
             cores: pinned::open_map(pins, "cores")?,
             controls: pinned::open_map(pins, "controls")?,
             buckets: pinned::open_map(pins, "buckets")?,
+            gates: pinned::open_map(pins, "gates")?,
             ring_classes: pinned::open_map(pins, "ring_classes")?,
             ring_counters: pinned::open_map(pins, "ring_counters")?,
             port_counts: pinned::open_map(pins, "port_counts")?,
@@ -68,6 +70,7 @@ impl Shared {
             pin(m.cores.as_fd(), "cores")?;
             pin(m.controls.as_fd(), "controls")?;
             pin(buckets.as_fd(), "buckets")?;
+            pin(super::gates::create()?.as_fd(), "gates")?;
             pin(m.ring_classes.as_fd(), "ring_classes")?;
             pin(m.ring_counters.as_fd(), "ring_counters")?;
             pin(m.port_counts.as_fd(), "port_counts")?;
@@ -97,6 +100,7 @@ impl Shared {
                 cores: keep(&m.cores)?,
                 controls: keep(&m.controls)?,
                 buckets: buckets()?,
+                gates: super::gates::create()?,
                 ring_classes: keep(&m.ring_classes)?,
                 ring_counters: keep(&m.ring_counters)?,
                 port_counts: keep(&m.port_counts)?,

@@ -19,6 +19,7 @@ use crate::error::BpfTried;
 use crate::lanes::overload::Shared;
 use crate::lanes::rings;
 use crate::lanes::tables::{self, TableMaps};
+use crate::lanes::witness::WitnessMaps;
 use crate::layout::EngineRing;
 use crate::skeletons::lane as skel;
 use crate::verifier::{self, Accepted};
@@ -34,6 +35,8 @@ pub(crate) struct LaneProgram {
     pub(crate) egress: MapHandle,
     /// What it took to be accepted.
     pub(crate) accepted: Accepted,
+    /// What `trust = "established"` is judged by, where a class has it.
+    pub(crate) witness: Option<WitnessMaps>,
     /// What the engine works with, where there is one.
     pub(crate) engine: Option<EngineMaps>,
 }
@@ -76,6 +79,7 @@ impl LaneProgram {
         shared: &Shared,
         class_rings: &[Option<MapHandle>],
         plan: Option<&RingMap>,
+        witness: Option<WitnessMaps>,
     ) -> Result<Self, DataplaneError> {
         let classifier = Classifier::compile(&config.classes)?;
         let mut storage = MaybeUninit::uninit();
@@ -107,6 +111,11 @@ impl LaneProgram {
             .buckets
             .reuse_fd(shared.buckets.as_fd())
             .tried(reuse)?;
+        open.maps
+            .gates
+            .reuse_fd(shared.gates.as_fd())
+            .tried(reuse)?;
+        prepare_witness(&mut open, witness.as_ref())?;
         let template = rings::empty_ring("rxlane_template")?;
         open.maps
             .rings
@@ -147,6 +156,7 @@ impl LaneProgram {
         };
         Ok(Self {
             engine,
+            witness,
             accepted: Accepted::ask(name, program.as_fd()),
             program: program
                 .as_fd()
@@ -155,6 +165,25 @@ impl LaneProgram {
                 .tried(|| "keep the XDP program".into())?,
             egress: MapHandle::try_from(&m.egress).tried(|| "keep the egress map".into())?,
         })
+    }
+}
+
+/// Shares the maps of the witness with the program; one that never asks has none.
+fn prepare_witness(
+    open: &mut skel::OpenLaneSkel<'_>,
+    witness: Option<&WitnessMaps>,
+) -> Result<(), DataplaneError> {
+    let tried = || "share the witness with the XDP program".to_owned();
+    let (witnesses, flows) = (&mut open.maps.witnesses, &mut open.maps.witnessed_flows);
+    match witness {
+        Some(w) => {
+            witnesses.reuse_fd(w.witnesses.as_fd()).tried(tried)?;
+            flows.reuse_fd(w.flows.as_fd()).tried(tried)
+        }
+        None => {
+            witnesses.set_autocreate(false).tried(tried)?;
+            flows.set_autocreate(false).tried(tried)
+        }
     }
 }
 
@@ -257,14 +286,14 @@ fn set_constants(
     Ok(())
 }
 
-fn trusts(config: &RouterConfig, which: impl Fn(&Trust) -> bool) -> bool {
+pub(crate) fn trusts(config: &RouterConfig, which: impl Fn(&Trust) -> bool) -> bool {
     config
         .classes
         .iter()
         .any(|c| matches!(&c.lane, Lane::Express { trust } if which(trust)))
 }
 
-/// The class as the XDP program has it (`struct class` of bpf/shared.h).
+/// The class as the XDP program has it (`struct class` of bpf/admit.h).
 fn constants_of(class: &Class) -> Result<types::class, DataplaneError> {
     let mut c = types::class::default();
     if let Some(police) = &class.police {

@@ -7,7 +7,7 @@ use rxlane_config::RouterConfig;
 use rxlane_dataplane::rehearsal::{self, Rehearsal};
 use rxlane_dataplane::verifier::{Accepted, LIMIT};
 
-use super::run::{refuse_bypass, require_capabilities};
+use super::run::require_capabilities;
 use crate::one_line;
 
 #[derive(clap::Args)]
@@ -63,8 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
 
 fn rehearse(config: &RouterConfig, accept_bypass: bool) -> Result<Rehearsal, String> {
     require_capabilities("check --live")?;
-    refuse_bypass(config, accept_bypass)?;
-    rehearsal::rehearse(config).map_err(one_line)
+    rehearsal::rehearse(config, accept_bypass).map_err(one_line)
 }
 
 /// What it took the kernel to accept each program.

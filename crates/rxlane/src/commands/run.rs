@@ -2,15 +2,18 @@
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rxlane_config::{Datapath, RouterConfig};
+use rxlane_dataplane::DataplaneError;
 use rxlane_dataplane::features::conntrack_is_a_module;
 use rxlane_dataplane::router::Router;
 use rxlane_policy::class::{Lane, Trust};
-use rxlane_system::{capabilities, firewall, links, sysctl};
+use rxlane_system::changes::Changes;
+use rxlane_system::{capabilities, links, sysctl};
 use sd_notify::NotifyState;
 use tracing::{error, info, warn};
 
@@ -35,7 +38,6 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     let file = std::fs::canonicalize(&args.config).unwrap_or_else(|_| args.config.clone());
     let config = load(args)?;
     require_capabilities("run")?;
-    refuse_bypass(&config, args.accept_bypass)?;
     // Signals are read from a descriptor, so they must be blocked before any thread starts.
     let mut signals = SigSet::empty();
     for signal in [Signal::SIGHUP, Signal::SIGTERM, Signal::SIGINT] {
@@ -45,7 +47,8 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
         .map_err(one_line)?;
     let mut monitor = links::Monitor::new().map_err(one_line)?;
-    let mut router = Router::start(config, &file).map_err(one_line)?;
+    let mut changes = Changes::subscribe().map_err(one_line)?;
+    let mut router = Router::start(config, &file, args.accept_bypass).map_err(one_line)?;
     // A reload may turn an engine on, but only one that has been there from the start can come back.
     let engine = matches!(router.state().config.datapath, Datapath::Afxdp(_));
     let mut more = Vec::new();
@@ -60,12 +63,15 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     }
     announce(&router);
     tell(&[NotifyState::Ready, NotifyState::Status(&serving(&router))]);
+    let mut watch = Watch::default();
     loop {
-        let mut waiting = [
-            PollFd::new(signals.as_fd(), PollFlags::POLLIN),
-            PollFd::new(monitor.as_fd(), PollFlags::POLLIN),
-        ];
-        match poll(&mut waiting, PollTimeout::NONE) {
+        let mut waiting = vec![signals.as_fd(), monitor.as_fd()];
+        waiting.extend(changes.sources());
+        let mut waiting: Vec<PollFd<'_>> = waiting
+            .into_iter()
+            .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
+            .collect();
+        match poll(&mut waiting, watch.timeout()) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
             Err(e) => return Err(format!("cannot wait for events: {e}")),
         }
@@ -88,6 +94,52 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
             }
             Err(e) => error!("{}", one_line(e)),
         }
+        let changed = changes.drain().unwrap_or_else(|e| {
+            error!("{}", one_line(e));
+            true
+        });
+        if let Err(e) = watch.follow(&mut router, changed) {
+            error!(
+                "cannot follow firewall, rules and policies: {}",
+                one_line(e)
+            );
+        }
+    }
+}
+
+/// When to look at what surrounds the router.
+#[derive(Default)]
+struct Watch {
+    looked: Option<Instant>,
+    due: bool,
+}
+
+impl Watch {
+    /// The XDP program is told this often that somebody watches.
+    const EVERY: Duration = Duration::from_secs(1);
+    /// A ruleset that is loaded piece by piece is looked at this often at most.
+    const APART: Duration = Duration::from_millis(100);
+
+    fn timeout(&self) -> PollTimeout {
+        let wait = if self.due { Self::APART } else { Self::EVERY };
+        PollTimeout::try_from(wait).unwrap_or(PollTimeout::ZERO)
+    }
+
+    /// News close the gates at once; they open again after a look around.
+    fn follow(&mut self, router: &mut Router, changed: bool) -> Result<(), DataplaneError> {
+        if changed {
+            router.hold_back()?;
+            self.due = true;
+        }
+        if !self.due {
+            return router.keep_watch();
+        }
+        if self.looked.is_none_or(|at| at.elapsed() >= Self::APART) {
+            router.look_around()?;
+            self.looked = Some(Instant::now());
+            self.due = false;
+        }
+        Ok(())
     }
 }
 
@@ -109,10 +161,7 @@ fn reload(router: &mut Router, args: &Args) {
     if let Ok(now) = NotifyState::monotonic_usec_now() {
         tell(&[NotifyState::Reloading, now]);
     }
-    let outcome = load(args).and_then(|config| {
-        refuse_bypass(&config, args.accept_bypass)?;
-        router.reload(config).map_err(one_line)
-    });
+    let outcome = load(args).and_then(|config| router.reload(config).map_err(one_line));
     match &outcome {
         Ok(()) => announce(router),
         Err(message) => error!("keeping the old configuration: {message}"),
@@ -139,6 +188,9 @@ fn announce(router: &Router) {
     let state = router.state();
     for warning in &state.warnings {
         warn!("{warning}");
+    }
+    for (class, why) in router.accepted().unwrap_or_default() {
+        warn!(class, "passes by, as accepted: {}", why.join("; "));
     }
     for feature in state.features.missing() {
         warn!(
@@ -176,26 +228,4 @@ fn trusts(config: &RouterConfig, which: impl Fn(&Trust) -> bool) -> Option<&str>
         .iter()
         .find(|c| matches!(&c.lane, Lane::Express { trust } if which(trust)))
         .map(|c| c.name.as_str())
-}
-
-/// The express lane passes by the firewall; with trust = "all" that must be somebody's decision.
-pub(super) fn refuse_bypass(config: &RouterConfig, accepted: bool) -> Result<(), String> {
-    let Some(class) = trusts(config, |t| *t == Trust::All) else {
-        return Ok(());
-    };
-    let chains = firewall::forward_chains().map_err(one_line)?;
-    if chains.is_empty() {
-        return Ok(());
-    }
-    if accepted {
-        warn!(
-            "class `{class}` passes by the firewall ({}), as accepted",
-            chains.join(", ")
-        );
-        return Ok(());
-    }
-    Err(format!(
-        "class `{class}` has trust = \"all\", but a firewall filters forwarded packets ({}) and would not see them: use trust = \"established\" or prefixes, or start with --accept-bypass",
-        chains.join(", ")
-    ))
 }

@@ -78,7 +78,11 @@ fn print(s: &Status) {
         ]);
     }
     println!("\n{classes}");
-    for c in s.classes.iter().filter(|c| c.lane == "stack") {
+    for c in s
+        .classes
+        .iter()
+        .filter(|c| c.lane == "stack" || c.at_work == "pass")
+    {
         println!("{}: {}, because {}", c.name, c.at_work, c.why);
     }
     let mut rings = table([

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The witness: looks at packets as the kernel gives them to a driver, after firewall, routing, IPsec and queues, and
+ * says of flows that the express lane has asked for where they left. Express packets do not come by here.
+ */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_tracing.h>
+
+#include "shared.h"
+#include "bounds.h"
+#include "kernel.h"
+#include "witness.h"
+
+/* include/linux/skbuff.h, include/net/netfilter/nf_conntrack_common.h: how an skb names its flow. */
+#define NFCT_INFOMASK 7UL
+#define IP_CT_ESTABLISHED 0
+#define IP_CT_ESTABLISHED_REPLY 3
+
+const volatile __u64 netns_cookie = 0;
+
+/* The type of service (RFC 791) or traffic class (RFC 8200); more than a byte where it cannot be read. */
+static __always_inline __u32 tos_of(const struct sk_buff *skb)
+{
+	__u8 start[2];
+
+	if (bpf_probe_read_kernel(start, sizeof(start), skb->head + skb->network_header))
+		return ~0U;
+	if (skb->protocol == bpf_htons(ETH_P_IP))
+		return start[1];
+	if (skb->protocol == bpf_htons(ETH_P_IPV6))
+		return (start[0] & 0xf) << 4 | start[1] >> 4;
+	return ~0U;
+}
+
+SEC("tp_btf/net_dev_start_xmit")
+int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device *dev)
+{
+	struct witness *witness;
+	struct witnessed *seen;
+	struct witnessed_key key;
+	__u32 zero = 0, info;
+	__u64 now;
+
+	witness = bpf_map_lookup_elem(&witnesses, &zero);
+	if (!witness)
+		return 0;
+	/* Most of the time nothing is asked, and this is all. */
+	if (bpf_jiffies64() - witness->asked_ticks > WITNESS_ANSWER_TICKS)
+		return 0;
+	key.conntrack = skb->_nfct & ~NFCT_INFOMASK;
+	info = skb->_nfct & NFCT_INFOMASK;
+	if (!key.conntrack || (info != IP_CT_ESTABLISHED && info != IP_CT_ESTABLISHED_REPLY))
+		return 0;
+	key.direction = info == IP_CT_ESTABLISHED_REPLY;
+	seen = bpf_map_lookup_elem(&witnessed_flows, &key);
+	if (!seen)
+		return 0;
+	/* The coarse clock, by which it was asked, may be a tick behind this one. */
+	now = bpf_ktime_get_ns();
+	if (now - seen->asked_ns > WITNESS_ANSWER_NS || dev->nd_net.net->net_cookie != netns_cookie)
+		return 0;
+	if (seen->ingress != skb->skb_iif || seen->tos != tos_of(skb))
+		return 0;
+	seen->egress = dev->ifindex;
+	seen->seen_ns = now;
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

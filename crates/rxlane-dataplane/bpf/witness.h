@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What Linux itself was seen to forward.
+ *
+ * Conntrack says that a flow is established. It does not say that the firewall would still let it pass, that it came in
+ * where it belongs, or that its route is the one which a mark, a proxy or an IPsec policy gives it. So a flow takes the
+ * express lane only after a packet of it, with the same interfaces and the same type of service, was seen to leave
+ * through the kernel, and only as long as that is fresh. The lane asks; witness.bpf.c answers.
+ */
+#ifndef RXLANE_WITNESS_H
+#define RXLANE_WITNESS_H
+
+/* After this a single packet takes the kernel again, while the others go on; */
+#define WITNESS_FRESH_NS 20000000000LL
+/* after this all of them do. Nothing but this stops a flow if the daemon, which follows the firewall, is gone. */
+#define WITNESS_STALE_NS 30000000000LL
+/* Between two such single packets, if the first was not seen to leave. */
+#define WITNESS_ASK_NS 250000000ULL
+/* A packet leaves this long after it was asked for, even through a queue. */
+#define WITNESS_ANSWER_NS 2000000000ULL
+/* The same in jiffies at the highest rate of ticks, and more at others. */
+#define WITNESS_ANSWER_TICKS 2000
+
+struct witness {
+	__u64 asked_ticks; /* when any flow was asked for last, in jiffies, which cost a load */
+	__u32 generation; /* of firewall, rules, policies, addresses: the daemon counts it up when they change */
+	__u32 pad;
+};
+
+/* One direction of a flow. */
+struct witnessed_key {
+	__u64 conntrack; /* address of the entry */
+	__u64 direction;
+};
+struct witnessed {
+	__u64 asked_ns;
+	__u64 seen_ns; /* 0: not yet */
+	__u32 flow; /* fingerprint: the address may be another flow's by now */
+	__u32 generation; /* when it was asked */
+	__u32 ingress;
+	__u32 egress;
+	__u32 tos;
+	__u32 pad;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct witness);
+} witnesses SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct witnessed_key);
+	__type(value, struct witnessed);
+} witnessed_flows SEC(".maps");
+
+#endif

@@ -1,0 +1,50 @@
+//! Which classes stay with the kernel for now: a word that the XDP program reads and the daemon writes.
+
+use libbpf_rs::{MapHandle, MapType};
+use rxlane_policy::Nanos;
+use rxlane_policy::class::{Class, Lane};
+
+use crate::DataplaneError;
+use crate::error::BpfTried;
+use crate::layout::Gates;
+use crate::pinned;
+
+/// An open gate for nobody: the map before the daemon has looked around.
+pub(crate) fn create() -> Result<MapHandle, DataplaneError> {
+    let opts = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,
+        ..Default::default()
+    };
+    let size = size_of::<Gates>() as u32;
+    MapHandle::create(MapType::Array, Some("gates"), 4, size, 1, &opts)
+        .tried(|| "create the gates".into())
+}
+
+/// Opens the classes that nothing speaks against, as of `now`.
+pub(crate) fn set(
+    gates: &MapHandle,
+    classes: &[Class],
+    objections: &[(String, Vec<String>)],
+    now: Nanos,
+) -> Result<(), DataplaneError> {
+    let objected = |c: &Class| objections.iter().any(|(name, _)| *name == c.name);
+    let closed = (0u32..)
+        .zip(classes)
+        .filter(|(_, c)| matches!(c.lane, Lane::Express { .. }) && objected(c))
+        .fold(0, |mask, (i, _)| mask | 1 << i);
+    put(gates, closed, now)
+}
+
+/// Closes all of them, until somebody has looked again.
+pub(crate) fn close(gates: &MapHandle) -> Result<(), DataplaneError> {
+    put(gates, u32::MAX, Nanos(0))
+}
+
+fn put(gates: &MapHandle, closed: u32, now: Nanos) -> Result<(), DataplaneError> {
+    let value = Gates {
+        watched_ns: now.0,
+        closed,
+        pad: 0,
+    };
+    pinned::put(gates, 0, bytemuck::bytes_of(&value))
+}

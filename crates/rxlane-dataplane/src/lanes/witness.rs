@@ -1,0 +1,139 @@
+//! The witness of `trust = "established"`: a tracing program that sees what Linux itself forwards.
+//!
+//! It is attached only while a class needs it, because its tracepoint is passed by every packet that this machine sends.
+
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{MapHandle, MapType};
+
+use crate::DataplaneError;
+use crate::error::BpfTried;
+use crate::instance::Instance;
+use crate::layout::{Witness, Witnessed};
+use crate::pinned;
+use crate::skeletons::witness as skel;
+use crate::verifier::{self, Accepted};
+
+/// Name of the program, and of its pinned link.
+const PROGRAM: &str = "linux_forwards";
+/// Directions of flows that are known at once; those used least recently are forgotten, and asked for again.
+const FLOWS: u32 = 1 << 16;
+
+/// What the witness and the XDP program share.
+pub(crate) struct WitnessMaps {
+    pub(crate) witnesses: MapHandle,
+    pub(crate) flows: MapHandle,
+}
+
+impl WitnessMaps {
+    /// The maps of this instance; made where it has none yet.
+    pub(crate) fn open_or_create(instance: &Instance) -> Result<Self, DataplaneError> {
+        if let Ok(maps) = Self::open(instance) {
+            return Ok(maps);
+        }
+        let maps = Self::create()?;
+        for (map, name) in [
+            (&maps.witnesses, "witnesses"),
+            (&maps.flows, "witnessed_flows"),
+        ] {
+            let path = instance.pins.join(name);
+            pinned::remove_pin(&path)?;
+            pinned::pin(map.as_fd(), &path)?;
+        }
+        Ok(maps)
+    }
+
+    pub(crate) fn open(instance: &Instance) -> Result<Self, DataplaneError> {
+        Ok(Self {
+            witnesses: pinned::open_map(&instance.pins, "witnesses")?,
+            flows: pinned::open_map(&instance.pins, "witnessed_flows")?,
+        })
+    }
+
+    /// Maps that are pinned nowhere.
+    pub(crate) fn create() -> Result<Self, DataplaneError> {
+        let opts = libbpf_sys::bpf_map_create_opts {
+            sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,
+            ..Default::default()
+        };
+        let create = |kind, name: &str, key: u32, value: usize, entries| {
+            MapHandle::create(kind, Some(name), key, value as u32, entries, &opts)
+                .tried(|| format!("create the map `{name}`"))
+        };
+        Ok(Self {
+            witnesses: create(MapType::Array, "witnesses", 4, size_of::<Witness>(), 1)?,
+            flows: create(
+                MapType::LruHash,
+                "witnessed_flows",
+                16,
+                size_of::<Witnessed>(),
+                FLOWS,
+            )?,
+        })
+    }
+
+    /// What was seen is not believed any more: firewall, rules or policies have changed.
+    ///
+    /// The XDP program may write the time of its last question in between, which is then lost; its next packet asks again.
+    pub(crate) fn disbelieve(&self) -> Result<(), DataplaneError> {
+        let mut witness: Witness = pinned::get(&self.witnesses, 0)?.unwrap_or_default();
+        witness.generation = witness.generation.wrapping_add(1);
+        pinned::put(&self.witnesses, 0, bytemuck::bytes_of(&witness))
+    }
+}
+
+/// Loads the program, and attaches and pins it unless this is a rehearsal.
+pub(crate) fn load(
+    maps: &WitnessMaps,
+    instance: Option<&Instance>,
+) -> Result<Accepted, DataplaneError> {
+    let mut storage = MaybeUninit::uninit();
+    let mut open = skel::WitnessSkelBuilder::default()
+        .open(&mut storage)
+        .tried(|| "open the witness".into())?;
+    if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
+        constants.netns_cookie = rxlane_system::netns::cookie()?;
+    }
+    let reuse = || "share maps with the witness".to_owned();
+    open.maps
+        .witnesses
+        .reuse_fd(maps.witnesses.as_fd())
+        .tried(reuse)?;
+    open.maps
+        .witnessed_flows
+        .reuse_fd(maps.flows.as_fd())
+        .tried(reuse)?;
+    let loaded = verifier::load(PROGRAM, || open.load())?;
+    let program = &loaded.progs.linux_forwards;
+    if let Some(instance) = instance {
+        let link = program
+            .attach()
+            .tried(|| format!("attach the tracing program `{PROGRAM}`"))?;
+        pinned::pin(link.as_fd(), &instance.pins.join(PROGRAM))?;
+    }
+    Ok(Accepted::ask(PROGRAM, program.as_fd()))
+}
+
+/// Attaches the witness, unless it is there: then what it has seen stays believed.
+pub(crate) fn settle(
+    instance: &Instance,
+    known: &[Accepted],
+) -> Result<(WitnessMaps, Accepted), DataplaneError> {
+    let link = instance.pins.join(PROGRAM);
+    let maps = WitnessMaps::open_or_create(instance)?;
+    match known.iter().find(|p| p.name == PROGRAM) {
+        Some(accepted) if link.exists() => Ok((maps, accepted.clone())),
+        _ => {
+            pinned::remove_pin(&link)?;
+            let accepted = load(&maps, Some(instance))?;
+            Ok((maps, accepted))
+        }
+    }
+}
+
+/// Takes the witness off, when no class needs it any more.
+pub(crate) fn remove(instance: &Instance) -> Result<(), DataplaneError> {
+    pinned::remove_pin(&instance.pins.join(PROGRAM))
+}

@@ -1,0 +1,290 @@
+//! What surrounds a router and decides about forwarded packets besides routes: firewall hooks, policy rules, IPsec policies,
+//! filters of traffic control, bridges.
+//!
+//! `trust = "established"` asks none of this: its packets follow flows that Linux was seen to forward (lanes/witness.rs).
+//! `trust = "all"` and prefixes pass by all of it, so what is here decides whether they may.
+
+use rxlane_config::RouterConfig;
+use rxlane_policy::class::{Lane, Trust};
+use rxlane_system::firewall::{self, Hook, Place};
+use rxlane_system::rules::Rule;
+use rxlane_system::{SystemError, links, rules, tc, xfrm};
+
+use crate::DataplaneError;
+
+/// What was found in a network namespace.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// Hooks of the firewall whose rules can do something to a forwarded packet.
+    pub hooks: Vec<Hook>,
+    /// Rules of policy routing.
+    pub rules: Vec<Rule>,
+    /// Number of IPsec policies for forwarded packets.
+    pub ipsec_policies: usize,
+    /// Filters of traffic control: port, and kind with place.
+    pub filters: Vec<(String, String)>,
+    /// Ports that belong to a bridge, bond, team or VRF, with its name.
+    pub members: Vec<(String, String)>,
+}
+
+impl Surroundings {
+    /// Looks around in the current network namespace.
+    ///
+    /// # Errors
+    /// When netlink fails.
+    pub fn read(ports: &[String]) -> Result<Self, SystemError> {
+        let links = links::all()?;
+        let mut found = Self {
+            hooks: firewall::hooks()?,
+            rules: rules::all()?,
+            ipsec_policies: xfrm::policies()?,
+            ..Self::default()
+        };
+        found.hooks.retain(|hook| {
+            let of = hook.device.as_ref();
+            of.is_none_or(|device| ports.contains(device))
+        });
+        for link in links.iter().filter(|l| ports.contains(&l.name)) {
+            let filters = tc::filters(link.ifindex)?;
+            found
+                .filters
+                .extend(filters.into_iter().map(|f| (link.name.clone(), f)));
+            if let Some(master) = link.master {
+                let name = links.iter().find(|l| l.ifindex == master);
+                let name = name.map_or_else(|| format!("device {master}"), |l| l.name.clone());
+                found.members.push((link.name.clone(), name));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether something may give packets marks before they are routed.
+    fn marks(&self) -> bool {
+        let early = |h: &&Hook| matches!(h.place, Place::Ingress | Place::Prerouting);
+        self.hooks.iter().filter(early).any(|h| h.effects.marks)
+            || self.filters.iter().any(|(_, f)| f.ends_with("ingress"))
+    }
+}
+
+/// Why a class stays with the kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Objection {
+    /// What its packets would pass by, and what that would do.
+    pub why: String,
+    /// Whether an operator may accept it (`--accept-bypass`); otherwise packets would leave other than by Linux.
+    pub acceptable: bool,
+}
+
+/// What speaks against the express lane for a trust.
+pub fn objections(trust: &Trust, around: &Surroundings) -> Vec<Objection> {
+    if *trust == Trust::Established {
+        return Vec::new();
+    }
+    let acceptable = |why: String| Objection {
+        why,
+        acceptable: true,
+    };
+    let never = |why: String| Objection {
+        why,
+        acceptable: false,
+    };
+    let mut found = Vec::new();
+    for hook in &around.hooks {
+        let e = hook.effects;
+        if e.translates {
+            found.push(never(format!("the chain {hook} translates addresses")));
+        }
+        // Prefixes say whom the firewall need not look at: its own place is where forwarded packets are filtered.
+        let named = matches!(trust, Trust::Prefixes(_))
+            && matches!(hook.place, Place::Forward | Place::Postrouting)
+            && !e.rewrites;
+        if !named && (e.filters || e.marks || e.rewrites) {
+            let does = match (e.filters, e.rewrites) {
+                (true, _) => "filters",
+                (false, true) => "rewrites",
+                (false, false) => "marks",
+            };
+            found.push(acceptable(format!("the chain {hook} {does} packets")));
+        }
+    }
+    for (port, filter) in &around.filters {
+        found.push(acceptable(format!(
+            "port `{port}` has a traffic control filter ({filter})"
+        )));
+    }
+    if around.ipsec_policies > 0 {
+        found.push(never(format!(
+            "there are {} IPsec policies for forwarded packets (ip xfrm policy)",
+            around.ipsec_policies
+        )));
+    }
+    for rule in &around.rules {
+        if rule.by_ingress {
+            found.push(never(format!(
+                "`{rule}` asks for the ingress interface, so whether a source is right cannot be known"
+            )));
+        }
+        if rule.by_mark && around.marks() {
+            found.push(never(format!(
+                "`{rule}` routes by mark, and packets are marked"
+            )));
+        }
+    }
+    for (port, master) in &around.members {
+        found.push(never(format!(
+            "port `{port}` belongs to `{master}`, which decides about its packets"
+        )));
+    }
+    found
+}
+
+/// The objections against each express class that has some; of the acceptable ones, those that nobody accepted.
+pub fn against(
+    config: &RouterConfig,
+    around: &Surroundings,
+    accepted: bool,
+) -> Vec<(String, Vec<String>)> {
+    let mut all = Vec::new();
+    for class in &config.classes {
+        let Lane::Express { trust } = &class.lane else {
+            continue;
+        };
+        let against: Vec<String> = objections(trust, around)
+            .into_iter()
+            .filter(|o| !(o.acceptable && accepted))
+            .map(|o| o.why)
+            .collect();
+        if !against.is_empty() {
+            all.push((class.name.clone(), against));
+        }
+    }
+    all
+}
+
+/// What the classes of a configuration pass by because it was accepted.
+pub fn accepted(config: &RouterConfig, around: &Surroundings) -> Vec<(String, Vec<String>)> {
+    let all = against(config, around, false);
+    let left = against(config, around, true);
+    all.into_iter()
+        .filter_map(|(class, mut why)| {
+            let never = left.iter().find(|(c, _)| *c == class);
+            why.retain(|w| never.is_none_or(|(_, n)| !n.contains(w)));
+            (!why.is_empty()).then_some((class, why))
+        })
+        .collect()
+}
+
+/// Refuses a configuration that could not be served as it asks.
+///
+/// # Errors
+/// [`DataplaneError::Objections`] for the first class that has some.
+pub fn refuse(
+    config: &RouterConfig,
+    around: &Surroundings,
+    accepted: bool,
+) -> Result<(), DataplaneError> {
+    match against(config, around, accepted).into_iter().next() {
+        None => Ok(()),
+        Some((class, why)) => {
+            let acceptable = against(config, around, true).is_empty();
+            Err(DataplaneError::Objections {
+                class,
+                why: why.join("; "),
+                cure: if acceptable {
+                    "use trust = \"established\", or accept this with --accept-bypass"
+                } else {
+                    "use trust = \"established\", which follows what Linux does with each flow"
+                },
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rxlane_system::firewall::Effects;
+
+    fn hook(place: Place, effects: Effects) -> Surroundings {
+        Surroundings {
+            hooks: vec![Hook {
+                table: "inet fw".into(),
+                chain: "c".into(),
+                place,
+                device: None,
+                effects,
+            }],
+            ..Surroundings::default()
+        }
+    }
+
+    fn prefixes() -> Trust {
+        Trust::Prefixes(vec!["10.0.0.0/8".parse().unwrap()])
+    }
+
+    const FILTERS: Effects = Effects {
+        filters: true,
+        marks: false,
+        rewrites: false,
+        translates: false,
+    };
+
+    #[test]
+    fn a_forward_chain_is_named_by_prefixes_and_must_be_accepted_for_all() {
+        let around = hook(Place::Forward, FILTERS);
+        assert_eq!(objections(&prefixes(), &around), []);
+        let [o] = &objections(&Trust::All, &around)[..] else {
+            panic!("one objection");
+        };
+        assert!(
+            o.acceptable && o.why.contains("inet fw c at forward"),
+            "{o:?}"
+        );
+        let early = hook(Place::Prerouting, FILTERS);
+        assert!(objections(&prefixes(), &early)[0].acceptable);
+    }
+
+    #[test]
+    fn translation_marks_that_route_ipsec_and_bridges_cannot_be_accepted() {
+        let nat = Effects {
+            translates: true,
+            ..Effects::default()
+        };
+        let marks = Effects {
+            marks: true,
+            ..Effects::default()
+        };
+        let rule = Rule {
+            v6: false,
+            priority: 100,
+            by_mark: true,
+            by_ingress: false,
+            stock: false,
+        };
+        let marked = Surroundings {
+            rules: vec![rule.clone()],
+            ..hook(Place::Prerouting, marks)
+        };
+        let policies = Surroundings {
+            ipsec_policies: 1,
+            ..Surroundings::default()
+        };
+        let bridged = Surroundings {
+            members: vec![("lan0".into(), "br0".into())],
+            ..Surroundings::default()
+        };
+        for around in [&hook(Place::Postrouting, nat), &marked, &policies, &bridged] {
+            for trust in [Trust::All, prefixes()] {
+                let found = objections(&trust, around);
+                assert!(found.iter().any(|o| !o.acceptable), "{around:?}");
+            }
+            assert_eq!(objections(&Trust::Established, around), []);
+        }
+        // A rule for marks that nobody gives is as Linux has it.
+        let unmarked = Surroundings {
+            rules: vec![rule],
+            ..Surroundings::default()
+        };
+        assert_eq!(objections(&Trust::All, &unmarked), []);
+    }
+}

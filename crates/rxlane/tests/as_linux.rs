@@ -1,0 +1,346 @@
+//! What leaves by the express lane, Linux would have sent the same way: the firewall, marks, policies and interfaces that a
+//! packet could otherwise pass by, each tried with packets that Linux alone would have stopped.
+
+mod common;
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use common::{Background, REST, TestLab, error_of, wait_for};
+use nix::sys::socket::{setsockopt, sockopt};
+use rxlane_bench::lab::Place;
+
+const ESTABLISHED: &str = "[[class]]\nname = \"voice\"\nlane = \"express\"\ntrust = \"established\"\nmatch = [{ protocol = [\"udp\"] }]\n";
+const PREFIX: &str = "[[class]]\nname = \"voice\"\nlane = \"express\"\ntrust = { prefixes = [\"10.10.0.0/24\"] }\nmatch = [{ protocol = [\"udp\"] }]\n";
+const STATEFUL: &str = "table inet fw { chain forwarded { type filter hook forward priority 0; policy drop; ct state established,related accept; iifname in0 accept; }; }";
+const SINK: &str = "10.20.0.2:7000";
+const GEN: &str = "10.10.0.2:6000";
+
+fn socket(t: &TestLab, place: Place, address: &str) -> UdpSocket {
+    let netns = t.lab.netns(place);
+    let socket = rxlane_system::netns::within(&netns, false, || {
+        Ok(UdpSocket::bind(address).expect("a socket"))
+    })
+    .expect("the namespace");
+    socket
+        .set_read_timeout(Some(Duration::from_millis(500)))
+        .unwrap();
+    socket
+}
+
+/// Two ends of a conversation through the router.
+struct Call {
+    caller: UdpSocket,
+    called: UdpSocket,
+}
+
+impl Call {
+    fn new(t: &TestLab) -> Self {
+        Self {
+            caller: socket(t, Place::Gen, GEN),
+            called: socket(t, Place::Sink, SINK),
+        }
+    }
+
+    /// Whether a datagram arrives.
+    fn says(&self) -> bool {
+        self.caller.send_to(b"said", SINK).expect("sent");
+        arrives(&self.called)
+    }
+
+    /// Whether an answer arrives.
+    fn is_answered(&self) -> bool {
+        let _ = self.called.send_to(b"answer", GEN);
+        arrives(&self.caller)
+    }
+
+    /// Talks until both directions are express.
+    fn settle(&self, t: &TestLab) {
+        for _ in 0..3 {
+            assert!(self.says() && self.is_answered());
+        }
+        let before = t.class("voice", "express");
+        assert!(self.says() && self.is_answered());
+        assert_eq!(
+            t.class("voice", "express"),
+            before + 2,
+            "both directions are express: {:?}",
+            t.status_json()
+        );
+    }
+}
+
+fn arrives(socket: &UdpSocket) -> bool {
+    socket.recv(&mut [0; 64]).is_ok()
+}
+
+/// A call through a stateful firewall, both directions express.
+fn call(name: &str, ports: u8) -> (TestLab, Background, Call) {
+    let mut t = TestLab::up(name, |c| c.ports = ports);
+    t.must(Place::Router, &format!("nft '{STATEFUL}'"));
+    let router = t.router(&(ESTABLISHED.to_owned() + REST));
+    let call = Call::new(&t);
+    call.settle(&t);
+    (t, router, call)
+}
+
+/// No datagram of a settled call arrives any more within a second of what has changed.
+fn stops(call: &Call) {
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(!call.says(), "Linux would not have sent it");
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_flow_is_express_after_both_directions_and_after_linux_was_seen_to_forward_it() {
+    let (t, _router, _call) = call("seen", 1);
+    // In each direction at least the packet that asked.
+    assert!(t.to_kernel("unseen") >= 2);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn what_is_never_answered_stays_with_the_firewall_and_its_limits() {
+    let mut t = TestLab::up("oneway", |_| ());
+    t.must(
+        Place::Router,
+        "nft 'table inet fw { chain forwarded { type filter hook forward priority 0; policy drop; ct state established,related accept; limit rate 2/minute burst 2 packets accept; }; }'",
+    );
+    let _router = t.router(&(ESTABLISHED.to_owned() + REST));
+    let call = Call::new(&t);
+    let arrived = (0..10).filter(|_| call.says()).count();
+    assert_eq!(arrived, 2, "the limit for new flows holds");
+    assert_eq!(t.class("voice", "express"), 0);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_flow_from_another_interface_is_judged_by_linux() {
+    let (t, _router, call) = call("spoofed", 2);
+    t.must(
+        Place::Router,
+        "sysctl -q -w net.ipv4.conf.all.rp_filter=1 net.ipv4.conf.in1.rp_filter=1",
+    );
+    call.settle(&t);
+    let before = t.class("voice", "express");
+    t.must(
+        Place::Gen,
+        "ip route add 10.20.0.0/24 via 10.10.1.1 dev gen1 metric 5",
+    );
+    setsockopt(
+        &call.caller,
+        sockopt::BindToDevice,
+        &std::ffi::OsString::from("gen1"),
+    )
+    .expect("another interface");
+    assert!(!call.says(), "the source does not belong behind in1");
+    assert_eq!(t.class("voice", "express"), before);
+    assert!(t.to_kernel("unseen") > 0);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_trusted_prefix_that_comes_from_elsewhere_is_judged_by_linux() {
+    let mut t = TestLab::up("prefix", |c| c.ports = 2);
+    // Loose: Linux itself lets it pass, so that only the counters tell.
+    t.must(
+        Place::Router,
+        "sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.in1.rp_filter=0",
+    );
+    let _router = t.router(&(PREFIX.to_owned() + REST));
+    let call = Call::new(&t);
+    assert!(call.says() && call.says());
+    assert!(t.class("voice", "express") >= 1);
+    let before = t.class("voice", "express");
+    t.must(
+        Place::Gen,
+        "ip route add 10.20.0.0/24 via 10.10.1.1 dev gen1 metric 5",
+    );
+    setsockopt(
+        &call.caller,
+        sockopt::BindToDevice,
+        &std::ffi::OsString::from("gen1"),
+    )
+    .expect("another interface");
+    assert!(call.says(), "Linux lets it pass");
+    assert_eq!(t.class("voice", "express"), before);
+    assert!(t.to_kernel("source") >= 1);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_flow_whose_rule_is_deleted_stops_within_a_second() {
+    let (t, _router, call) = call("rule", 1);
+    t.must(Place::Router, "nft flush chain inet fw forwarded");
+    stops(&call);
+    t.must(
+        Place::Router,
+        "nft add rule inet fw forwarded ct state established,related accept",
+    );
+    std::thread::sleep(Duration::from_secs(1));
+    call.settle(&t);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_flow_that_is_dropped_before_routing_stops_within_a_second() {
+    for (name, table) in [
+        (
+            "raw",
+            "table ip raw { chain c { type filter hook prerouting priority raw; udp dport 7000 drop; }; }",
+        ),
+        (
+            "netdev",
+            "table netdev x { chain c { type filter hook ingress device in0 priority 0; udp dport 7000 drop; }; }",
+        ),
+        (
+            "egress",
+            "table netdev x { chain c { type filter hook egress device out0 priority 0; udp dport 7000 drop; }; }",
+        ),
+    ] {
+        let (t, _router, call) = call(name, 1);
+        t.must(Place::Router, &format!("nft '{table}'"));
+        stops(&call);
+    }
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_flow_that_a_mark_makes_unreachable_stops_within_a_second() {
+    let (t, _router, call) = call("marked", 1);
+    t.must(
+        Place::Router,
+        "ip rule add fwmark 1 priority 100 unreachable",
+    );
+    call.settle(&t);
+    t.must(
+        Place::Router,
+        "nft 'table ip m { chain c { type filter hook prerouting priority mangle; udp dport 7000 meta mark set 1; }; }'",
+    );
+    stops(&call);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_flow_that_a_mark_sends_another_way_leaves_where_linux_sends_it() {
+    let (t, _router, call) = call("uplinks", 2);
+    t.must(
+        Place::Router,
+        "ip rule add fwmark 1 priority 100 table 100; ip route add default via 10.20.1.2 table 100",
+    );
+    t.must(
+        Place::Router,
+        "nft 'table ip m { chain c { type filter hook prerouting priority mangle; udp dport 7000 meta mark set 1; }; }'",
+    );
+    std::thread::sleep(Duration::from_secs(1));
+    let through = |port: &str| -> u64 {
+        let line = format!("cat /sys/class/net/{port}/statistics/rx_packets");
+        t.must(Place::Sink, &line).trim().parse().unwrap()
+    };
+    let (first, second) = (through("snk0"), through("snk1"));
+    for _ in 0..20 {
+        call.says();
+    }
+    assert!(through("snk1") >= second + 20, "by the second uplink");
+    assert!(through("snk0") < first + 10, "and not by the first");
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_flow_that_an_ipsec_policy_forbids_stops_within_a_second() {
+    let (t, _router, call) = call("ipsec", 1);
+    t.must(
+        Place::Router,
+        "ip xfrm policy add dir fwd src 10.10.0.0/24 dst 10.20.0.0/24 action block",
+    );
+    stops(&call);
+    t.must(Place::Router, "ip xfrm policy flush");
+    std::thread::sleep(Duration::from_secs(1));
+    call.settle(&t);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn translation_keeps_prefixes_with_the_kernel_as_long_as_it_is_there() {
+    let mut t = TestLab::up("natted", |_| ());
+    let nat = "nft 'table ip nat { chain post { type nat hook postrouting priority srcnat; oifname out0 masquerade; }; }'";
+    t.must(Place::Router, nat);
+    let config = t.config("router", &(PREFIX.to_owned() + REST));
+    let refused = t.rxlane(&["run", "--accept-bypass", "-c", config.to_str().unwrap()]);
+    let said = error_of(&refused);
+    assert!(
+        said.contains("`voice`") && said.contains("ip nat post at postrouting translates"),
+        "{said}"
+    );
+    t.must(Place::Router, "nft delete table ip nat");
+    let _router = t.router_from(&config);
+    let call = Call::new(&t);
+    let from = |call: &Call| {
+        call.caller.send_to(b"said", SINK).unwrap();
+        let (_, from) = call.called.recv_from(&mut [0; 64]).expect("it arrives");
+        from.ip().to_string()
+    };
+    assert_eq!(from(&call), "10.10.0.2");
+    let before = t.class("voice", "express");
+    assert_eq!(from(&call), "10.10.0.2");
+    assert_eq!(t.class("voice", "express"), before + 1);
+    // While it runs. The flow that is there keeps its addresses, in Linux too.
+    t.must(Place::Router, nat);
+    let held_back = || {
+        let status = t.status_json().expect("a router");
+        status["classes"][0]["why"]
+            .as_str()
+            .is_some_and(|why| why.contains("translates addresses"))
+    };
+    wait_for("status says why", held_back);
+    let new = Call {
+        caller: socket(&t, Place::Gen, "10.10.0.2:6001"),
+        called: call.called,
+    };
+    let express = t.class("voice", "express");
+    assert_eq!(from(&new), "10.20.0.1", "translated");
+    assert_eq!(t.class("voice", "express"), express);
+    assert!(t.to_kernel("objection") >= 1);
+    t.must(Place::Router, "nft delete table ip nat");
+    wait_for("the lane opens again", || !held_back());
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn hooks_before_routing_must_be_accepted_by_name() {
+    let mut t = TestLab::up("hooks", |_| ());
+    t.must(
+        Place::Router,
+        "nft 'table ip raw { chain early { type filter hook prerouting priority raw; udp dport 9 drop; }; }'",
+    );
+    let config = t.config("router", &(PREFIX.to_owned() + REST));
+    let refused = t.rxlane(&["run", "-c", config.to_str().unwrap()]);
+    let said = error_of(&refused);
+    assert!(
+        said.contains("ip raw early at prerouting filters") && said.contains("--accept-bypass"),
+        "{said}"
+    );
+    let checked = t.rxlane(&["check", "--live", "-c", config.to_str().unwrap()]);
+    assert!(error_of(&checked).contains("ip raw early"), "as run says");
+    let _router = t.router_from(&config);
+    let call = Call::new(&t);
+    assert!(call.says() && call.says());
+    assert!(t.class("voice", "express") >= 1);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn without_its_daemon_a_router_goes_back_to_linux() {
+    let mut t = TestLab::up("unwatched", |_| ());
+    let router = t.router(&(PREFIX.to_owned() + REST));
+    let call = Call::new(&t);
+    assert!(call.says() && call.says());
+    assert!(t.class("voice", "express") >= 1);
+    router.end(nix::sys::signal::Signal::SIGKILL);
+    assert!(call.says());
+    wait_for("packets take the kernel", || {
+        let before = t.class("voice", "express");
+        call.says() && t.class("voice", "express") == before
+    });
+    assert!(t.to_kernel("objection") >= 1);
+}
