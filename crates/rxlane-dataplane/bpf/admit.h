@@ -65,7 +65,7 @@ static __always_inline int trust(struct xdp_md *ctx, const struct packet *p, __u
 	}
 	if (how != TRUST_ALL)
 		return UNTRUSTED;
-	t->source = p->v6 ? SOURCE_ANY : p->strict ? SOURCE_STRICT : SOURCE_ROUTED;
+	t->source = p->v6 ? SOURCE_ANY : p->port_flags & PORT_STRICT ? SOURCE_STRICT : SOURCE_ROUTED;
 	return is_open(class) ? TRUSTED : TO_STACK_OBJECTION;
 }
 

@@ -24,7 +24,7 @@ static __always_inline void to_numbers(const struct packet *p, struct parsed_pac
 	n->dscp = p->dscp;
 	n->protocol = p->protocol;
 	n->fragment = p->fragment;
-	n->strict = p->strict;
+	n->port_flags = p->port_flags;
 }
 
 /* The packet as it was, or -1: never, but the verifier cannot know. */
@@ -42,7 +42,7 @@ static __always_inline int from_numbers(struct xdp_md *ctx, const struct parsed_
 	p->dscp = n->dscp;
 	p->protocol = n->protocol;
 	p->fragment = n->fragment;
-	p->strict = n->strict;
+	p->port_flags = n->port_flags;
 	p->l4 = n->l4 ? p->data + masked(n->l4, 127) : 0;
 	l3 = p->data + masked(n->l3, 31);
 	if (n->v6) {

@@ -165,6 +165,46 @@ static __always_inline int source_holds(struct xdp_md *ctx, const struct packet 
 	return how == SOURCE_ROUTED || fib.ifindex == ctx->ingress_ifindex;
 }
 
+/*
+ * Cuts off what follows the IP packet, as Linux does (ip_rcv_core). What a frame needs to be as long as Ethernet wants
+ * it becomes zeros. No tag is there: tagged packets are Linux's.
+ */
+static __always_inline int trim(struct xdp_md *ctx, struct packet *p)
+{
+	__u64 len = sizeof(struct ethhdr) +
+		    (p->v6 ? bpf_ntohs(p->ip6->payload_len) + sizeof(struct ipv6hdr) : bpf_ntohs(p->ip4->tot_len));
+	__u64 l4 = p->l4 ? p->l4 - p->data : 0;
+	__s64 excess = (__s64)(p->data_end - p->data) - len;
+	void *l3;
+
+	if (excess <= 0)
+		return 0;
+	if (bpf_xdp_adjust_tail(ctx, -excess))
+		return -1;
+	if (len < ETH_ZLEN && bpf_xdp_adjust_tail(ctx, ETH_ZLEN - len))
+		return -1;
+	p->data = (void *)(long)ctx->data;
+	p->data_end = (void *)(long)ctx->data_end;
+	p->l4 = l4 ? p->data + masked(l4, 127) : 0;
+	l3 = p->data + sizeof(struct ethhdr);
+	if (p->v6) {
+		p->ip6 = l3;
+		return l3 + sizeof(*p->ip6) > p->data_end ? -1 : 0;
+	}
+	p->ip4 = l3;
+	return l3 + sizeof(*p->ip4) > p->data_end ? -1 : 0;
+}
+
+/* bpf_fib_lookup knows the MTU of a device and that of an IPv6 route, but not that of an IPv4 route, which Linux heeds.
+ */
+static __always_inline int is_longer_than_routes(const struct packet *p)
+{
+	__u32 zero = 0;
+	const struct gates *g = bpf_map_lookup_elem(&gates, &zero);
+
+	return !g || (g->route_mtu && bpf_ntohs(p->ip4->tot_len) > g->route_mtu);
+}
+
 /* XDP_REDIRECT, or REFUSED with the reason for leaving the packet, unchanged, to the kernel. */
 static __always_inline int forward(struct xdp_md *ctx, struct packet *p, const struct departure *t, const int full)
 {
@@ -185,6 +225,11 @@ static __always_inline int forward(struct xdp_md *ctx, struct packet *p, const s
 	/* Linux sends this flow another way: a mark chose the route, or it has just changed. */
 	if (full && t->egress && t->egress != fib.ifindex)
 		return REFUSED(REASON_UNSEEN);
+	if (!p->v6 && is_longer_than_routes(p))
+		return REFUSED(REASON_MTU);
+	if (trim(ctx, p) < 0)
+		return REFUSED(REASON_MALFORMED);
+	eth = p->data;
 	if (full && any_conntrack && t->translated && translate(p, t) < 0)
 		return REFUSED(REASON_NAT);
 	if ((void *)(eth + 1) > p->data_end)

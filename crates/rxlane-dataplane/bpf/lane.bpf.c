@@ -135,7 +135,7 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 	if (!core)
 		return XDP_PASS;
 	p.port = slot;
-	p.strict = port->strict;
+	p.port_flags = port->flags;
 	switch (parse(&p, port->mac)) {
 	case PARSED_IPV4:
 	case PARSED_IPV6:

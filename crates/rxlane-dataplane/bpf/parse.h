@@ -26,7 +26,7 @@ struct packet {
 	__u8 dscp;
 	__u8 protocol;
 	__u8 fragment;
-	__u8 strict; /* rp_filter = 1 where it came from */
+	__u8 port_flags; /* of the ingress port */
 	void *l4; /* transport header, where the packet carries ports */
 };
 
@@ -189,13 +189,19 @@ static __always_inline int obstacle(const struct packet *p)
 			return REASON_MALFORMED;
 		if (special_v4(p->ip4->saddr) || special_v4(p->ip4->daddr))
 			return REASON_SPECIAL_ADDRESS;
-		return p->ip4->ttl <= 1 ? REASON_TTL : -1;
+		if (p->ip4->ttl <= 1)
+			return REASON_TTL;
+		return p->fragment ? REASON_FRAGMENT : -1;
 	}
 	if (p->ip6->nexthdr == IPPROTO_HOPOPTS)
 		return REASON_OPTIONS;
 	if (special_v6(&p->ip6->saddr) || special_v6(&p->ip6->daddr))
 		return REASON_SPECIAL_ADDRESS;
-	return p->ip6->hop_limit <= 1 ? REASON_TTL : -1;
+	if (p->ip6->hop_limit <= 1)
+		return REASON_TTL;
+	if (p->port_flags & PORT_NO_IPV6)
+		return REASON_FORWARDING_OFF;
+	return p->fragment ? REASON_FRAGMENT : -1;
 }
 
 #endif

@@ -27,6 +27,7 @@ enum reason {
 	REASON_OPTIONS,
 	REASON_SPECIAL_ADDRESS,
 	REASON_TTL,
+	REASON_FRAGMENT,
 	REASON_FORWARDING_OFF,
 	REASON_NOT_ROUTED, /* local, blackhole, unreachable, prohibit */
 	REASON_TUNNEL,
@@ -52,8 +53,13 @@ struct port {
 	__u32 ifindex;
 	__u8 mac[6];
 	__u8 slot;
-	__u8 strict; /* rp_filter = 1 */
+	__u8 flags;
 };
+
+/* Of a port. */
+#define PORT_STRICT 1 /* rp_filter = 1 */
+#define PORT_NO_IPV6 2 /* disable_ipv6 = 1 */
+
 struct port_table {
 	struct port at[PORT_TABLE];
 };
@@ -82,7 +88,7 @@ struct parsed_packet {
 	__u8 dscp;
 	__u8 protocol;
 	__u8 fragment;
-	__u8 strict;
+	__u8 port_flags;
 };
 
 /* The terms on which a packet may leave: as conntrack wants it, and the way that Linux was seen to send its flow. */
@@ -171,7 +177,7 @@ struct engine_ring {
 struct gates {
 	__u64 watched_ns; /* when the daemon looked last, CLOCK_MONOTONIC */
 	__u32 closed; /* classes, one bit each */
-	__u32 pad;
+	__u32 route_mtu; /* the smallest that an IPv4 route asks for; 0: none does */
 };
 
 struct cpu {

@@ -5,6 +5,10 @@ use rxlane_policy::class::MAX_CLASSES;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+/// A source must be reached through this port (`rp_filter = 1`).
+pub const PORT_STRICT: u8 = 1;
+/// IPv6 is switched off on this port (`disable_ipv6 = 1`).
+pub const PORT_NO_IPV6: u8 = 2;
 /// Ports of a router.
 pub const MAX_PORTS: usize = 64;
 /// Entries of the port table, and how far a collision may move one.
@@ -15,7 +19,7 @@ pub const PORT_PROBES: usize = 4;
 pub const RING_CPUS: usize = 256;
 
 /// Why a packet is left to the kernel: names and meanings of `enum reason`, in order.
-pub const REASONS: [(&str, &str); 20] = [
+pub const REASONS: [(&str, &str); 21] = [
     ("not_ip", "ARP, or another protocol than IPv4 and IPv6"),
     (
         "not_to_us",
@@ -31,6 +35,10 @@ pub const REASONS: [(&str, &str); 20] = [
     (
         "ttl",
         "the TTL or hop limit would reach 0; the kernel tells the sender",
+    ),
+    (
+        "fragment",
+        "a part of a packet, which connection tracking may have to put together first",
     ),
     (
         "forwarding_off",
@@ -87,8 +95,8 @@ pub struct Port {
     pub mac: [u8; 6],
     /// Position among the configured ports.
     pub slot: u8,
-    /// Whether a source must be reached through this port (`rp_filter = 1`).
-    pub strict: u8,
+    /// [`PORT_STRICT`] and [`PORT_NO_IPV6`].
+    pub flags: u8,
 }
 
 /// All ports, found by ifindex (`struct port_table`).
@@ -258,8 +266,8 @@ pub struct Gates {
     pub watched_ns: u64,
     /// Classes, one bit each.
     pub closed: u32,
-    /// Not used: it fills the space that C leaves here.
-    pub pad: u32,
+    /// The smallest MTU that an IPv4 route asks for; 0: none does.
+    pub route_mtu: u32,
 }
 
 /// What all ports of a core share (`struct cpu`).

@@ -13,7 +13,7 @@ use crate::DataplaneError;
 use crate::instance::{Instance, PortState, State};
 use crate::lanes::overload::Shared;
 use crate::lanes::program::LaneProgram;
-use crate::layout::{Port, PortTable};
+use crate::layout::{PORT_NO_IPV6, PORT_STRICT, Port, PortTable};
 use crate::pinned;
 use rxlane_system::sysctl;
 use rxlane_system::xdp::Mode;
@@ -121,7 +121,7 @@ pub(crate) fn write_ports(
             ifindex: device.ifindex,
             mac: device.mac,
             slot: port.slot,
-            strict: u8::from(strict(name)),
+            flags: flags(name),
         };
         if !table.insert(entry) {
             return Err(DataplaneError::PortTable(name.clone()));
@@ -130,11 +130,13 @@ pub(crate) fn write_ports(
     pinned::put(&shared.ports, 0, bytemuck::bytes_of(&table))
 }
 
-/// Whether Linux wants the way back to a source to lead through this port. The greater of two settings holds
+/// Settings of a port that the program must know. Of `rp_filter` the greater of two values holds
 /// (Documentation/networking/ip-sysctl.rst).
-fn strict(port: &str) -> bool {
-    let of = |interface| sysctl::of_interface(interface, "rp_filter").unwrap_or(0);
-    of("all").max(of(port)) == 1
+fn flags(port: &str) -> u8 {
+    let v4 = |interface| sysctl::of_interface("ipv4", interface, "rp_filter").unwrap_or(0);
+    let v6_off = sysctl::of_interface("ipv6", port, "disable_ipv6") == Some(1);
+    let strict = v4("all").max(v4(port)) == 1;
+    u8::from(strict) * PORT_STRICT | u8::from(v6_off) * PORT_NO_IPV6
 }
 
 pub(crate) fn write_egress(

@@ -1,12 +1,13 @@
 //! A router's life: start, reload, ports that come and go, detach.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use libbpf_rs::MapHandle;
 use rxlane_policy::Nanos;
 use rxlane_policy::class::{Class, Lane, Overload, Trust};
 use rxlane_system::links;
+use rxlane_system::route_mtu::RouteMtu;
 use tracing::{info, warn};
 
 use crate::DataplaneError;
@@ -36,6 +37,7 @@ pub struct Router {
     state: State,
     engine: Option<Engine>,
     accept_bypass: bool,
+    route_mtu: RouteMtu,
     _lock: crate::instance::Lock,
 }
 
@@ -82,6 +84,7 @@ impl Router {
                     state,
                     engine,
                     accept_bypass,
+                    route_mtu: RouteMtu::follow()?,
                     _lock: lock,
                 };
                 router.look_around()?;
@@ -242,6 +245,7 @@ impl Router {
             &self.shared.gates,
             &config.classes,
             &objections,
+            self.route_mtu.smallest(),
             monotonic(),
         )?;
         if objections == self.state.objections {
@@ -272,15 +276,22 @@ impl Router {
         Ok(surroundings::accepted(config, &around))
     }
 
-    /// Tells the XDP program that somebody follows what surrounds it; at least every few seconds.
+    /// Where news of routes come, for [`Router::keep_watch`].
+    pub fn route_news(&self) -> BorrowedFd<'_> {
+        self.route_mtu.as_fd()
+    }
+
+    /// Follows the MTUs of routes, and tells the XDP program that somebody watches; at least every few seconds.
     ///
     /// # Errors
-    /// When the map cannot be written.
-    pub fn keep_watch(&self) -> Result<(), DataplaneError> {
+    /// When routes cannot be read, or the map cannot be written.
+    pub fn keep_watch(&mut self) -> Result<(), DataplaneError> {
+        self.route_mtu.drain()?;
         gates::set(
             &self.shared.gates,
             &self.state.config.classes,
             &self.state.objections,
+            self.route_mtu.smallest(),
             monotonic(),
         )
     }

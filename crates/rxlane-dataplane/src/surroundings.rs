@@ -94,11 +94,7 @@ pub fn objections(trust: &Trust, around: &Surroundings) -> Vec<Objection> {
         if e.translates {
             found.push(never(format!("the chain {hook} translates addresses")));
         }
-        // Prefixes say whom the firewall need not look at: its own place is where forwarded packets are filtered.
-        let named = matches!(trust, Trust::Prefixes(_))
-            && matches!(hook.place, Place::Forward | Place::Postrouting)
-            && !e.rewrites;
-        if !named && (e.filters || e.marks || e.rewrites) {
+        if e.filters || e.marks || e.rewrites {
             let does = match (e.filters, e.rewrites) {
                 (true, _) => "filters",
                 (false, true) => "rewrites",
@@ -230,18 +226,16 @@ mod tests {
     };
 
     #[test]
-    fn a_forward_chain_is_named_by_prefixes_and_must_be_accepted_for_all() {
-        let around = hook(Place::Forward, FILTERS);
-        assert_eq!(objections(&prefixes(), &around), []);
-        let [o] = &objections(&Trust::All, &around)[..] else {
-            panic!("one objection");
-        };
-        assert!(
-            o.acceptable && o.why.contains("inet fw c at forward"),
-            "{o:?}"
-        );
-        let early = hook(Place::Prerouting, FILTERS);
-        assert!(objections(&prefixes(), &early)[0].acceptable);
+    fn a_chain_that_filters_must_be_accepted() {
+        for trust in [Trust::All, prefixes()] {
+            for place in [Place::Ingress, Place::Prerouting, Place::Forward] {
+                let around = hook(place, FILTERS);
+                let [o] = &objections(&trust, &around)[..] else {
+                    panic!("one objection");
+                };
+                assert!(o.acceptable && o.why.contains("inet fw c at "), "{o:?}");
+            }
+        }
     }
 
     #[test]

@@ -266,6 +266,7 @@ fn reason_of(obstacle: Obstacle) -> &'static str {
         Obstacle::Checksum => "malformed",
         Obstacle::SpecialAddress => "special_address",
         Obstacle::Ttl => "ttl",
+        Obstacle::Fragment => "fragment",
     }
 }
 
@@ -417,6 +418,16 @@ fn judge(
 /// The bytes on the wire: MAC addresses, TTL less one, a checksum that holds, and nothing else changed.
 fn forwarded(before: &[u8], after: &[u8]) {
     let mut wanted = before.to_vec();
+    // What follows the IP packet is cut off, but for zeros that make the frame as long as Ethernet wants it.
+    let len = 14
+        + match before[12] {
+            0x08 => usize::from(u16::from_be_bytes([before[16], before[17]])),
+            _ => 40 + usize::from(u16::from_be_bytes([before[18], before[19]])),
+        };
+    if before.len() > len {
+        wanted.truncate(len);
+        wanted.resize(len.max(60), 0);
+    }
     wanted[..6].copy_from_slice(&NEXT_HOP);
     wanted[6..12].copy_from_slice(&OUT_MAC);
     if before[12] == 0x08 {

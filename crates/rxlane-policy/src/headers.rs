@@ -30,6 +30,8 @@ pub enum Obstacle {
     SpecialAddress,
     /// TTL or hop limit of 1 or 0: an ICMP error is due.
     Ttl,
+    /// A fragment.
+    Fragment,
 }
 
 /// Fields of an IP packet.
@@ -167,6 +169,8 @@ fn ipv4(frame: &[u8], at: usize) -> Option<Headers> {
         Some(Obstacle::SpecialAddress)
     } else if fixed[8] <= 1 {
         Some(Obstacle::Ttl)
+    } else if fragmentation != 0 {
+        Some(Obstacle::Fragment)
     } else {
         None
     };
@@ -200,6 +204,8 @@ fn ipv6(frame: &[u8], at: usize) -> Option<Headers> {
         Some(Obstacle::SpecialAddress)
     } else if fixed[7] <= 1 {
         Some(Obstacle::Ttl)
+    } else if protocol == 44 {
+        Some(Obstacle::Fragment)
     } else {
         None
     };

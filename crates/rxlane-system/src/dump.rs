@@ -19,40 +19,54 @@ pub(crate) fn dump(
     body: &[u8],
     what: &str,
 ) -> Result<Vec<Vec<u8>>, SystemError> {
+    let mut bodies = Vec::new();
+    dump_each(protocol, kind, body, what, |body| {
+        bodies.push(body.to_vec())
+    })?;
+    Ok(bodies)
+}
+
+/// The same, one at a time: for what may be millions.
+pub(crate) fn dump_each(
+    protocol: isize,
+    kind: u16,
+    body: &[u8],
+    what: &str,
+    mut found: impl FnMut(&[u8]),
+) -> Result<(), SystemError> {
     let tried = || what.to_owned();
     let mut socket = match Socket::new(protocol) {
         Ok(socket) => socket,
-        Err(e) if e.raw_os_error() == Some(libc::EPROTONOSUPPORT) => return Ok(Vec::new()),
+        Err(e) if e.raw_os_error() == Some(libc::EPROTONOSUPPORT) => return Ok(()),
         Err(e) => return Err(e).tried(tried),
     };
     socket.bind_auto().tried(tried)?;
     socket
         .send_to(&request(kind, body), &SocketAddr::new(0, 0), 0)
         .tried(tried)?;
-    let mut bodies = Vec::new();
     loop {
         let (datagram, _) = socket.recv_from_full().tried(tried)?;
         for (kind, body) in messages(&datagram) {
             match kind {
-                NLMSG_DONE => return Ok(bodies),
+                NLMSG_DONE => return Ok(()),
                 NLMSG_ERROR => {
                     let code = body
                         .get(..4)
                         .map_or(0, |b| i32::from_ne_bytes([b[0], b[1], b[2], b[3]]));
                     let absent = [libc::EINVAL, libc::EOPNOTSUPP, libc::ENOENT];
                     if absent.contains(&-code) {
-                        return Ok(bodies);
+                        return Ok(());
                     }
                     return Err(io::Error::from_raw_os_error(-code)).tried(tried);
                 }
-                _ => bodies.push(body.to_vec()),
+                _ => found(body),
             }
         }
     }
 }
 
 /// Kinds and bodies of the messages of a datagram, as far as their lengths hold.
-fn messages(datagram: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+pub(crate) fn messages(datagram: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     let mut rest = datagram;
     std::iter::from_fn(move || {
         let head = rest.get(..HEADER)?;

@@ -17,9 +17,9 @@ pub fn read(name: &str) -> Option<u64> {
         .ok()
 }
 
-/// An IPv4 setting of an interface, whose name may have dots.
-pub fn of_interface(interface: &str, setting: &str) -> Option<u64> {
-    std::fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{interface}/{setting}"))
+/// A setting of an interface, whose name may have dots, of the family `ipv4` or `ipv6`.
+pub fn of_interface(family: &str, interface: &str, setting: &str) -> Option<u64> {
+    std::fs::read_to_string(format!("/proc/sys/net/{family}/conf/{interface}/{setting}"))
         .ok()?
         .trim()
         .parse()

@@ -66,6 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     let mut watch = Watch::default();
     loop {
         let mut waiting = vec![signals.as_fd(), monitor.as_fd()];
+        waiting.push(router.route_news());
         waiting.extend(changes.sources());
         let mut waiting: Vec<PollFd<'_>> = waiting
             .into_iter()

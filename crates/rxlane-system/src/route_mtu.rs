@@ -1,0 +1,107 @@
+//! MTUs that IPv4 routes ask for (`ip route ... mtu N`), which `bpf_fib_lookup` does not look at.
+//!
+//! Only the smallest is followed: hardly any router has one, and a table may have a million routes without.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
+
+use crate::dump::{attributes, dump_each, messages};
+use crate::{SystemError, Tried};
+
+/// `RTNLGRP_IPV4_ROUTE`, and messages and attributes of include/uapi/linux/rtnetlink.h.
+const GROUP: u32 = 7;
+const NEW_ROUTE: u16 = 24;
+const DELETE_ROUTE: u16 = 25;
+const GET_ROUTE: u16 = 26;
+const METRICS: u16 = 8;
+const MTU: u16 = 2;
+/// `struct rtmsg`.
+const HEADER: usize = 12;
+
+/// The smallest MTU of a route, followed.
+pub struct RouteMtu {
+    socket: Socket,
+    smallest: Option<u32>,
+}
+
+impl RouteMtu {
+    /// Reads all routes, and subscribes to their changes.
+    ///
+    /// # Errors
+    /// When netlink fails.
+    pub fn follow() -> Result<Self, SystemError> {
+        let tried = || "subscribe to changes of routes".to_owned();
+        let mut socket = Socket::new(NETLINK_ROUTE).tried(tried)?;
+        socket.bind(&SocketAddr::new(0, 0)).tried(tried)?;
+        socket.add_membership(GROUP).tried(tried)?;
+        socket.set_non_blocking(true).tried(tried)?;
+        Ok(Self {
+            socket,
+            smallest: read()?,
+        })
+    }
+
+    /// The smallest MTU that a route asks for, if any does.
+    pub fn smallest(&self) -> Option<u32> {
+        self.smallest
+    }
+
+    /// Takes in what has changed since the last call; whether the smallest is another now.
+    ///
+    /// # Errors
+    /// When netlink fails.
+    pub fn drain(&mut self) -> Result<bool, SystemError> {
+        let before = self.smallest;
+        let mut anew = false;
+        loop {
+            match self.socket.recv_from_full() {
+                Ok((datagram, _)) => {
+                    for (kind, body) in messages(&datagram) {
+                        match (kind, mtu(body)) {
+                            (NEW_ROUTE, Some(mtu)) => {
+                                self.smallest = Some(self.smallest.map_or(mtu, |s| s.min(mtu)));
+                            }
+                            (DELETE_ROUTE, Some(_)) => anew = true,
+                            _ => {}
+                        }
+                    }
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => anew = true,
+                Err(e) => return Err(e).tried(|| "read news of routes".into()),
+            }
+        }
+        if anew {
+            self.smallest = read()?;
+        }
+        Ok(self.smallest != before)
+    }
+}
+
+impl AsFd for RouteMtu {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn read() -> Result<Option<u32>, SystemError> {
+    let mut request = [0; HEADER];
+    request[0] = libc::AF_INET as u8;
+    let mut smallest: Option<u32> = None;
+    dump_each(NETLINK_ROUTE, GET_ROUTE, &request, "list routes", |body| {
+        if let Some(mtu) = mtu(body) {
+            smallest = Some(smallest.map_or(mtu, |s| s.min(mtu)));
+        }
+    })?;
+    Ok(smallest)
+}
+
+/// The MTU of a route.
+fn mtu(body: &[u8]) -> Option<u32> {
+    let (_, metrics) = attributes(body.get(HEADER..)?).find(|(kind, _)| *kind == METRICS)?;
+    let (_, mtu) = attributes(metrics).find(|(kind, _)| *kind == MTU)?;
+    Some(u32::from_ne_bytes(mtu.try_into().ok()?)).filter(|mtu| *mtu > 0)
+}
