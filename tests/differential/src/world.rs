@@ -26,7 +26,7 @@ pub fn port_mac(port: usize) -> [u8; 6] {
 
 /// Sysctls of every router, before it has interfaces. They keep it from talking by itself, and from anything that
 /// depends on time: errors are not limited, addresses not probed, unanswered neighbours not given up.
-const ROUTER: [(&str, &str); 29] = [
+const ROUTER: [(&str, &str); 23] = [
     ("net.ipv4.ip_forward", "1"),
     ("net.ipv4.icmp_ratelimit", "0"),
     ("net.ipv4.icmp_msgs_per_sec", "1000000"),
@@ -36,12 +36,6 @@ const ROUTER: [(&str, &str); 29] = [
     ("net.ipv4.conf.all.rp_filter", "0"),
     ("net.ipv4.conf.default.rp_filter", "0"),
     ("net.ipv4.fib_multipath_hash_seed", "20259"),
-    ("net.ipv4.neigh.default.retrans_time_ms", "60000"),
-    ("net.ipv4.neigh.default.delay_first_probe_time", "60"),
-    ("net.ipv4.neigh.default.base_reachable_time_ms", "600000"),
-    ("net.ipv6.neigh.default.retrans_time_ms", "60000"),
-    ("net.ipv6.neigh.default.delay_first_probe_time", "60"),
-    ("net.ipv6.neigh.default.base_reachable_time_ms", "600000"),
     ("net.ipv6.icmp.ratelimit", "0"),
     ("net.ipv6.conf.default.accept_dad", "0"),
     ("net.ipv6.conf.default.dad_transmits", "0"),
@@ -56,6 +50,13 @@ const ROUTER: [(&str, &str); 29] = [
     ("net.ipv4.conf.all.log_martians", "0"),
     ("net.netfilter.nf_conntrack_checksum", "1"),
     ("net.ipv4.conf.default.forwarding", "1"),
+];
+
+/// Settings of what each port knows of its neighbours, in both families.
+const NEIGHBOURS: [(&str, &str); 3] = [
+    ("retrans_time_ms", "60000"),
+    ("delay_first_probe_time", "60"),
+    ("base_reachable_time_ms", "600000"),
 ];
 
 /// What may be missing in older kernels without making worlds unequal.
@@ -121,6 +122,16 @@ impl World {
         }
         tool_with_input("ip", &["-n", &router, "-batch", "-"], &inside_lines)?;
         tool_with_input("ip", &["-n", &outside, "-batch", "-"], &outside_lines)?;
+        netns::within(&router, false, || {
+            for port in PORTS {
+                for family in ["ipv4", "ipv6"] {
+                    for (name, value) in NEIGHBOURS {
+                        sysctl::write(&format!("net.{family}.neigh.{port}.{name}"), value)?;
+                    }
+                }
+            }
+            Ok(())
+        })?;
         let features = |prefix: &str, gro: &str| {
             let lines = PORTS.map(|port| {
                 format!("ethtool -K {prefix}{port} tx off rx off tso off gso off gro {gro} >&2")
