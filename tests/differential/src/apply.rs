@@ -45,7 +45,9 @@ pub(crate) fn tool_with_input(
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     } else {
         let words = String::from_utf8_lossy(&output.stderr);
-        Err(failed(words.split_whitespace().collect::<Vec<_>>().join(" ")))
+        Err(failed(
+            words.split_whitespace().collect::<Vec<_>>().join(" "),
+        ))
     }
 }
 

@@ -94,9 +94,7 @@ fn normalised(frame: &[u8]) -> Vec<u8> {
     };
     let header = usize::from(frame[14] & 15) * 4;
     // A wrong checksum stays one.
-    let right = frame
-        .get(14..14 + header)
-        .is_some_and(|h| checksum(h) == 0);
+    let right = frame.get(14..14 + header).is_some_and(|h| checksum(h) == 0);
     if made_here && right {
         frame[18..20].fill(0);
         frame[24..26].fill(0);
@@ -216,10 +214,7 @@ mod tests {
             port: 0,
             frame: frame(2, Transport::Udp(1001, 53)),
         };
-        assert_eq!(
-            compare(&[udp(1), other.clone()], &[other, udp(1)]),
-            []
-        );
+        assert_eq!(compare(&[udp(1), other.clone()], &[other, udp(1)]), []);
     }
 
     #[test]

@@ -8,12 +8,15 @@ use std::time::{Duration, Instant};
 
 use rxlane_system::{stop, threads};
 
-use crate::report::{Finding, kind};
+use crate::report::{Finding, kind, without_digits};
 use crate::trial::{self, Outcome, Second, Settings};
 use crate::{OracleError, grammar, shrink};
 
 /// Trials that making one difference small may take.
 const SHRINKING: usize = 250;
+
+/// How many differences that look the same at first sight are shrunk, as they may differ in cause.
+const ALIKE: u32 = 4;
 
 /// What to look for, and for how long.
 #[derive(Debug, Clone)]
@@ -55,6 +58,8 @@ pub struct Tally {
     pub express: BTreeMap<String, u64>,
     /// Differences that two plain routers, or a second trial, do not confirm.
     pub unstable: Vec<u64>,
+    /// Differences that look like several before, and were not looked into.
+    pub repeated: u64,
     /// Confirmed differences, by seed, each with its file.
     pub differences: Vec<(u64, PathBuf)>,
     /// Trials that could not be made.
@@ -71,8 +76,13 @@ impl Tally {
         self.configurations += 1;
         if let Some(why) = &outcome.refused {
             self.refused += 1;
-            let why: String = why.chars().take(100).collect();
-            *self.refusals.entry(why).or_insert(0) += 1;
+            // Without the file and the line, which are never the same twice.
+            let why = why
+                .split_once(".toml:")
+                .map_or(why.as_str(), |(_, rest)| rest);
+            let why =
+                without_digits(why.trim_start_matches(|c: char| c.is_ascii_digit() || c == ':'));
+            *self.refusals.entry(why.trim().to_owned()).or_insert(0) += 1;
         }
         self.packets += outcome.sent;
         self.left += outcome.left;
@@ -90,6 +100,7 @@ struct Shared<'a> {
     over: AtomicBool,
     tally: Mutex<Tally>,
     signatures: Mutex<BTreeSet<String>>,
+    alike: Mutex<BTreeMap<String, u32>>,
     told: &'a (dyn Fn(&Tally) + Sync),
     found: &'a (dyn Fn(&Finding) + Sync),
 }
@@ -119,6 +130,7 @@ impl Hunt {
             over: AtomicBool::new(false),
             tally: Mutex::default(),
             signatures: Mutex::default(),
+            alike: Mutex::default(),
             told,
             found,
         };
@@ -169,7 +181,10 @@ impl Shared<'_> {
     fn ended(&self) -> bool {
         stop::check().is_err()
             || self.over.load(Ordering::Relaxed)
-            || self.hunt.time.is_some_and(|time| self.begun.elapsed() >= time)
+            || self
+                .hunt
+                .time
+                .is_some_and(|time| self.begun.elapsed() >= time)
     }
 
     fn one(&self, seed: u64, settings: &Settings) -> Result<(), OracleError> {
@@ -180,6 +195,16 @@ impl Shared<'_> {
             return Ok(());
         }
         let finding = Finding { scenario, outcome };
+        let alike = {
+            let mut seen = lock(&self.alike);
+            let times = seen.entry(finding.coarse_signature()).or_insert(0);
+            *times += 1;
+            *times
+        };
+        if alike > ALIKE {
+            lock(&self.tally).repeated += 1;
+            return Ok(());
+        }
         let Some(finding) = confirmed(&finding, settings)? else {
             lock(&self.tally).unstable.push(seed);
             return Ok(());

@@ -1,5 +1,6 @@
 //! A difference, as a file that can be replayed and as text that can be read.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -66,27 +67,57 @@ impl Finding {
         std::fs::write(path, text).map_err(file)
     }
 
-    /// What tells it from other findings: the way it differs, the kinds of statements and packets that it needs.
+    /// What tells it from other findings: the way it differs, the trust, and the kinds of statements, changes and packets
+    /// that it needs, without numbers and names. What every packet needs (addresses, neighbours, routes) is left out.
     pub fn signature(&self) -> String {
-        let mut text = self.outcome.mismatches.first().map_or("", kind).to_owned();
-        for statement in &self.scenario.setup {
-            let _ = write!(text, "; {}", without_digits(&statement.command()));
-        }
+        let mut parts = vec![self.outcome.mismatches.first().map_or("", kind).to_owned()];
+        let trusts = self.scenario.lanes.classes.iter();
+        parts.extend(trusts.filter_map(|c| Some(c.trust.as_ref()?.name().to_owned())));
+        let ordinary = [
+            "ip addr add dev",
+            "ip neigh replace",
+            "ip route add via dev",
+        ];
+        let ordinary = |words: &String| {
+            let words = words
+                .replace(" nodad", "")
+                .replace("-# ", "")
+                .replace(" default", "");
+            ordinary.iter().any(|o| words == *o) || words.starts_with("ip neigh replace")
+        };
+        let mut named = BTreeSet::new();
+        let setup = self.scenario.setup.iter().map(|s| bare(&s.command()));
+        named.extend(setup.filter(|words| !ordinary(words) && !words.contains("add table")));
         for step in &self.scenario.steps {
             match step {
-                Step::Send(packets) => {
-                    for packet in packets {
-                        let _ = write!(text, "; {}", without_digits(&packet.what));
-                    }
-                }
+                Step::Send(packets) => named.extend(packets.iter().map(|p| bare(&p.what))),
                 Step::Change(changes) => {
-                    for change in changes {
-                        let _ = write!(text, "; then {}", without_digits(&change.command()));
-                    }
+                    let changes = changes
+                        .iter()
+                        .map(|c| format!("then {}", bare(&c.command())));
+                    named.extend(changes);
                 }
             }
         }
-        text
+        parts.extend(named);
+        parts.join("; ")
+    }
+
+    /// The same from the first differing packet alone: known before anything has been shrunk.
+    pub fn coarse_signature(&self) -> String {
+        let Some(first) = self.outcome.mismatches.first() else {
+            return String::new();
+        };
+        let mut packets = self.scenario.steps.iter().flat_map(|step| match step {
+            Step::Send(packets) => packets.as_slice(),
+            Step::Change(_) => &[],
+        });
+        let what = packets.find(|p| Some(p.number) == first.number);
+        format!(
+            "{}; {}",
+            kind(first),
+            what.map_or(String::new(), |p| bare(&p.what))
+        )
     }
 
     /// Everything about it, to be read.
@@ -163,8 +194,17 @@ fn line(packet: &Packet) -> String {
     }
 }
 
-/// Two findings that differ in numbers only are one.
-fn without_digits(text: &str) -> String {
+/// The words without those that hold numbers or addresses.
+fn bare(text: &str) -> String {
+    let words = text.split([' ', '(', ')', ',', '=', '\'']);
+    let plain = words.filter(|w| {
+        !w.is_empty() && !w.contains(|c: char| c.is_ascii_digit()) && !w.starts_with(':')
+    });
+    plain.collect::<Vec<_>>().join(" ")
+}
+
+/// Numbers as `#`.
+pub(crate) fn without_digits(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
         let digit = c.is_ascii_digit();

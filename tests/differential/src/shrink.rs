@@ -93,7 +93,12 @@ pub fn shrink(
 }
 
 fn measure(scenario: &Scenario) -> usize {
-    let classes: usize = scenario.lanes.classes.iter().map(|c| 1 + c.rules.len()).sum();
+    let classes: usize = scenario
+        .lanes
+        .classes
+        .iter()
+        .map(|c| 1 + c.rules.len())
+        .sum();
     scenario.packets() + scenario.setup.len() + changes(scenario).len() + classes
 }
 
@@ -158,10 +163,10 @@ pub fn with_ancestors(scenario: &Scenario, number: u32) -> Vec<u32> {
         Step::Change(_) => None,
     });
     for packet in packets.flatten() {
-        if line.contains(&packet.number) {
-            if let Origin::Answer(answer) = &packet.origin {
-                line.push(answer.to);
-            }
+        if let Origin::Answer(answer) = &packet.origin
+            && line.contains(&packet.number)
+        {
+            line.push(answer.to);
         }
     }
     line.reverse();

@@ -30,7 +30,7 @@ pub enum Second {
 pub struct Settings {
     /// The second router.
     pub second: Second,
-    /// How long rxlane has to follow a change.
+    /// How long both have to follow a change.
     pub settle: Duration,
     /// How long nothing must arrive before captures are compared.
     pub quiet: Duration,
@@ -162,9 +162,8 @@ impl Pair<'_> {
         for side in &self.sides {
             apply::statements(side.world.router(), statements)?;
         }
-        if matches!(self.settings.second, Second::Rxlane(_)) {
-            stop::sleep(self.settings.settle)?;
-        }
+        // Linux takes time as well: it hears of carriers from a queue.
+        stop::sleep(self.settings.settle)?;
         Ok(())
     }
 

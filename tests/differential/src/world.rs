@@ -140,25 +140,11 @@ impl World {
         };
         tool(
             "ip",
-            &[
-                "netns",
-                "exec",
-                &router,
-                "sh",
-                "-c",
-                &features("", "off"),
-            ],
+            &["netns", "exec", &router, "sh", "-c", &features("", "off")],
         )?;
         tool(
             "ip",
-            &[
-                "netns",
-                "exec",
-                &outside,
-                "sh",
-                "-c",
-                &features("o", "on"),
-            ],
+            &["netns", "exec", &outside, "sh", "-c", &features("o", "on")],
         )?;
         apply::statements(&router, setup)?;
         for port in PORTS {

@@ -184,7 +184,7 @@ fn run(args: RunArgs) -> Result<ExitCode, OracleError> {
 
 fn line(tally: &Tally) -> String {
     format!(
-        "{} configurations, {} packets, {} express ({:.1}%), {} refused, {} unstable, {} differences",
+        "{} configurations, {} packets, {} express ({:.1}%), {} refused, {} unstable, {} differences, {} more alike",
         tally.configurations,
         tally.packets,
         tally.express_packets(),
@@ -192,6 +192,7 @@ fn line(tally: &Tally) -> String {
         tally.refused,
         tally.unstable.len(),
         tally.differences.len(),
+        tally.repeated,
     )
 }
 

@@ -44,7 +44,9 @@ pub(super) fn draw(dice: &mut Dice, setup: &[Statement]) -> Vec<Statement> {
             let change = if dice.chance(50) {
                 format!("neigh del {neighbour} dev {dev}")
             } else {
-                format!("neigh replace {neighbour} lladdr 02:00:00:00:99:99 dev {dev} nud permanent")
+                format!(
+                    "neigh replace {neighbour} lladdr 02:00:00:00:99:99 dev {dev} nud permanent"
+                )
             };
             ip(change)
         }

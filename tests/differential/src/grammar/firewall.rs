@@ -58,7 +58,10 @@ pub(super) fn draw(dice: &mut Dice, setup: &mut Vec<Statement>, lanes: &Lanes) {
     }
     // Without a rule that asks for it connections are not tracked, and nothing is ever established.
     if established && !nft.iter().any(|l| l.contains(" ct ") || l.contains("nat")) {
-        nft.push("add chain inet fw track { type filter hook input priority 0 ; policy accept ; }".into());
+        nft.push(
+            "add chain inet fw track { type filter hook input priority 0 ; policy accept ; }"
+                .into(),
+        );
         nft.push("add rule inet fw track ct state new accept".into());
     }
     if dice.chance(6) {

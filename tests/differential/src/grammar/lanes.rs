@@ -6,18 +6,18 @@ use crate::scenario::{Class, Lanes, PORTS, Trust};
 /// The DSCPs that classes ask for, and packets have most often.
 pub(crate) const DSCPS: [u8; 4] = [46, 34, 48, 44];
 
-/// Rules of express classes.
+/// Rules of express classes, narrow ones first: rxlane refuses a rule that an earlier one leaves nothing.
 const RULES: [&str; 10] = [
-    r#"{ dscp = ["EF", "VA"] }"#,
-    r#"{ dscp = ["EF", "AF41", "CS6", "VA"] }"#,
-    r#"{ dscp = ["AF41", "EF"], protocol = ["udp", "tcp"] }"#,
-    r#"{ protocol = ["tcp", "udp"] }"#,
-    r#"{ protocol = "udp" }"#,
     r#"{ dscp = "CS6" }"#,
-    r#"{ port = "lan0" }"#,
     r#"{ protocol = "udp", dst_port = ["5000-5100", 53] }"#,
+    r#"{ dscp = ["AF41", "EF"], protocol = ["udp", "tcp"] }"#,
+    r#"{ dscp = ["EF", "VA"] }"#,
     r#"{ dst = ["198.51.100.0/24", "2001:db8:1::/48", "10.3.0.0/24"] }"#,
     r#"{ src = ["10.2.0.0/16", "fd02::/16"] }"#,
+    r#"{ port = "lan0" }"#,
+    r#"{ dscp = ["EF", "AF41", "CS6", "VA"] }"#,
+    r#"{ protocol = "udp" }"#,
+    r#"{ protocol = ["tcp", "udp"] }"#,
 ];
 
 pub(super) fn draw(dice: &mut Dice) -> Lanes {
@@ -25,9 +25,17 @@ pub(super) fn draw(dice: &mut Dice) -> Lanes {
     // One kind most often, as firewalls suit one.
     let kind = dice.below(3);
     let mut classes = Vec::new();
+    let mut narrowest = 0;
     for n in 0..1 + dice.below(2) {
-        let rules = (0..1 + dice.below(2)).map(|_| dice.pick(&RULES).to_owned());
-        let rules = rules.collect();
+        let mut rules = Vec::new();
+        for _ in 0..1 + dice.below(2) {
+            let at = narrowest + dice.below(RULES.len() - narrowest);
+            rules.push(RULES[at].to_owned());
+            narrowest = at + 1;
+            if narrowest == RULES.len() {
+                break;
+            }
+        }
         let trust = match if dice.chance(90) { kind } else { dice.below(3) } {
             0 => Trust::Established,
             1 => Trust::Prefixes(prefixes(dice)),
@@ -39,6 +47,9 @@ pub(super) fn draw(dice: &mut Dice) -> Lanes {
             policed: dice.chance(25),
             rules,
         });
+        if narrowest == RULES.len() {
+            break;
+        }
         if dice.chance(15) {
             classes.push(Class {
                 name: format!("bulk{n}"),

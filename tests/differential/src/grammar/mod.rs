@@ -75,7 +75,11 @@ pub fn draw(seed: u64, about_packets: usize) -> Scenario {
     sysctls::draw(dice, setup);
     firewall::draw(dice, setup, &scenario.lanes);
     let sends = packets::draw(dice, about_packets);
-    let changes = if dice.chance(40) { 1 + dice.below(2) } else { 0 };
+    let changes = if dice.chance(40) {
+        1 + dice.below(2)
+    } else {
+        0
+    };
     let mut places: Vec<usize> = (0..changes)
         .map(|_| 1 + dice.below(sends.len().max(2) - 1))
         .collect();

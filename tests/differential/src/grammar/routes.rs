@@ -100,7 +100,10 @@ pub(super) fn rule(dice: &mut Dice, v6: bool) -> String {
         2 => format!("iif {}", dice.pick(&PORTS)),
         3 => "fwmark 0x1".into(),
         4 => format!("ipproto {}", dice.pick(&["udp", "tcp"])),
-        5 => format!("ipproto udp dport {}", dice.pick(&["5004", "5000-6000", "53"])),
+        5 => format!(
+            "ipproto udp dport {}",
+            dice.pick(&["5004", "5000-6000", "53"])
+        ),
         6 => format!("from {local} to {remote}"),
         _ if v6 => format!("from {local}"),
         _ => format!("tos {} from {local}", dice.pick(&["0x10", "0x08"])),

@@ -35,7 +35,10 @@ pub(super) fn one(dice: &mut Dice) -> Statement {
         4 => Statement::sysctl("net.ipv6.fib_multipath_hash_policy", dice.pick(&[1, 2])),
         5 => Statement::sysctl("net.ipv4.ip_forward", 0),
         6 => Statement::sysctl("net.ipv6.conf.all.forwarding", 0),
-        7 => Statement::sysctl(format!("net.ipv4.conf.{port}.rp_filter"), dice.pick(&[1, 2])),
+        7 => Statement::sysctl(
+            format!("net.ipv4.conf.{port}.rp_filter"),
+            dice.pick(&[1, 2]),
+        ),
         8 => Statement::sysctl(format!("net.ipv6.conf.{port}.disable_ipv6"), 1),
         9 => Statement::sysctl(format!("net.ipv4.conf.{port}.src_valid_mark"), 1),
         10 => Statement::sysctl(format!("net.ipv4.conf.{port}.route_localnet"), 1),

@@ -9,7 +9,12 @@ use crate::scenario::{Answer, Reply};
 pub fn answer(frame: &[u8], number: u32, asked: &Answer) -> Option<Vec<u8>> {
     let (src, dst, protocol, header) = addresses(frame)?;
     let segment = frame.get(14 + header..)?;
-    let port = |at: usize| Some(u16::from_be_bytes([*segment.get(at)?, *segment.get(at + 1)?]));
+    let port = |at: usize| {
+        Some(u16::from_be_bytes([
+            *segment.get(at)?,
+            *segment.get(at + 1)?,
+        ]))
+    };
     let transport = match (asked.reply, protocol) {
         (Reply::Unreachable, _) => {
             let quoted = frame.get(14..14 + header + 8)?;

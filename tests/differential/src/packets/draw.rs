@@ -279,7 +279,9 @@ impl Drawn<'_> {
         let transport = match self.dice.below(10) {
             0..5 => Transport::Udp(self.source_port(), dport),
             5..9 => {
-                let flags = self.dice.pick(&[0, 1, 2, 4, 16, 17, 18, 20, 24, 0x29, 0xc2]);
+                let flags = self
+                    .dice
+                    .pick(&[0, 1, 2, 4, 16, 17, 18, 20, 24, 0x29, 0xc2]);
                 Transport::Tcp(self.source_port(), dport, flags, self.dice.any_u32(), 1)
             }
             _ => Transport::Echo(self.dice.chance(20), self.source_port(), 1),
@@ -295,10 +297,7 @@ impl Drawn<'_> {
             what += &self.oddity(&mut spec);
         }
         let round = self.dice.below(ROUNDS);
-        let line = format!(
-            "{:?} {} > {}: {what}",
-            spec.transport, spec.src, spec.dst
-        );
+        let line = format!("{:?} {} > {}: {what}", spec.transport, spec.src, spec.dst);
         self.push(round, ends.port, line, &spec);
     }
 
@@ -308,11 +307,28 @@ impl Drawn<'_> {
         let spoofed = host(self.dice.below(3), v6, self.dice.below(4) as u8);
         let own = format!("{}1", spoofed.trim_end_matches(|c| c != '.' && c != ':'));
         let any: &[&str] = if v6 {
-            &["ff02::1", "::1", "::", "fe80::10", "ff0e::5", "::ffff:10.3.0.10", "2001:db8:1::7"]
+            &[
+                "ff02::1",
+                "::1",
+                "::",
+                "fe80::10",
+                "ff0e::5",
+                "::ffff:10.3.0.10",
+                "2001:db8:1::7",
+            ]
         } else {
             &[
-                "224.0.0.5", "239.1.1.1", "255.255.255.255", "127.0.0.1", "0.0.0.0", "169.254.1.1",
-                "10.2.0.255", "10.3.0.0", "240.0.0.1", "0.1.2.3", "198.51.100.7",
+                "224.0.0.5",
+                "239.1.1.1",
+                "255.255.255.255",
+                "127.0.0.1",
+                "0.0.0.0",
+                "169.254.1.1",
+                "10.2.0.255",
+                "10.3.0.0",
+                "240.0.0.1",
+                "0.1.2.3",
+                "198.51.100.7",
             ]
         };
         let special = self.dice.pick(any).to_owned();
@@ -351,7 +367,9 @@ impl Drawn<'_> {
                 return format!("TTL {}", spec.ttl);
             }
             12 => {
-                spec.to_mac = self.dice.pick(&[[2, 9, 9, 9, 9, 9], [0xff; 6], [1, 0, 0x5e, 0, 0, 1]]);
+                spec.to_mac =
+                    self.dice
+                        .pick(&[[2, 9, 9, 9, 9, 9], [0xff; 6], [1, 0, 0x5e, 0, 0, 1]]);
                 return "another MAC".into();
             }
             13 | 14 => {

@@ -6,8 +6,8 @@ mod draw;
 mod number;
 
 pub use answer::answer;
-pub(crate) use build::{checksum, id_of};
 pub use build::{Quirk, Spec, Transport, tcp};
+pub(crate) use build::{checksum, id_of};
 pub use draw::draw;
 pub use number::{number_in, payload};
 
