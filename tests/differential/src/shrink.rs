@@ -173,6 +173,18 @@ pub fn with_ancestors(scenario: &Scenario, number: u32) -> Vec<u32> {
     line
 }
 
+/// The scenario without statements and packets in whose text one of these is.
+pub fn without(scenario: &Scenario, words: &[String]) -> Scenario {
+    let known = |text: &str| words.iter().any(|w| text.contains(w.as_str()));
+    let keep = |s: &&Statement| !known(&s.command());
+    let mut left = rebuilt(scenario, |_, step| match step {
+        Step::Send(all) => Step::Send(all.iter().filter(|p| !known(&p.what)).cloned().collect()),
+        Step::Change(all) => Step::Change(all.iter().filter(keep).cloned().collect()),
+    });
+    left.setup = scenario.setup.iter().filter(keep).cloned().collect();
+    left
+}
+
 /// The scenario up to a step, with these packets only.
 pub fn cut(scenario: &Scenario, last_step: usize, packets: Option<&[u32]>) -> Scenario {
     let mut until = scenario.clone();

@@ -37,6 +37,7 @@ fn hunt(second: Second, out: &str) -> Hunt {
         packets: 300,
         jobs: 6,
         settle: Duration::from_millis(1100),
+        without: Vec::new(),
         keep_going: true,
         out: std::env::temp_dir().join(out),
     }

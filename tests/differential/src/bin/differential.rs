@@ -105,6 +105,9 @@ struct RunArgs {
     /// Trials at the same time; most of their time they wait
     #[arg(long, default_value_t = 6)]
     jobs: usize,
+    /// Leave out statements and packets in whose text this is (may be given several times): looks past what is known
+    #[arg(long, value_name = "TEXT")]
+    without: Vec<String>,
     /// Go on after a difference, and report distinct ones
     #[arg(long)]
     keep_going: bool,
@@ -156,6 +159,7 @@ fn run(args: RunArgs) -> Result<ExitCode, OracleError> {
         packets: args.packets_per_configuration,
         jobs: args.jobs.max(1),
         settle: Duration::from_millis(args.router.settle),
+        without: args.without,
         keep_going: args.keep_going,
         out: args.out,
     };
