@@ -83,10 +83,19 @@ fn lines(group: &[Statement]) -> Vec<&str> {
         .collect()
 }
 
-fn ip(router: &str, lines: &[&str]) -> Option<String> {
-    let text = lines.join("\n") + "\n";
-    let outcome = tool_with_input("ip", &["-n", router, "-force", "-batch", "-"], &text);
-    outcome.err().map(|e| e.to_string())
+/// In batches of one family: a batch has no place for `-6` in a line.
+fn ip(router: &str, lines: &[&str]) -> Vec<String> {
+    let six = |line: &str| line.starts_with("-6 ");
+    let batches = lines.chunk_by(|a, b| six(a) == six(b));
+    let one = |batch: &[&str]| {
+        let bare = batch.iter().map(|l| l.strip_prefix("-6 ").unwrap_or(l));
+        let text: String = bare.map(|l| format!("{l}\n")).collect();
+        let family = batch.first().is_some_and(|l| six(l)).then_some("-6");
+        let args = ["-n", router, "-force", "-batch", "-"];
+        let args: Vec<&str> = family.into_iter().chain(args).collect();
+        tool_with_input("ip", &args, &text).err()
+    };
+    batches.filter_map(one).map(|e| e.to_string()).collect()
 }
 
 /// All at once, as a file is; each alone when the file is refused.

@@ -52,6 +52,8 @@ pub struct Tally {
     pub refused: u64,
     /// Why, with how often.
     pub refusals: BTreeMap<String, u64>,
+    /// Statements that Linux refused, with how often: what was drawn was not tried.
+    pub invalid: BTreeMap<String, u64>,
     /// Packets sent to each router.
     pub packets: u64,
     /// Frames that left the plain router.
@@ -85,6 +87,13 @@ impl Tally {
             let why =
                 without_digits(why.trim_start_matches(|c: char| c.is_ascii_digit() || c == ':'));
             *self.refusals.entry(why.trim().to_owned()).or_insert(0) += 1;
+        }
+        for error in &outcome.invalid {
+            let said = error
+                .rsplit_once(" failed: ")
+                .map_or(error.as_str(), |(_, said)| said);
+            let said: String = without_digits(said).chars().take(160).collect();
+            *self.invalid.entry(said).or_insert(0) += 1;
         }
         self.packets += outcome.sent;
         self.left += outcome.left;

@@ -50,6 +50,9 @@ pub struct Outcome {
     pub mismatches: Vec<Mismatch>,
     /// The number of that step.
     pub step: usize,
+    /// Statements that plain Linux refused.
+    #[serde(default)]
+    pub invalid: Vec<String>,
     /// Packets sent to each router.
     pub sent: u64,
     /// Frames that left the plain router.
@@ -138,7 +141,10 @@ struct Pair<'a> {
 
 impl Pair<'_> {
     fn run(&mut self) -> Result<Outcome, OracleError> {
-        let mut outcome = Outcome::default();
+        let mut outcome = Outcome {
+            invalid: self.sides[0].world.refused().to_vec(),
+            ..Outcome::default()
+        };
         for (n, step) in self.scenario.steps.iter().enumerate() {
             stop::check()?;
             outcome.step = n;

@@ -72,6 +72,7 @@ pub struct World {
     router: String,
     outside: String,
     wires: Vec<Wire>,
+    refused: Vec<String>,
 }
 
 impl World {
@@ -85,6 +86,7 @@ impl World {
             router: format!("{PREFIX}r-{tag}-{pid}"),
             outside: format!("{PREFIX}o-{tag}-{pid}"),
             wires: Vec::new(),
+            refused: Vec::new(),
         };
         let (router, outside) = (world.router.clone(), world.outside.clone());
         remove(&router);
@@ -146,7 +148,7 @@ impl World {
             "ip",
             &["netns", "exec", &outside, "sh", "-c", &features("o", "on")],
         )?;
-        apply::statements(&router, setup)?;
+        world.refused = apply::statements(&router, setup)?;
         for port in PORTS {
             world.wires.push(Wire::open(&outside, &format!("o{port}"))?);
         }
@@ -156,6 +158,11 @@ impl World {
     /// The name of the router's namespace.
     pub fn router(&self) -> &str {
         &self.router
+    }
+
+    /// What the kernel or its tools refused of the configuration: a mistake of the grammar, or for want of something.
+    pub fn refused(&self) -> &[String] {
+        &self.refused
     }
 
     /// The other ends of the router's ports, in the order of [`PORTS`].

@@ -69,7 +69,7 @@ fn a_router_with_one_setting_more_is_found_out() {
     let changes = [
         Statement::sysctl("net.ipv4.conf.lan0.rp_filter", 1),
         Statement::Ip("route del default via 10.1.0.10 dev wan0".into()),
-        Statement::Nft("insert rule inet fw fwd udp dport 5004 drop".into()),
+        Statement::Nft("insert rule inet fw forwarded udp dport 5004 drop".into()),
     ];
     for change in changes {
         let mut hunt = hunt(

@@ -216,6 +216,9 @@ fn summary(tally: &Tally, time: Duration) -> String {
     for (why, times) in &tally.refusals {
         lines.push(format!("refused {times} times: {why}"));
     }
+    for (said, times) in &tally.invalid {
+        lines.push(format!("Linux refused {times} times: {said}"));
+    }
     if !tally.unstable.is_empty() {
         lines.push(format!("not confirmed, by seed: {:?}", tally.unstable));
     }

@@ -7,11 +7,11 @@ use crate::scenario::{Lanes, PORTS, Statement, Trust};
 const CHAINS: [(&str, &str, &str, &str); 7] = [
     ("raw", "filter", "prerouting", "raw"),
     ("mangle", "filter", "prerouting", "mangle"),
-    ("dnat", "nat", "prerouting", "dstnat"),
-    ("fwd", "filter", "forward", "filter"),
+    ("destination", "nat", "prerouting", "dstnat"),
+    ("forwarded", "filter", "forward", "filter"),
     ("late", "filter", "forward", "10"),
     ("post", "filter", "postrouting", "mangle"),
-    ("snat", "nat", "postrouting", "srcnat"),
+    ("source", "nat", "postrouting", "srcnat"),
 ];
 
 pub(super) fn draw(dice: &mut Dice, setup: &mut Vec<Statement>, lanes: &Lanes) {
@@ -23,12 +23,12 @@ pub(super) fn draw(dice: &mut Dice, setup: &mut Vec<Statement>, lanes: &Lanes) {
         .any(|c| c.trust == Some(Trust::Established));
     let mut nft = vec!["add table inet fw".to_owned()];
     let odds = |name: &str| match name {
-        "fwd" if all => 5,
-        "fwd" if established => 80,
-        "fwd" => 40,
+        "forwarded" if all => 5,
+        "forwarded" if established => 80,
+        "forwarded" => 40,
         "late" if all => 2,
         "raw" | "mangle" | "late" => 15,
-        "dnat" => 12,
+        "destination" => 12,
         "post" => 6,
         _ => 25,
     };
@@ -36,7 +36,7 @@ pub(super) fn draw(dice: &mut Dice, setup: &mut Vec<Statement>, lanes: &Lanes) {
         if !dice.chance(odds(name)) {
             continue;
         }
-        let policy = if name == "fwd" && dice.chance(70) {
+        let policy = if name == "forwarded" && dice.chance(70) {
             "drop"
         } else {
             "accept"
@@ -44,20 +44,24 @@ pub(super) fn draw(dice: &mut Dice, setup: &mut Vec<Statement>, lanes: &Lanes) {
         nft.push(format!(
             "add chain inet fw {name} {{ type {kind} hook {hook} priority {priority} ; policy {policy} ; }}"
         ));
-        if name == "fwd" {
-            nft.push("add rule inet fw fwd ct state established,related accept".into());
+        if name == "forwarded" {
+            nft.push("add rule inet fw forwarded ct state established,related accept".into());
             if dice.chance(40) {
-                nft.push("add rule inet fw fwd ct state invalid drop".into());
+                nft.push("add rule inet fw forwarded ct state invalid drop".into());
             }
             let from = if dice.chance(80) { "lan0" } else { "dmz0" };
-            nft.push(format!("add rule inet fw fwd iifname {from} accept"));
+            nft.push(format!("add rule inet fw forwarded iifname {from} accept"));
         }
         for _ in 0..1 + dice.below(2) {
             nft.push(rule(dice, name));
         }
     }
     // Without a rule that asks for it connections are not tracked, and nothing is ever established.
-    if established && !nft.iter().any(|l| l.contains(" ct ") || l.contains("nat")) {
+    if established
+        && !nft
+            .iter()
+            .any(|l| l.contains(" ct ") || l.contains("type nat"))
+    {
         nft.push(
             "add chain inet fw track { type filter hook input priority 0 ; policy accept ; }"
                 .into(),
@@ -99,14 +103,14 @@ pub(super) fn rule(dice: &mut Dice, chain: &str) -> String {
             "ct state invalid drop",
             "fib saddr . iif oif missing drop",
         ]),
-        "dnat" => dice.pick(&[
+        "destination" => dice.pick(&[
             "meta nfproto ipv4 dnat ip to 10.3.0.10",
             "meta nfproto ipv6 dnat ip6 to fd03::10",
             "meta nfproto ipv4 meta l4proto udp dnat ip to 10.3.0.11:5004",
         ]),
-        "snat" => {
+        "source" => {
             return format!(
-                "add rule inet fw snat {}",
+                "add rule inet fw source {}",
                 dice.pick(&[
                     "oifname wan0 masquerade",
                     "oifname wan0 ip saddr 10.2.0.0/24 snat ip to 10.1.0.1",
@@ -166,6 +170,7 @@ pub(super) fn xfrm(dice: &mut Dice) -> String {
     let what = match dice.below(3) {
         0 => "action block".to_owned(),
         1 => format!("tmpl src {from} dst {to} proto esp mode tunnel"),
+        _ if dir == "out" => format!("tmpl src {from} dst {to} proto esp mode transport level use"),
         _ => format!("tmpl src {from} dst {to} proto esp mode tunnel level use"),
     };
     format!("xfrm policy add dir {dir} src {src} dst {dst} {what}")
