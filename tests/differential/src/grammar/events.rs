@@ -1,12 +1,11 @@
 //! What an operator or a daemon changes while the router runs.
 
-use super::{Dice, firewall, host, routes, sysctls};
+use super::{Dice, firewall, host, of_family, routes, sysctls};
 use crate::scenario::{PORTS, Statement};
 
 pub(super) fn draw(dice: &mut Dice, setup: &[Statement]) -> Vec<Statement> {
     let v6 = dice.chance(40);
-    let family = if v6 { "-6 " } else { "" };
-    let ip = |line: String| vec![Statement::Ip(format!("{family}{line}"))];
+    let ip = |line: String| vec![of_family(v6, &line)];
     match dice.below(13) {
         0 | 1 => {
             let lines = routes::route(dice, v6);

@@ -16,7 +16,7 @@ pub use dice::Dice;
 pub(crate) use lanes::DSCPS;
 
 use crate::packets;
-use crate::scenario::{Scenario, Step};
+use crate::scenario::{Scenario, Statement, Step};
 
 /// The network that port number `port` has an address in: 10.1.0.0/24 and fd01::/64 for the first.
 pub(crate) fn subnet(port: usize) -> [String; 2] {
@@ -57,6 +57,13 @@ pub(crate) const REMOTE: [[&str; 8]; 2] = [
         "2001:db8:1:8000::/49",
     ],
 ];
+
+/// A line for the family that it is about; groups of nexthops have none.
+pub(crate) fn of_family(v6: bool, line: &str) -> Statement {
+    let none = line.contains(" group ");
+    let family = if v6 && !none { "-6 " } else { "" };
+    Statement::Ip(format!("{family}{line}"))
+}
 
 /// Draws a scenario of about so many packets.
 pub fn draw(seed: u64, about_packets: usize) -> Scenario {

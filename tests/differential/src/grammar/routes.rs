@@ -1,6 +1,6 @@
 //! Routes, nexthop objects, and policy rules.
 
-use super::{Dice, REMOTE, host};
+use super::{Dice, REMOTE, host, of_family};
 use crate::scenario::{PORTS, Statement};
 
 pub(super) fn draw(dice: &mut Dice, setup: &mut Vec<Statement>) {
@@ -27,8 +27,7 @@ pub(super) fn draw(dice: &mut Dice, setup: &mut Vec<Statement>) {
                 lines.push(rule(dice, v6));
             }
         }
-        let family = if v6 { "-6 " } else { "" };
-        setup.extend(lines.iter().map(|l| Statement::Ip(format!("{family}{l}"))));
+        setup.extend(lines.iter().map(|l| of_family(v6, l)));
     }
 }
 
