@@ -36,7 +36,7 @@ pub(super) fn draw(dice: &mut Dice, setup: &[Statement]) -> Vec<Statement> {
                 vec![down, up]
             }
         }
-        11 => vec![Statement::ForgetConnections],
+        11 => vec![forget(dice, setup)],
         _ => {
             let port = dice.below(3);
             let (neighbour, dev) = (host(port, v6, dice.below(4) as u8), PORTS[port]);
@@ -52,6 +52,16 @@ pub(super) fn draw(dice: &mut Dice, setup: &[Statement]) -> Vec<Statement> {
     }
 }
 
+/// Forgets connections where nothing is translated: an answer that comes first then takes the port, and NAT draws another.
+fn forget(dice: &mut Dice, setup: &[Statement]) -> Statement {
+    let nat = |s: &Statement| s.command().contains("type nat");
+    if setup.iter().any(nat) {
+        sysctls::one(dice)
+    } else {
+        Statement::ForgetConnections
+    }
+}
+
 /// Takes back a statement of the setup.
 fn undo(dice: &mut Dice, setup: &[Statement], done: &str, undone: &str) -> Vec<Statement> {
     let lines: Vec<&String> = setup
@@ -62,7 +72,7 @@ fn undo(dice: &mut Dice, setup: &[Statement], done: &str, undone: &str) -> Vec<S
         })
         .collect();
     if lines.is_empty() {
-        return vec![Statement::ForgetConnections];
+        return vec![forget(dice, setup)];
     }
     vec![Statement::Ip(dice.pick(&lines).replace(done, undone))]
 }
