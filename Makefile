@@ -7,13 +7,14 @@ PACKAGES := clang-19 clang-format libelf-dev zlib1g-dev pkg-config make gcc libc
 	iproute2 ethtool nftables iputils-ping traceroute socat shellcheck util-linux
 SHELL_SCRIPTS := .ci/run contrib/release $(addprefix tests/vm/,build-kernel build-tests demo get-kernel init matrix mirror run table test-demo test-engine test-suite test-tune)
 
-.PHONY: vm-setup help setup build demo test test-only test-vm test-kernels release docs crates deny lint clean
+.PHONY: vm-setup help setup build demo test test-only test-vm test-kernels soak release docs crates deny lint clean
 
 help:
 	@echo "make demo    build, then kernel against express at twice the kernel's capacity; report.html"
 	@echo "make test    all tests: unit, property, BPF programs, end to end in network namespaces"
 	@echo "make test-vm all kernels and compilers, tune and engine on real drivers, in emulated machines (an hour)"
 	@echo "make test-kernels  of that what CI runs: load and forward on the oldest kernel, Debian 13's and the newest"
+	@echo "make soak    random routers and packets, plain Linux against rxlane: MINUTES=10"
 	@echo "make release BPF objects compiled once, the binary made of them, tested on all kernels, packed"
 	@echo "make docs    the book, with reference pages made of the program: target/book/index.html"
 	@echo "make crates  the oldest Rust, and whether the crates for others could be published (some minutes)"
@@ -68,6 +69,13 @@ test-vm: vm-setup
 
 test-kernels: vm-setup
 	@$(SUDO) tests/vm/matrix --kernels "6.1 6.12 newest" --suites "shapes program" --rxlane $(RXLANE)
+
+# Looks for packets that rxlane treats otherwise than plain Linux; tests/differential/README.md says how to read one.
+soak: MINUTES := 10
+soak: build
+	@cargo build --release --quiet -p rxlane-differential
+	@echo "soak: $(MINUTES) minutes; differences go to target/differential"
+	@$(SUDO) target/release/differential run --minutes $(MINUTES) --rxlane $(RXLANE)
 
 release: vm-setup
 	@$(SUDO) contrib/release

@@ -1,0 +1,102 @@
+//! Scenarios at random: what Linux routers are configured with, and what may change under a running one.
+//!
+//! Nothing is drawn whose outcome is random or depends on time, such as `limit` of nftables: two equal routers must do
+//! the same.
+
+mod addresses;
+mod dice;
+mod events;
+mod firewall;
+mod lanes;
+mod routes;
+mod sysctls;
+
+pub(crate) use addresses::HOSTS;
+pub use dice::Dice;
+pub(crate) use lanes::DSCPS;
+
+use crate::packets;
+use crate::scenario::{Scenario, Statement, Step};
+
+/// The network that port number `port` has an address in: 10.1.0.0/24 and fd01::/64 for the first.
+pub(crate) fn subnet(port: usize) -> [String; 2] {
+    let n = port + 1;
+    [format!("10.{n}.0"), format!("fd0{n}:")]
+}
+
+/// A host of a port's network: `.10` to `.13`.
+pub(crate) fn host(port: usize, v6: bool, n: u8) -> String {
+    let [v4, six] = subnet(port);
+    if v6 {
+        format!("{six}:{}", 10 + n)
+    } else {
+        format!("{v4}.{}", 10 + n)
+    }
+}
+
+/// Prefixes that routes may lead to, and packets go to, by family.
+pub(crate) const REMOTE: [[&str; 8]; 2] = [
+    [
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "192.0.2.0/24",
+        "172.16.1.0/24",
+        "172.16.2.0/24",
+        "172.16.0.0/16",
+        "100.64.0.0/10",
+        "198.51.100.128/25",
+    ],
+    [
+        "2001:db8:1::/48",
+        "2001:db8:2::/48",
+        "2001:db8:3::/48",
+        "2001:db8:4::/48",
+        "2001:db8:5::/48",
+        "2001:db8::/32",
+        "2001:db9::/32",
+        "2001:db8:1:8000::/49",
+    ],
+];
+
+/// A line for the family that it is about; groups of nexthops have none.
+pub(crate) fn of_family(v6: bool, line: &str) -> Statement {
+    let none = line.contains(" group ");
+    let family = if v6 && !none { "-6 " } else { "" };
+    Statement::Ip(format!("{family}{line}"))
+}
+
+/// Draws a scenario of about so many packets.
+pub fn draw(seed: u64, about_packets: usize) -> Scenario {
+    let mut dice = Dice::new(seed);
+    let dice = &mut dice;
+    let mut scenario = Scenario {
+        seed,
+        setup: Vec::new(),
+        lanes: lanes::draw(dice),
+        alive: addresses::alive(),
+        steps: Vec::new(),
+    };
+    let setup = &mut scenario.setup;
+    addresses::draw(dice, setup);
+    routes::draw(dice, setup);
+    sysctls::draw(dice, setup);
+    firewall::draw(dice, setup, &scenario.lanes);
+    let sends = packets::draw(dice, about_packets);
+    let changes = if dice.chance(40) {
+        1 + dice.below(2)
+    } else {
+        0
+    };
+    let mut places: Vec<usize> = (0..changes)
+        .map(|_| 1 + dice.below(sends.len().max(2) - 1))
+        .collect();
+    for (n, send) in sends.into_iter().enumerate() {
+        while let Some(at) = places.iter().position(|p| *p == n) {
+            places.remove(at);
+            let change = events::draw(dice, &scenario.setup);
+            scenario.steps.push(Step::Change(change));
+        }
+        scenario.steps.push(Step::Send(send));
+    }
+    scenario
+}

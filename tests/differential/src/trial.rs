@@ -1,0 +1,260 @@
+//! A scenario, done to two routers.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rxlane_system::stop;
+use serde::{Deserialize, Serialize};
+
+use crate::compare::{Mismatch, Sent, compare};
+use crate::daemon::{Daemon, Start};
+use crate::packets::{answer, number_in, unhex};
+use crate::scenario::{Origin, Packet, Scenario, Statement, Step};
+use crate::world::World;
+use crate::{OracleError, apply, neighbours, wire};
+
+/// What the router is that is compared with plain Linux.
+#[derive(Debug, Clone)]
+pub enum Second {
+    /// Plain Linux as well: every difference is a mistake of the oracle.
+    Plain,
+    /// Plain Linux with these statements after its configuration: a difference that must be found.
+    Changed(Vec<Statement>),
+    /// rxlane at this path.
+    Rxlane(PathBuf),
+}
+
+/// How trials are made.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The second router.
+    pub second: Second,
+    /// How long both have to follow a change.
+    pub settle: Duration,
+    /// How long nothing must arrive before captures are compared.
+    pub quiet: Duration,
+    /// Tells namespaces of trials at the same time apart.
+    pub tag: String,
+}
+
+/// How long is waited in all for what one router has sent and the other has not, yet.
+const LATE: Duration = Duration::from_millis(120);
+
+/// What came of a trial.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Why rxlane refused the configuration, which it may.
+    pub refused: Option<String>,
+    /// What differed, at the first step where something did.
+    pub mismatches: Vec<Mismatch>,
+    /// The number of that step.
+    pub step: usize,
+    /// Statements that plain Linux refused.
+    #[serde(default)]
+    pub invalid: Vec<String>,
+    /// Packets sent to each router.
+    pub sent: u64,
+    /// Frames that left the plain router.
+    pub left: u64,
+    /// Packets that took an express lane, by the trust of their class.
+    pub express: BTreeMap<String, u64>,
+    /// What `rxlane status --json` said at the end.
+    pub status: Option<serde_json::Value>,
+}
+
+/// Makes two routers of a scenario, and does it to both until they differ.
+///
+/// # Errors
+/// When the worlds cannot be made, or the second router neither serves nor refuses.
+pub fn run(scenario: &Scenario, settings: &Settings) -> Result<Outcome, OracleError> {
+    let changed = match &settings.second {
+        Second::Changed(statements) => statements.as_slice(),
+        _ => &[],
+    };
+    let tag = &settings.tag;
+    let (plain, lane) = std::thread::scope(|scope| {
+        let plain = scope.spawn(|| World::up(&format!("{tag}p"), &scenario.setup));
+        let setup = [&scenario.setup, changed].concat();
+        let lane = World::up(&format!("{tag}l"), &setup);
+        let plain = plain.join();
+        (
+            plain.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            lane,
+        )
+    });
+    let (plain, lane) = (plain?, lane?);
+    let mut daemon = None;
+    if let Second::Rxlane(path) = &settings.second {
+        match Daemon::start(path, lane.router(), &scenario.lanes)? {
+            Start::Serving(started) => daemon = Some(started),
+            Start::Refused(why) => {
+                return Ok(Outcome {
+                    refused: Some(why),
+                    ..Outcome::default()
+                });
+            }
+        }
+    }
+    let mut pair = Pair {
+        sides: [Side::new(plain), Side::new(lane)],
+        scenario,
+        settings,
+    };
+    let mut outcome = pair.run()?;
+    if let Some(daemon) = &daemon {
+        outcome.status = daemon.status();
+        if let Some(status) = &outcome.status {
+            outcome.express = express(scenario, status);
+            let packets = shed(status);
+            if packets > 0 {
+                return Err(OracleError::Overload { packets });
+            }
+        }
+    }
+    // Before its namespace.
+    drop(daemon);
+    Ok(outcome)
+}
+
+/// A router and what left it.
+struct Side {
+    world: World,
+    sent: Vec<Sent>,
+}
+
+impl Side {
+    fn new(world: World) -> Self {
+        Self {
+            world,
+            sent: Vec::new(),
+        }
+    }
+}
+
+/// Plain Linux, and the other.
+struct Pair<'a> {
+    sides: [Side; 2],
+    scenario: &'a Scenario,
+    settings: &'a Settings,
+}
+
+impl Pair<'_> {
+    fn run(&mut self) -> Result<Outcome, OracleError> {
+        let mut outcome = Outcome {
+            invalid: self.sides[0].world.refused().to_vec(),
+            ..Outcome::default()
+        };
+        for (n, step) in self.scenario.steps.iter().enumerate() {
+            stop::check()?;
+            outcome.step = n;
+            match step {
+                Step::Change(statements) => self.change(statements)?,
+                Step::Send(packets) => {
+                    outcome.sent += packets.len() as u64;
+                    self.send(packets)?;
+                    outcome.mismatches = self.compared()?;
+                    if !outcome.mismatches.is_empty() {
+                        break;
+                    }
+                }
+            }
+        }
+        outcome.left = self.sides[0].sent.len() as u64;
+        Ok(outcome)
+    }
+
+    fn change(&mut self, statements: &[Statement]) -> Result<(), OracleError> {
+        for side in &self.sides {
+            apply::statements(side.world.router(), statements)?;
+        }
+        // Linux takes time as well: it hears of carriers from a queue.
+        stop::sleep(self.settings.settle)?;
+        Ok(())
+    }
+
+    fn send(&mut self, packets: &[Packet]) -> Result<(), OracleError> {
+        for packet in packets {
+            let Some((port, frame)) = self.bytes(packet) else {
+                continue;
+            };
+            for side in &self.sides {
+                side.world.wires()[port].send(&frame)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a packet goes in, and its bytes. None for answers to what never left.
+    fn bytes(&self, packet: &Packet) -> Option<(usize, Vec<u8>)> {
+        match &packet.origin {
+            Origin::Frame { port, hex } => Some((*port, unhex(hex))),
+            Origin::Answer(asked) => {
+                let arrived = self.sides[0].sent.iter().find(|s| {
+                    number_in(&s.frame) == Some(asked.to) && !neighbours::is_chatter(&s.frame)
+                })?;
+                Some((arrived.port, answer(&arrived.frame, packet.number, asked)?))
+            }
+        }
+    }
+
+    /// What differs once both routers are quiet.
+    fn compared(&mut self) -> Result<Vec<Mismatch>, OracleError> {
+        self.listen(self.settings.quiet)?;
+        let mut found = compare(&self.sides[0].sent, &self.sides[1].sent);
+        let mut waited = Duration::ZERO;
+        while !found.is_empty() && waited < LATE {
+            self.listen(LATE / 3)?;
+            waited += LATE / 3;
+            found = compare(&self.sides[0].sent, &self.sides[1].sent);
+        }
+        Ok(found)
+    }
+
+    /// Hears and answers until nothing has arrived for a time.
+    fn listen(&mut self, quiet: Duration) -> Result<(), OracleError> {
+        loop {
+            for side in &mut self.sides {
+                for (port, wire) in side.world.wires().iter().enumerate() {
+                    while let Some(frame) = wire.receive()? {
+                        if let Some(reply) = neighbours::reply(port, &frame, &self.scenario.alive) {
+                            wire.send(&reply)?;
+                        }
+                        side.sent.push(Sent { port, frame });
+                    }
+                }
+            }
+            let wires = self.sides.iter().flat_map(|side| side.world.wires());
+            if !wire::wait(wires, quiet) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Packets that took an express lane, by trust.
+fn express(scenario: &Scenario, status: &serde_json::Value) -> BTreeMap<String, u64> {
+    let mut by_trust = BTreeMap::new();
+    for class in &scenario.lanes.classes {
+        let Some(trust) = &class.trust else { continue };
+        let mut all = status["classes"].as_array().into_iter().flatten();
+        let found = all.find(|c| c["name"] == class.name.as_str());
+        let packets = found.and_then(|c| c["express"].as_u64()).unwrap_or(0);
+        *by_trust.entry(trust.name().to_owned()).or_insert(0) += packets;
+    }
+    by_trust
+}
+
+/// Packets dropped because of load.
+fn shed(status: &serde_json::Value) -> u64 {
+    let of = |list: &str| status[list].as_array().cloned().unwrap_or_default();
+    let early = of("classes")
+        .iter()
+        .filter_map(|c| c["early_drops"].as_u64())
+        .sum::<u64>();
+    let shed = of("ports")
+        .iter()
+        .filter_map(|p| p["to_kernel"]["shed"].as_u64())
+        .sum::<u64>();
+    early + shed
+}

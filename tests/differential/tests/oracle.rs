@@ -1,0 +1,101 @@
+//! The oracle on the router under test, from a fixed seed.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rxlane_differential::hunt::{Hunt, Tally};
+use rxlane_differential::trial::Second;
+use rxlane_differential::world;
+
+/// A share of packets in the express lane below which nothing is proved.
+const EXPRESS_OF_EACH_TRUST: u64 = 1000;
+
+/// The router that RXLANE_UNDER_TEST names, or the one that was built last.
+fn router() -> PathBuf {
+    if let Some(path) = std::env::var_os("RXLANE_UNDER_TEST") {
+        return path.into();
+    }
+    let this = std::env::current_exe().expect("a test has a path");
+    let target = this.ancestors().nth(3).expect("target/PROFILE/deps/NAME");
+    let built = ["debug", "release"].map(|profile| target.join(profile).join("rxlane"));
+    let mut built = built.into_iter().filter(|path| path.exists());
+    let found = built.next();
+    found.expect("a router to test: cargo build --bin rxlane, or name one in RXLANE_UNDER_TEST")
+}
+
+fn hunt(second: Second, out: &str) -> Hunt {
+    assert!(
+        nix::unistd::geteuid().is_root(),
+        "needs root: run `make test`"
+    );
+    world::remove_left_over();
+    Hunt {
+        second,
+        seed: 20_260_101,
+        configurations: None,
+        time: None,
+        packets: 300,
+        jobs: 6,
+        settle: Duration::from_millis(1100),
+        without: Vec::new(),
+        keep_going: true,
+        out: std::env::temp_dir().join(out),
+    }
+}
+
+fn go(hunt: &Hunt) -> Tally {
+    let tally = hunt.run(&|_| (), &|found| println!("{}", found.text()));
+    let tally = tally.unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(tally.failures, Vec::<String>::new());
+    tally
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn two_plain_routers_do_the_same() {
+    let mut hunt = hunt(Second::Plain, "rxlane-oracle-plain");
+    hunt.configurations = Some(200);
+    let tally = go(&hunt);
+    assert_eq!(tally.differences, []);
+    let unstable = tally.unstable.len() as u64;
+    assert!(unstable * 50 < tally.configurations, "{:?}", tally.unstable);
+    assert!(tally.left > 20_000, "packets are forwarded: {}", tally.left);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_router_with_one_setting_more_is_found_out() {
+    use rxlane_differential::scenario::Statement;
+    let changes = [
+        Statement::sysctl("net.ipv4.conf.lan0.rp_filter", 1),
+        Statement::Ip("route del default via 10.1.0.10 dev wan0".into()),
+        Statement::Nft("insert rule inet fw forwarded udp dport 5004 drop".into()),
+    ];
+    for change in changes {
+        let mut hunt = hunt(
+            Second::Changed(vec![change.clone()]),
+            "rxlane-oracle-changed",
+        );
+        hunt.configurations = Some(30);
+        hunt.keep_going = false;
+        assert!(!go(&hunt).differences.is_empty(), "{change:?}");
+    }
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn the_express_lane_sends_what_plain_linux_would_have_sent() {
+    let seconds = std::env::var("RXLANE_ORACLE_SECONDS").ok();
+    let seconds = seconds.map_or(120, |s| {
+        s.parse().expect("RXLANE_ORACLE_SECONDS is a number")
+    });
+    let mut hunt = hunt(Second::Rxlane(router()), "rxlane-oracle");
+    hunt.time = Some(Duration::from_secs(seconds));
+    let tally = go(&hunt);
+    println!("{tally:#?}");
+    assert_eq!(tally.differences, [], "files to replay");
+    for trust in ["established", "prefixes", "all"] {
+        let express = tally.express.get(trust).copied().unwrap_or(0);
+        assert!(express >= EXPRESS_OF_EACH_TRUST, "{trust}: {express}");
+    }
+}
