@@ -195,14 +195,17 @@ static __always_inline int trim(struct xdp_md *ctx, struct packet *p)
 	return l3 + sizeof(*p->ip4) > p->data_end ? -1 : 0;
 }
 
-/* bpf_fib_lookup knows the MTU of a device and that of an IPv6 route, but not that of an IPv4 route, which Linux heeds.
- */
+/* bpf_fib_lookup knows the MTU of a device, but not that of a route, which Linux heeds (ip_dst_mtu_maybe_forward). */
 static __always_inline int is_longer_than_routes(const struct packet *p)
 {
-	__u32 zero = 0;
+	__u32 zero = 0, len, mtu;
 	const struct gates *g = bpf_map_lookup_elem(&gates, &zero);
 
-	return !g || (g->route_mtu && bpf_ntohs(p->ip4->tot_len) > g->route_mtu);
+	if (!g)
+		return 1;
+	mtu = p->v6 ? g->route_mtu[1] : g->route_mtu[0];
+	len = p->v6 ? bpf_ntohs(p->ip6->payload_len) + sizeof(struct ipv6hdr) : bpf_ntohs(p->ip4->tot_len);
+	return mtu && len > mtu;
 }
 
 /* XDP_REDIRECT, or REFUSED with the reason for leaving the packet, unchanged, to the kernel. */
@@ -210,8 +213,7 @@ static __always_inline int forward(struct xdp_md *ctx, struct packet *p, const s
 {
 	struct bpf_fib_lookup fib = {};
 	struct ethhdr *eth = p->data;
-	const struct port_table *table;
-	__u32 zero = 0;
+	__u32 to;
 	long ret;
 
 	fib_key(ctx, p, t, &fib);
@@ -219,13 +221,13 @@ static __always_inline int forward(struct xdp_md *ctx, struct packet *p, const s
 	if (ret != BPF_FIB_LKUP_RET_SUCCESS)
 		return REFUSED(reason_of_fib(ret));
 	/* Back where it came from: the kernel also sends the ICMP redirect. */
-	table = bpf_map_lookup_elem(&ports, &zero);
-	if (!table || fib.ifindex == ctx->ingress_ifindex || !find_port(table, fib.ifindex))
+	to = fib.ifindex;
+	if (to == ctx->ingress_ifindex || !bpf_map_lookup_elem(&egress, &to))
 		return REFUSED(REASON_EGRESS);
 	/* Linux sends this flow another way: a mark chose the route, or it has just changed. */
 	if (full && t->egress && t->egress != fib.ifindex)
 		return REFUSED(REASON_UNSEEN);
-	if (!p->v6 && is_longer_than_routes(p))
+	if (is_longer_than_routes(p))
 		return REFUSED(REASON_MTU);
 	if (trim(ctx, p) < 0)
 		return REFUSED(REASON_MALFORMED);

@@ -46,6 +46,9 @@ static __always_inline const struct port *find_port(const struct port_table *tab
 	return 0;
 }
 
+/* What the configuration calls the port of a slot: slots outlive configurations. */
+const volatile __u8 port_of_slot[MAX_PORTS] = {};
+
 #include "parse.h"
 #include "classify.h"
 #include "police.h"
@@ -134,7 +137,7 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 	core = bpf_map_lookup_elem(&cores, &slot);
 	if (!core)
 		return XDP_PASS;
-	p.port = slot;
+	p.port = port_of_slot[masked(slot, MAX_PORTS - 1)];
 	p.port_flags = port->flags;
 	switch (parse(&p, port->mac)) {
 	case PARSED_IPV4:

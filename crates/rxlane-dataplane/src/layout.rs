@@ -266,8 +266,10 @@ pub struct Gates {
     pub watched_ns: u64,
     /// Classes, one bit each.
     pub closed: u32,
-    /// The smallest MTU that an IPv4 route asks for; 0: none does.
-    pub route_mtu: u32,
+    /// The smallest MTU that a route asks for, IPv4 and IPv6; 0: none does.
+    pub route_mtu: [u32; 2],
+    /// Not used: it fills the space that C leaves here.
+    pub pad: u32,
 }
 
 /// What all ports of a core share (`struct cpu`).

@@ -84,6 +84,12 @@ pub(crate) fn replace_program(link: &Link, program: BorrowedFd<'_>) -> Result<()
     Ok(())
 }
 
+/// The program behind a link, if this process may have it: programs by number are for `CAP_SYS_ADMIN`.
+pub(crate) fn program_of(link: &Link) -> Option<OwnedFd> {
+    let id = link.info().ok()?.prog_id;
+    libbpf_rs::Program::fd_from_id(id).ok()
+}
+
 /// Opens a pinned map.
 pub(crate) fn open_map(pins: &Path, name: &str) -> Result<MapHandle, DataplaneError> {
     let path = pins.join(name);

@@ -10,26 +10,35 @@ use rxlane_system::links::Link as NetDevice;
 use tracing::warn;
 
 use crate::DataplaneError;
+use crate::changeover::Attached;
 use crate::instance::{Instance, PortState, State};
 use crate::lanes::overload::Shared;
 use crate::lanes::program::LaneProgram;
-use crate::layout::{PORT_NO_IPV6, PORT_STRICT, Port, PortTable};
+use crate::layout::{MAX_PORTS, PORT_NO_IPV6, PORT_STRICT, Port, PortTable};
 use crate::pinned;
 use rxlane_system::sysctl;
-use rxlane_system::xdp::Mode;
+use rxlane_system::xdp::{self, Mode};
 
-/// Slots of the configured ports: a port keeps the one it had.
+/// Slots of the configured ports: a port keeps the one it had, and a new one gets none that an old port has, because the
+/// old program counts there until the last link has changed over.
 pub(crate) fn slots(
     config: &RouterConfig,
     old: Option<&State>,
 ) -> Result<BTreeMap<String, PortState>, DataplaneError> {
+    let known = |name: &String| old.and_then(|o| o.ports.get(name));
+    let taken: Vec<u8> = old.map_or_else(Vec::new, |o| o.ports.values().map(|p| p.slot).collect());
+    let mut free = (0..MAX_PORTS as u8).filter(|slot| !taken.contains(slot));
     let mut ports = BTreeMap::new();
-    for (slot, name) in (0u8..).zip(&config.ports) {
-        let known = old.and_then(|o| o.ports.get(name));
-        let state = PortState {
-            slot,
-            ifindex: known.and_then(|k| k.ifindex),
-            mode: known.and_then(|k| k.mode.clone()),
+    for name in &config.ports {
+        let state = match known(name) {
+            Some(port) => port.clone(),
+            None => PortState {
+                slot: free
+                    .next()
+                    .ok_or(DataplaneError::TooManyPorts(MAX_PORTS + 1))?,
+                ifindex: None,
+                mode: None,
+            },
         };
         ports.insert(name.clone(), state);
     }
@@ -71,8 +80,7 @@ pub(crate) fn attach(
     instance: &Instance,
     device: &NetDevice,
     lane: &LaneProgram,
-    fresh: Option<&mut Vec<PathBuf>>,
-) -> Result<&'static str, DataplaneError> {
+) -> Result<(&'static str, Attached), DataplaneError> {
     let path = link_path(instance, &device.name);
     let no_xdp = |source| DataplaneError::NoXdp {
         port: device.name.clone(),
@@ -82,29 +90,28 @@ pub(crate) fn attach(
     if let Some(link) = open_link(instance, &device.name)
         && pinned::xdp_link_ifindex(&link) == Some(device.ifindex)
     {
+        let before = pinned::program_of(&link);
         pinned::replace_program(&link, lane.program.as_fd()).map_err(no_xdp)?;
         let mode = instance
             .load_state()
             .and_then(|s| s.ports.get(&device.name)?.mode.clone());
-        return Ok(if mode.as_deref() == Some("generic") {
+        let mode = if mode.as_deref() == Some("generic") {
             "generic"
         } else {
             "native"
-        });
+        };
+        return Ok((mode, Attached::Replaced(link, before)));
     }
     pinned::remove_pin(&path)?;
     let (link, mode) = pinned::attach_xdp(lane.program.as_fd(), device.ifindex).map_err(no_xdp)?;
     pinned::pin(link.as_fd(), &path)?;
-    if let Some(fresh) = fresh {
-        fresh.push(path);
-    }
     if mode == Mode::Generic {
         warn!(
             port = device.name,
             "the driver has no native XDP; using generic mode"
         );
     }
-    Ok(mode.name())
+    Ok((mode.name(), Attached::Fresh(path)))
 }
 
 pub(crate) fn write_ports(
@@ -139,12 +146,23 @@ fn flags(port: &str) -> u8 {
     u8::from(strict) * PORT_STRICT | u8::from(v6_off) * PORT_NO_IPV6
 }
 
+/// The devices that the express lane may send to: ports whose drivers take frames from it.
 pub(crate) fn write_egress(
     lane: &LaneProgram,
     ports: &BTreeMap<String, PortState>,
+    devices: &[NetDevice],
 ) -> Result<(), DataplaneError> {
-    for ifindex in ports.values().filter_map(|p| p.ifindex) {
-        pinned::put(&lane.egress, ifindex, &ifindex.to_ne_bytes())?;
+    for port in ports.values() {
+        let Some(ifindex) = port.ifindex else {
+            continue;
+        };
+        let generic = port.mode.as_deref() == Some("generic");
+        let there = devices.iter().any(|d| d.ifindex == ifindex);
+        if there && !generic && xdp::sends(ifindex) {
+            pinned::put(&lane.egress, ifindex, &ifindex.to_ne_bytes())?;
+        } else {
+            pinned::forget(&lane.egress, ifindex);
+        }
     }
     Ok(())
 }

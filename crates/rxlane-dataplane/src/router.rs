@@ -2,21 +2,23 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use libbpf_rs::MapHandle;
 use rxlane_policy::Nanos;
-use rxlane_policy::class::{Class, Lane, Overload, Trust};
+use rxlane_policy::class::{Lane, Overload, Trust};
 use rxlane_system::links;
 use rxlane_system::route_mtu::RouteMtu;
 use tracing::{info, warn};
 
 use crate::DataplaneError;
+use crate::changeover;
 use crate::engine::{self, Engine, Maps, Programs, RingMap};
 use crate::features::{AF_XDP, CONNTRACK, CPUMAP_TRACE, Features, TYPES};
 use crate::instance::{Instance, State};
 use crate::lanes::overload::{self, Shared};
-use crate::lanes::program::{self, LaneProgram, control};
-use crate::lanes::witness::{self, WitnessMaps};
+use crate::lanes::program::LaneProgram;
+use crate::lanes::witness::WitnessMaps;
 use crate::lanes::{gates, rings};
 use crate::layout::MAX_PORTS;
 use crate::pinned;
@@ -29,6 +31,9 @@ pub(crate) const ENGINE_RINGS: &str = "engine_rings";
 /// See [`ENGINE_RINGS`].
 pub(crate) const ENGINE_WORKERS: &str = "engine_workers";
 
+/// Drivers are asked this often whether they take frames.
+const EGRESS_EVERY: Duration = Duration::from_secs(1);
+
 /// The router of the current network namespace, held by one daemon.
 pub struct Router {
     instance: Instance,
@@ -38,6 +43,7 @@ pub struct Router {
     engine: Option<Engine>,
     accept_bypass: bool,
     route_mtu: RouteMtu,
+    egress_asked: Instant,
     _lock: crate::instance::Lock,
 }
 
@@ -85,6 +91,7 @@ impl Router {
                     engine,
                     accept_bypass,
                     route_mtu: RouteMtu::follow()?,
+                    egress_asked: Instant::now(),
                     _lock: lock,
                 };
                 router.look_around()?;
@@ -126,7 +133,14 @@ impl Router {
             warnings: Vec::new(),
         };
         let plan = plan(&state.config)?;
-        let mut lane = swap(instance, &shared, &mut state, old.as_ref(), plan.as_ref())?;
+        let mut lane = changeover::change(
+            instance,
+            &shared,
+            &mut state,
+            old.as_ref(),
+            None,
+            plan.as_ref(),
+        )?;
         let engine = start_engine(instance, &mut state, &mut lane, plan)?;
         instance.save_state(&state)?;
         Ok((shared, lane, state, engine))
@@ -147,11 +161,12 @@ impl Router {
             ..self.state.clone()
         };
         let (plan, was) = (plan(&state.config)?, plan(&self.state.config)?);
-        self.lane = swap(
+        self.lane = changeover::change(
             &self.instance,
             &self.shared,
             &mut state,
             Some(&self.state),
+            Some(&self.lane),
             plan.as_ref(),
         )?;
         // The new program sends nothing to the old sockets; what they hold is served first.
@@ -160,18 +175,20 @@ impl Router {
             Ok(engine) => {
                 self.engine = engine;
                 self.state = state;
-                self.instance.save_state(&self.state)
+                self.instance.save_state(&self.state)?;
+                self.look_around()
             }
             Err(error) => {
                 let mut old = State {
                     programs: overload::of_these(&self.state.programs),
                     ..self.state.clone()
                 };
-                self.lane = swap(
+                self.lane = changeover::change(
                     &self.instance,
                     &self.shared,
                     &mut old,
                     Some(&state),
+                    Some(&self.lane),
                     was.as_ref(),
                 )?;
                 self.engine = start_engine(&self.instance, &mut old, &mut self.lane, was)?;
@@ -199,8 +216,8 @@ impl Router {
                 changed = true;
             }
             if let Some(device) = device.filter(|d| attached != Some(d.ifindex)) {
-                match ports::attach(&self.instance, device, &self.lane, None) {
-                    Ok(mode) => {
+                match ports::attach(&self.instance, device, &self.lane) {
+                    Ok((mode, _)) => {
                         info!(port = name, mode, "port is back");
                         port.ifindex = Some(device.ifindex);
                         port.mode = Some(mode.into());
@@ -212,7 +229,7 @@ impl Router {
         }
         // Also when only a MAC address has changed.
         ports::write_ports(&self.shared, &self.state.ports, &devices)?;
-        ports::write_egress(&self.lane, &self.state.ports)?;
+        ports::write_egress(&self.lane, &self.state.ports, &devices)?;
         if changed {
             self.instance.save_state(&self.state)?;
         }
@@ -287,6 +304,11 @@ impl Router {
     /// When routes cannot be read, or the map cannot be written.
     pub fn keep_watch(&mut self) -> Result<(), DataplaneError> {
         self.route_mtu.drain()?;
+        // What a driver takes changes with its settings, of which nobody tells.
+        if self.egress_asked.elapsed() >= EGRESS_EVERY {
+            self.egress_asked = Instant::now();
+            ports::write_egress(&self.lane, &self.state.ports, &links::all()?)?;
+        }
         gates::set(
             &self.shared.gates,
             &self.state.config.classes,
@@ -448,100 +470,4 @@ pub(crate) fn refuse(config: &RouterConfig, accept_bypass: bool) -> Result<(), D
 fn monotonic() -> Nanos {
     nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)
         .map_or(Nanos(0), |t| std::time::Duration::from(t).into())
-}
-
-/// Loads the program of `state.config` and puts it in place of what `old` had.
-fn swap(
-    instance: &Instance,
-    shared: &Shared,
-    state: &mut State,
-    old: Option<&State>,
-    plan: Option<&RingMap>,
-) -> Result<LaneProgram, DataplaneError> {
-    let devices = links::all()?;
-    ports::check_ports(instance, &state.config, &devices)?;
-    overload::leave_polling_cores(shared);
-    let class_rings = rings::prepare(
-        instance,
-        &state.config.classes,
-        old.map(|o| o.config.classes.as_slice()),
-    )?;
-    let witnessed = program::trusts(&state.config, |t| *t == Trust::Established);
-    let witness = witnessed
-        .then(|| witness::settle(instance, old.map_or(&[], |o| &o.programs)))
-        .transpose()?;
-    let (maps, accepted) = witness.unzip();
-    let lane = LaneProgram::load(&state.config, shared, &class_rings, plan, maps)?;
-    state.programs.extend(accepted);
-    rings::announce_rings(shared, &class_rings)?;
-    pinned::put(
-        &shared.controls,
-        0,
-        bytemuck::bytes_of(&control(&state.config.classes)),
-    )?;
-
-    // From here on ports change over, one link at a time; each packet sees one program.
-    for name in &state.config.ports {
-        if let (Some(device), Some(port)) = (
-            devices.iter().find(|d| d.name == *name),
-            state.ports.get_mut(name),
-        ) {
-            port.ifindex = Some(device.ifindex);
-        }
-    }
-    ports::write_egress(&lane, &state.ports)?;
-    if old.is_none_or(|o| {
-        o.config.ports != state.config.ports
-            || names(&o.config.classes) != names(&state.config.classes)
-    }) {
-        overload::reset_counters(shared)?;
-    }
-    ports::write_ports(shared, &state.ports, &devices)?;
-    let mut attached = Vec::new();
-    for name in &state.config.ports {
-        let Some(device) = devices.iter().find(|d| d.name == *name) else {
-            continue;
-        };
-        match ports::attach(instance, device, &lane, Some(&mut attached)) {
-            Ok(mode) => {
-                if let Some(port) = state.ports.get_mut(name) {
-                    port.mode = Some(mode.into());
-                }
-            }
-            Err(error) => {
-                for path in attached {
-                    pinned::remove_pin(&path)?;
-                }
-                return Err(error);
-            }
-        }
-        if device.kind.as_deref() == Some("veth") {
-            state.warnings.push(format!(
-                "port `{name}` is a veth: hosts behind it must not offload (ethtool -K IF tx off tso off gso off), or their TCP leaves without checksum"
-            ));
-        }
-        if state.ports[name].mode.as_deref() == Some("generic") {
-            state.warnings.push(format!(
-                "port `{name}`: the driver has no native XDP; generic mode works on skbs and protects much less"
-            ));
-        }
-    }
-    for gone in old
-        .iter()
-        .flat_map(|o| o.config.ports.iter())
-        .filter(|p| !state.config.ports.contains(p))
-    {
-        pinned::remove_pin(&ports::link_path(instance, gone))?;
-    }
-    if !witnessed {
-        witness::remove(instance)?;
-    }
-    rings::pin(instance, &class_rings)?;
-    state.programs.push(lane.accepted.clone());
-    state.pid = std::process::id();
-    Ok(lane)
-}
-
-fn names(classes: &[Class]) -> Vec<&str> {
-    classes.iter().map(|c| c.name.as_str()).collect()
 }

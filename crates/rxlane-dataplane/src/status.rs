@@ -15,9 +15,7 @@ use crate::features::Feature;
 use crate::instance::{Instance, State};
 use crate::lanes::overload::Shared;
 use crate::lanes::rings::possible_cores;
-use crate::layout::{
-    ClassCounters, Core, MAX_PORTS, PortCounters, REASONS, RING_CPUS, RingCounters,
-};
+use crate::layout::{ClassCounters, Core, PortCounters, REASONS, RING_CPUS, RingCounters};
 use crate::pinned::{get, get_percpu};
 use crate::verifier::Accepted;
 use rxlane_config::{Datapath, ring_cores};
@@ -148,8 +146,8 @@ pub fn read() -> Result<Status, DataplaneError> {
     let state = instance.load_state().ok_or(DataplaneError::NotRunning)?;
     let shared = Shared::open(&instance.pins).map_err(|_| DataplaneError::NotRunning)?;
     let mut cores: BTreeMap<u8, Vec<Core>> = BTreeMap::new();
-    for slot in 0..state.config.ports.len().min(MAX_PORTS) as u8 {
-        cores.insert(slot, get_percpu(&shared.cores, u32::from(slot))?);
+    for port in state.ports.values() {
+        cores.insert(port.slot, get_percpu(&shared.cores, u32::from(port.slot))?);
     }
     let ports = ports(&state, &shared, &cores)?;
     let daemon = instance.daemon();

@@ -120,6 +120,12 @@ pub fn objections(trust: &Trust, around: &Surroundings) -> Vec<Objection> {
                 "`{rule}` asks for the ingress interface, so whether a source is right cannot be known"
             )));
         }
+        // fib6_rule_suppress (net/ipv6/fib6_rules.c) looks at a result that bpf_fib_lookup does not fill in.
+        if rule.suppresses && rule.v6 {
+            found.push(never(format!(
+                "`{rule}` suppresses routes, which look-ups from XDP do not heed in IPv6"
+            )));
+        }
         if rule.by_mark && around.marks() {
             found.push(never(format!(
                 "`{rule}` routes by mark, and packets are marked"
@@ -253,6 +259,7 @@ mod tests {
             priority: 100,
             by_mark: true,
             by_ingress: false,
+            suppresses: false,
             stock: false,
         };
         let marked = Surroundings {

@@ -1,4 +1,4 @@
-//! MTUs that IPv4 routes ask for (`ip route ... mtu N`), which `bpf_fib_lookup` does not look at.
+//! MTUs that routes ask for (`ip route ... mtu N`), which `bpf_fib_lookup` does not look at.
 //!
 //! Only the smallest is followed: hardly any router has one, and a table may have a million routes without.
 
@@ -11,8 +11,10 @@ use netlink_sys::{Socket, SocketAddr};
 use crate::dump::{attributes, dump_each, messages};
 use crate::{SystemError, Tried};
 
-/// `RTNLGRP_IPV4_ROUTE`, and messages and attributes of include/uapi/linux/rtnetlink.h.
-const GROUP: u32 = 7;
+/// `RTNLGRP_IPV4_ROUTE`, `RTNLGRP_IPV6_ROUTE`, and messages and attributes of include/uapi/linux/rtnetlink.h.
+const GROUPS: [u32; 2] = [7, 11];
+/// IPv4 and IPv6, in this order everywhere.
+const FAMILIES: [libc::c_int; 2] = [libc::AF_INET, libc::AF_INET6];
 const NEW_ROUTE: u16 = 24;
 const DELETE_ROUTE: u16 = 25;
 const GET_ROUTE: u16 = 26;
@@ -21,10 +23,10 @@ const MTU: u16 = 2;
 /// `struct rtmsg`.
 const HEADER: usize = 12;
 
-/// The smallest MTU of a route, followed.
+/// The smallest MTUs of routes, followed.
 pub struct RouteMtu {
     socket: Socket,
-    smallest: Option<u32>,
+    smallest: [Option<u32>; 2],
 }
 
 impl RouteMtu {
@@ -36,7 +38,9 @@ impl RouteMtu {
         let tried = || "subscribe to changes of routes".to_owned();
         let mut socket = Socket::new(NETLINK_ROUTE).tried(tried)?;
         socket.bind(&SocketAddr::new(0, 0)).tried(tried)?;
-        socket.add_membership(GROUP).tried(tried)?;
+        for group in GROUPS {
+            socket.add_membership(group).tried(tried)?;
+        }
         socket.set_non_blocking(true).tried(tried)?;
         Ok(Self {
             socket,
@@ -44,12 +48,12 @@ impl RouteMtu {
         })
     }
 
-    /// The smallest MTU that a route asks for, if any does.
-    pub fn smallest(&self) -> Option<u32> {
+    /// The smallest MTU that a route asks for, if any does: IPv4 and IPv6.
+    pub fn smallest(&self) -> [Option<u32>; 2] {
         self.smallest
     }
 
-    /// Takes in what has changed since the last call; whether the smallest is another now.
+    /// Takes in what has changed since the last call; whether a smallest is another now.
     ///
     /// # Errors
     /// When netlink fails.
@@ -61,9 +65,7 @@ impl RouteMtu {
                 Ok((datagram, _)) => {
                     for (kind, body) in messages(&datagram) {
                         match (kind, mtu(body)) {
-                            (NEW_ROUTE, Some(mtu)) => {
-                                self.smallest = Some(self.smallest.map_or(mtu, |s| s.min(mtu)));
-                            }
+                            (NEW_ROUTE, Some(_)) => note(&mut self.smallest, body),
                             (DELETE_ROUTE, Some(_)) => anew = true,
                             _ => {}
                         }
@@ -87,16 +89,24 @@ impl AsFd for RouteMtu {
     }
 }
 
-fn read() -> Result<Option<u32>, SystemError> {
-    let mut request = [0; HEADER];
-    request[0] = libc::AF_INET as u8;
-    let mut smallest: Option<u32> = None;
-    dump_each(NETLINK_ROUTE, GET_ROUTE, &request, "list routes", |body| {
-        if let Some(mtu) = mtu(body) {
-            smallest = Some(smallest.map_or(mtu, |s| s.min(mtu)));
-        }
-    })?;
+fn read() -> Result<[Option<u32>; 2], SystemError> {
+    let mut smallest = [None; 2];
+    for family in FAMILIES {
+        let mut request = [0; HEADER];
+        request[0] = family as u8;
+        dump_each(NETLINK_ROUTE, GET_ROUTE, &request, "list routes", |body| {
+            note(&mut smallest, body);
+        })?;
+    }
     Ok(smallest)
+}
+
+fn note(smallest: &mut [Option<u32>; 2], body: &[u8]) {
+    let family = body.first().map(|f| libc::c_int::from(*f));
+    let at = FAMILIES.iter().position(|f| Some(*f) == family);
+    if let (Some(at), Some(mtu)) = (at, mtu(body)) {
+        smallest[at] = Some(smallest[at].map_or(mtu, |s| s.min(mtu)));
+    }
 }
 
 /// The MTU of a route.

@@ -25,6 +25,8 @@ pub struct Rule {
     pub by_mark: bool,
     /// It asks for the interface that a packet came from.
     pub by_ingress: bool,
+    /// It passes over routes that are too general (`suppress_prefixlength`, `suppress_ifgroup`).
+    pub suppresses: bool,
     /// One of those that every namespace begins with: all packets, the local, main or default table.
     pub stock: bool,
 }
@@ -63,6 +65,7 @@ fn from_message(rule: &RuleMessage) -> Rule {
         priority: 0,
         by_mark: false,
         by_ingress: false,
+        suppresses: false,
         stock: is_stock(rule),
     };
     for attribute in &rule.attributes {
@@ -70,6 +73,10 @@ fn from_message(rule: &RuleMessage) -> Rule {
             RuleAttribute::Priority(priority) => found.priority = *priority,
             RuleAttribute::FwMark(_) | RuleAttribute::FwMask(_) => found.by_mark = true,
             RuleAttribute::Iifname(name) => found.by_ingress |= name != "lo",
+            // -1 is how the kernel says that there is none.
+            RuleAttribute::SuppressPrefixLen(n) | RuleAttribute::SuppressIfGroup(n) => {
+                found.suppresses |= *n != u32::MAX;
+            }
             _ => {}
         }
     }

@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use crate::genl::{Family, find, number};
+
 /// How a program is attached to an interface (`Documentation/networking/filter.rst`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
@@ -31,6 +33,21 @@ impl Mode {
             Self::Any => 0,
         }
     }
+}
+
+/// Whether a driver takes frames that XDP redirects to it (`ndo_xdp_xmit`). Before Linux 6.3 nobody can say, and those with
+/// native XDP are believed to.
+pub fn sends(ifindex: u32) -> bool {
+    // Documentation/netlink/specs/netdev.yaml: `dev-get`, `ifindex`, `xdp-features`, `ndo-xmit`.
+    const DEVICE_GET: u8 = 1;
+    const IFINDEX: u16 = 1;
+    const FEATURES: u16 = 3;
+    const NDO_XMIT: u64 = 4;
+    let features = Family::open("netdev")
+        .and_then(|family| family.ask(DEVICE_GET, vec![number(IFINDEX, ifindex)]))
+        .ok()
+        .and_then(|answer| find(&answer, FEATURES));
+    features.is_none_or(|f| f & NDO_XMIT != 0)
 }
 
 /// Attaches an XDP program to an interface of this network namespace. Closing the descriptor detaches, unless the

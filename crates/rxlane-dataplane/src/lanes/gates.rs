@@ -20,12 +20,13 @@ pub(crate) fn create() -> Result<MapHandle, DataplaneError> {
         .tried(|| "create the gates".into())
 }
 
-/// Opens the classes that nothing speaks against, as of `now`; `route_mtu` is the smallest MTU that an IPv4 route asks for.
+/// Opens the classes that nothing speaks against, as of `now`; `route_mtu` is the smallest MTU that a route asks
+/// for, IPv4 and IPv6.
 pub(crate) fn set(
     gates: &MapHandle,
     classes: &[Class],
     objections: &[(String, Vec<String>)],
-    route_mtu: Option<u32>,
+    route_mtu: [Option<u32>; 2],
     now: Nanos,
 ) -> Result<(), DataplaneError> {
     let objected = |c: &Class| objections.iter().any(|(name, _)| *name == c.name);
@@ -33,19 +34,25 @@ pub(crate) fn set(
         .zip(classes)
         .filter(|(_, c)| matches!(c.lane, Lane::Express { .. }) && objected(c))
         .fold(0, |mask, (i, _)| mask | 1 << i);
-    put(gates, closed, route_mtu.unwrap_or(0), now)
+    put(gates, closed, route_mtu.map(|mtu| mtu.unwrap_or(0)), now)
 }
 
 /// Closes all of them, until somebody has looked again.
 pub(crate) fn close(gates: &MapHandle) -> Result<(), DataplaneError> {
-    put(gates, u32::MAX, 0, Nanos(0))
+    put(gates, u32::MAX, [0; 2], Nanos(0))
 }
 
-fn put(gates: &MapHandle, closed: u32, route_mtu: u32, now: Nanos) -> Result<(), DataplaneError> {
+fn put(
+    gates: &MapHandle,
+    closed: u32,
+    route_mtu: [u32; 2],
+    now: Nanos,
+) -> Result<(), DataplaneError> {
     let value = Gates {
         watched_ns: now.0,
         closed,
         route_mtu,
+        pad: 0,
     };
     pinned::put(gates, 0, bytemuck::bytes_of(&value))
 }

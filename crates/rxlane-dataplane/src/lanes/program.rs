@@ -73,9 +73,10 @@ impl Conntrack {
 }
 
 impl LaneProgram {
-    /// Loads the program for `config` on top of the shared maps and the given rings.
+    /// Loads the program for `config` on top of the shared maps and the given rings; `slots` are those of its ports.
     pub(crate) fn load(
         config: &RouterConfig,
+        slots: &[u8],
         shared: &Shared,
         class_rings: &[Option<MapHandle>],
         plan: Option<&RingMap>,
@@ -87,6 +88,11 @@ impl LaneProgram {
             .open(&mut storage)
             .tried(|| "open the XDP program".into())?;
         set_constants(&mut open, config, &classifier)?;
+        if let Some(c) = open.maps.rodata_data.as_deref_mut() {
+            for (port, slot) in (0u8..).zip(slots) {
+                c.port_of_slot[usize::from(*slot)] = port;
+            }
+        }
         let engine_rings = prepare_engine(&mut open, config, plan)?;
         let plain = is_plain(&config.classes, &classifier)?;
         open.progs.rxlane_plain.set_autoload(plain);

@@ -62,10 +62,25 @@ pub(crate) fn prepare(
             Some(map) => map,
             None => new_ring(i, ring, &cores)?,
         };
-        schedule(&map, ring, cores.len())?;
         rings.push(Some(map));
     }
     Ok(rings)
+}
+
+/// Schedules the threads of all rings.
+pub(crate) fn schedule_all(
+    classes: &[Class],
+    rings: &[Option<MapHandle>],
+) -> Result<(), DataplaneError> {
+    let all = possible_cores()?;
+    for (class, map) in classes.iter().zip(rings) {
+        if let (Some(map), Lane::Stack { ring, .. }, Some(cores)) =
+            (map, &class.lane, ring_cores(class, &all))
+        {
+            schedule(map, ring, cores.len())?;
+        }
+    }
+    Ok(())
 }
 
 fn same_ring(old: &Class, new: &Class) -> bool {

@@ -1,7 +1,7 @@
 //! nftables and xfrm policies.
 
 use super::{Dice, REMOTE};
-use crate::scenario::{Lanes, PORTS, Statement, Trust};
+use crate::scenario::{Class, Lanes, PORTS, Statement, Trust};
 
 /// Chains by name: hook, type and priority.
 const CHAINS: [(&str, &str, &str, &str); 7] = [
@@ -15,18 +15,19 @@ const CHAINS: [(&str, &str, &str, &str); 7] = [
 ];
 
 pub(super) fn draw(dice: &mut Dice, setup: &mut Vec<Statement>, lanes: &Lanes) {
-    // rxlane refuses trust = "all" beside a chain at the forward hook; that need not be seen often.
-    let all = lanes.classes.iter().any(|c| c.trust == Some(Trust::All));
+    // rxlane refuses classes that trust without asking beside a firewall, at once; that need not be seen often.
+    let asks = |c: &Class| matches!(c.trust, None | Some(Trust::Established));
+    if !lanes.classes.iter().all(asks) && dice.chance(85) {
+        return;
+    }
     let established = lanes
         .classes
         .iter()
         .any(|c| c.trust == Some(Trust::Established));
     let mut nft = vec!["add table inet fw".to_owned()];
     let odds = |name: &str| match name {
-        "forwarded" if all => 5,
         "forwarded" if established => 80,
         "forwarded" => 40,
-        "late" if all => 2,
         "raw" | "mangle" | "late" => 15,
         "destination" => 12,
         "post" => 6,
@@ -137,7 +138,7 @@ pub(super) fn rule(dice: &mut Dice, chain: &str) -> String {
 
 /// What packets a rule is for.
 fn matching(dice: &mut Dice) -> String {
-    match dice.below(10) {
+    match dice.below(9) {
         0 => format!("iifname {}", dice.pick(&PORTS)),
         1 => format!("ip daddr {}", dice.pick(&REMOTE[0])),
         2 => format!("ip6 daddr {}", dice.pick(&REMOTE[1])),
@@ -146,7 +147,7 @@ fn matching(dice: &mut Dice) -> String {
         5 => format!("udp dport {}", dice.pick(&["53", "5004", "5000-5100"])),
         6 => format!("tcp dport {}", dice.pick(&["80", "443"])),
         7 => format!("ip dscp {}", dice.pick(&["ef", "af41", "cs6"])),
-        8 => "meta length 200-600".into(),
+        // Not by the length of single packets: an established flow is judged as a whole, as the book says.
         _ => format!("meta l4proto {}", dice.pick(&["udp", "tcp", "icmp"])),
     }
 }

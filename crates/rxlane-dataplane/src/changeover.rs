@@ -1,0 +1,167 @@
+//! The change from one configuration to another: prepared beside the old one, then made link by link, and undone wholly if
+//! a link refuses.
+//!
+//! A packet sees one program, with that program's own constants, tables and egress devices. What the programs share is
+//! true for both while both are at work: a port keeps its slot for as long as it is configured, and the table of ports has
+//! those of both configurations.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+
+use libbpf_rs::Link;
+use rxlane_policy::class::{Class, Trust};
+use rxlane_system::links::{self, Link as NetDevice};
+use tracing::error;
+
+use crate::DataplaneError;
+use crate::engine::RingMap;
+use crate::instance::{Instance, State};
+use crate::lanes::overload::{self, Shared};
+use crate::lanes::program::{self, LaneProgram, control};
+use crate::lanes::{rings, witness};
+use crate::{pinned, ports};
+
+/// What was done to the link of a port.
+pub(crate) enum Attached {
+    /// Its program was replaced. The one before, as far as it can be had.
+    Replaced(Link, Option<OwnedFd>),
+    /// It is new, and pinned here.
+    Fresh(PathBuf),
+}
+
+/// Loads the program of `state.config` and puts it in place of what `old` had; `running` is the program of `old`, unless
+/// another process loaded it.
+///
+/// # Errors
+/// When anything is refused; then everything is as it was.
+pub(crate) fn change(
+    instance: &Instance,
+    shared: &Shared,
+    state: &mut State,
+    old: Option<&State>,
+    running: Option<&LaneProgram>,
+    plan: Option<&RingMap>,
+) -> Result<LaneProgram, DataplaneError> {
+    let devices = links::all()?;
+    ports::check_ports(instance, &state.config, &devices)?;
+    overload::leave_polling_cores(shared);
+    let established = |state: &State| program::trusts(&state.config, |t| *t == Trust::Established);
+    let class_rings = rings::prepare(
+        instance,
+        &state.config.classes,
+        old.map(|o| o.config.classes.as_slice()),
+    )?;
+    let witness = established(state)
+        .then(|| witness::settle(instance, old.map_or(&[], |o| &o.programs)))
+        .transpose()?;
+    let (maps, accepted) = witness.unzip();
+    for (name, port) in &mut state.ports {
+        if let Some(device) = devices.iter().find(|d| d.name == *name) {
+            port.ifindex = Some(device.ifindex);
+        }
+    }
+    let slots: Vec<u8> = state
+        .config
+        .ports
+        .iter()
+        .filter_map(|name| state.ports.get(name).map(|port| port.slot))
+        .collect();
+    let lane = LaneProgram::load(&state.config, &slots, shared, &class_rings, plan, maps)?;
+    state.programs.extend(accepted);
+    ports::write_egress(&lane, &state.ports, &devices)?;
+    rings::announce_rings(shared, &class_rings)?;
+    let mut both = old.map(|o| o.ports.clone()).unwrap_or_default();
+    both.extend(state.ports.clone());
+    ports::write_ports(shared, &both, &devices)?;
+
+    // From here on ports change over, one link at a time.
+    let mut done = Vec::new();
+    if let Err(refused) = attach_all(instance, state, &devices, &lane, &mut done) {
+        undo(done, running);
+        if let Some(old) = old {
+            ports::write_ports(shared, &old.ports, &devices)?;
+        }
+        if !old.is_some_and(established) {
+            witness::remove(instance)?;
+        }
+        return Err(refused);
+    }
+
+    // Nothing refuses any more.
+    pinned::put(
+        &shared.controls,
+        0,
+        bytemuck::bytes_of(&control(&state.config.classes)),
+    )?;
+    if old.is_none_or(|o| names(&o.config.classes) != names(&state.config.classes)) {
+        overload::reset_counters(shared)?;
+    }
+    let gone = |name: &&String| !state.ports.contains_key(*name);
+    for name in old.iter().flat_map(|o| o.ports.keys()).filter(gone) {
+        pinned::remove_pin(&ports::link_path(instance, name))?;
+    }
+    ports::write_ports(shared, &state.ports, &devices)?;
+    if !established(state) {
+        witness::remove(instance)?;
+    }
+    rings::schedule_all(&state.config.classes, &class_rings)?;
+    rings::pin(instance, &class_rings)?;
+    state.programs.push(lane.accepted.clone());
+    state.pid = std::process::id();
+    Ok(lane)
+}
+
+fn attach_all(
+    instance: &Instance,
+    state: &mut State,
+    devices: &[NetDevice],
+    lane: &LaneProgram,
+    done: &mut Vec<Attached>,
+) -> Result<(), DataplaneError> {
+    for name in &state.config.ports {
+        let Some(device) = devices.iter().find(|d| d.name == *name) else {
+            continue;
+        };
+        let (mode, attached) = ports::attach(instance, device, lane)?;
+        done.push(attached);
+        if let Some(port) = state.ports.get_mut(name) {
+            port.mode = Some(mode.into());
+        }
+        if device.kind.as_deref() == Some("veth") {
+            state.warnings.push(format!(
+                "port `{name}` is a veth: hosts behind it must not offload (ethtool -K IF tx off tso off gso off), or their TCP leaves without checksum"
+            ));
+        }
+        if mode == "generic" {
+            state.warnings.push(format!(
+                "port `{name}`: the driver has no native XDP; generic mode works on skbs and protects much less"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The last first, so that no port is without the program that it had.
+fn undo(done: Vec<Attached>, running: Option<&LaneProgram>) {
+    for attached in done.into_iter().rev() {
+        let outcome = match &attached {
+            Attached::Fresh(path) => pinned::remove_pin(path).map_err(|e| e.to_string()),
+            Attached::Replaced(link, before) => {
+                let before = before.as_ref().map(AsFd::as_fd);
+                match before.or_else(|| running.map(|lane| lane.program.as_fd())) {
+                    Some(program) => {
+                        pinned::replace_program(link, program).map_err(|e| e.to_string())
+                    }
+                    None => Err("the program before cannot be had".into()),
+                }
+            }
+        };
+        if let Err(message) = outcome {
+            error!("cannot undo the change of a port: {message}");
+        }
+    }
+}
+
+fn names(classes: &[Class]) -> Vec<&str> {
+    classes.iter().map(|c| c.name.as_str()).collect()
+}
