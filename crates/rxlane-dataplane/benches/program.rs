@@ -41,7 +41,9 @@ fn namespace() -> u32 {
         sh(&format!(
             "ip link add {port} type veth peer name {port}x && ip link set {port} address {mac}"
         ));
-        sh(&format!("ip link set {port} up && ip link set {port}x up"));
+        sh(&format!(
+            "ip link set {port} up && ip link set {port}x up && ethtool -K {port}x gro on"
+        ));
     }
     sh("ip link set lo up");
     sh(&format!("ip addr add {FROM}/24 dev p0"));
@@ -165,7 +167,7 @@ fn main() {
         let router = router(trust, rules, limit);
         // Nobody forwards here, so nobody sees it: the first packet asks, and this answers.
         testing::run(&router, &frame(EF), ifindex).expect("a test run");
-        testing::believe(&router, egress).expect("a witness");
+        testing::believe(&router, egress, [2, 0, 0, 0, 0, 1]).expect("a witness");
         let express = measure(&router, ifindex, EF, REDIRECT);
         let rest = measure(&router, ifindex, 0, PASS);
         println!("{name:<12} {rules:>5}  {rate:<4}  {express:>10}  {rest:>21}");

@@ -145,8 +145,8 @@ static __always_inline int source_holds(struct xdp_md *ctx, const struct packet 
 	fib.ifindex = ctx->ingress_ifindex;
 	fib.l4_protocol = p->protocol;
 	if (p->src_port != NO_PORT) {
-		fib.sport = bpf_htons(p->src_port);
-		fib.dport = bpf_htons(p->dst_port);
+		fib.sport = bpf_htons(p->dst_port);
+		fib.dport = bpf_htons(p->src_port);
 	}
 	if (!p->v6) {
 		fib.family = 2; /* AF_INET */
@@ -208,6 +208,15 @@ static __always_inline int is_longer_than_routes(const struct packet *p)
 	return mtu && len > mtu;
 }
 
+static __always_inline int is_same_mac(const __u8 *a, const __u8 *b)
+{
+	UNROLLED
+	for (int i = 0; i < ETH_ALEN; i++)
+		if (a[i] != b[i])
+			return 0;
+	return 1;
+}
+
 /* XDP_REDIRECT, or REFUSED with the reason for leaving the packet, unchanged, to the kernel. */
 static __always_inline int forward(struct xdp_md *ctx, struct packet *p, const struct departure *t, const int full)
 {
@@ -225,7 +234,7 @@ static __always_inline int forward(struct xdp_md *ctx, struct packet *p, const s
 	if (to == ctx->ingress_ifindex || !bpf_map_lookup_elem(&egress, &to))
 		return REFUSED(REASON_EGRESS);
 	/* Linux sends this flow another way: a mark chose the route, or it has just changed. */
-	if (full && t->egress && t->egress != fib.ifindex)
+	if (full && t->egress && (t->egress != fib.ifindex || !is_same_mac(t->next_hop, fib.dmac)))
 		return REFUSED(REASON_UNSEEN);
 	if (is_longer_than_routes(p))
 		return REFUSED(REASON_MTU);

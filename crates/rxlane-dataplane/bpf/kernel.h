@@ -27,6 +27,7 @@ struct sk_buff {
 	__be16 protocol;
 	__u16 network_header;
 	unsigned char *head;
+	unsigned char *data;
 } CORE;
 
 struct napi_struct {

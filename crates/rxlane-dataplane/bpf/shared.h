@@ -96,7 +96,9 @@ struct departure {
 	__u64 conntrack; /* address of the entry */
 	__u32 flow; /* fingerprint of the entry; 0: conntrack was not asked */
 	__u32 egress; /* interface through which it must leave; 0: any */
-	__u8 direction, tos; /* as it came */
+	__u8 next_hop[6]; /* to whom, if egress is set */
+	__u8 direction;
+	__u8 tos, ttl; /* as it came */
 	__u8 source; /* enum source */
 	__u8 translated;
 	__be16 src_port, dst_port;

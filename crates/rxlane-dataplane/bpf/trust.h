@@ -112,13 +112,14 @@ __noinline int is_witnessed(struct xdp_md *ctx, struct core *core)
 		return 0;
 	seen = bpf_map_lookup_elem(&witnessed_flows, &key);
 	if (seen && seen->flow == t->flow && seen->ingress == ctx->ingress_ifindex && seen->tos == t->tos &&
-	    seen->generation == witness->generation) {
+	    (seen->ttl == t->ttl || !seen->ttl) && seen->generation == witness->generation) {
 		/* The coarse clock may be a tick behind that of the witness. */
 		__s64 age = now - seen->seen_ns;
 
 		if (seen->seen_ns && age < WITNESS_STALE_NS &&
 		    (age < WITNESS_FRESH_NS || now - seen->asked_ns < WITNESS_ASK_NS)) {
 			t->egress = seen->egress;
+			__builtin_memcpy(t->next_hop, seen->next_hop, ETH_ALEN);
 			return 1;
 		}
 		seen->asked_ns = now;
@@ -129,6 +130,7 @@ __noinline int is_witnessed(struct xdp_md *ctx, struct core *core)
 			.generation = witness->generation,
 			.ingress = ctx->ingress_ifindex,
 			.tos = t->tos,
+			.ttl = t->ttl,
 		};
 
 		bpf_map_update_elem(&witnessed_flows, &key, &ask, BPF_ANY);
@@ -232,12 +234,14 @@ static __always_inline int trusted_flow(struct xdp_md *ctx, const struct packet 
 	}
 	if (!p->v6) {
 		t->tos = p->ip4->tos;
+		t->ttl = p->ip4->ttl;
 		tuple.ipv4.saddr = p->ip4->saddr;
 		tuple.ipv4.daddr = p->ip4->daddr;
 		tuple.ipv4.sport = bpf_htons(p->src_port);
 		tuple.ipv4.dport = bpf_htons(p->dst_port);
 	} else {
 		t->tos = p->ip6->priority << 4 | p->ip6->flow_lbl[0] >> 4;
+		t->ttl = p->ip6->hop_limit;
 		__builtin_memcpy(tuple.ipv6.saddr, &p->ip6->saddr, 16);
 		__builtin_memcpy(tuple.ipv6.daddr, &p->ip6->daddr, 16);
 		tuple.ipv6.sport = bpf_htons(p->src_port);

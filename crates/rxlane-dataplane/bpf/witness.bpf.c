@@ -21,18 +21,21 @@
 
 const volatile __u64 netns_cookie = 0;
 
-/* The type of service (RFC 791) or traffic class (RFC 8200); more than a byte where it cannot be read. */
-static __always_inline __u32 tos_of(const struct sk_buff *skb)
+/*
+ * Whether a packet is as the express lane would make it of the one that asked: with its type of service (RFC 791) or
+ * traffic class (RFC 8200), and one less to live. A firewall may set either.
+ */
+static __always_inline int is_as_it_came(const struct sk_buff *skb, const struct witnessed *seen)
 {
-	__u8 start[2];
+	__u8 ip[9];
 
-	if (bpf_probe_read_kernel(start, sizeof(start), skb->head + skb->network_header))
-		return ~0U;
+	if (bpf_probe_read_kernel(ip, sizeof(ip), skb->head + skb->network_header))
+		return 0;
 	if (skb->protocol == bpf_htons(ETH_P_IP))
-		return start[1];
+		return ip[1] == seen->tos && ip[8] == (__u8)(seen->ttl - 1);
 	if (skb->protocol == bpf_htons(ETH_P_IPV6))
-		return (start[0] & 0xf) << 4 | start[1] >> 4;
-	return ~0U;
+		return (__u8)((ip[0] & 0xf) << 4 | ip[1] >> 4) == seen->tos && ip[7] == (__u8)(seen->ttl - 1);
+	return 0;
 }
 
 SEC("tp_btf/net_dev_start_xmit")
@@ -62,7 +65,10 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 	now = bpf_ktime_get_ns();
 	if (now - seen->asked_ns > WITNESS_ANSWER_NS || dev->nd_net.net->net_cookie != netns_cookie)
 		return 0;
-	if (seen->ingress != skb->skb_iif || seen->tos != tos_of(skb))
+	if (seen->ingress != skb->skb_iif || !is_as_it_came(skb, seen))
+		return 0;
+	/* At this place the frame is complete: its data begin with the address of the next hop. */
+	if (bpf_probe_read_kernel(seen->next_hop, sizeof(seen->next_hop), skb->data))
 		return 0;
 	seen->egress = dev->ifindex;
 	seen->seen_ns = now;

@@ -39,8 +39,9 @@ struct witnessed {
 	__u32 generation; /* when it was asked */
 	__u32 ingress;
 	__u32 egress;
-	__u32 tos;
-	__u32 pad;
+	__u8 tos;
+	__u8 ttl; /* as it came; 0, which measurements set: any */
+	__u8 next_hop[6]; /* to whom Linux sent it */
 };
 
 struct {

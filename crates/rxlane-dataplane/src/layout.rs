@@ -211,7 +211,7 @@ pub struct Core {
     pub classes: PerClass<ClassCounters>,
     /// Of the packet in hand: nothing for others to read.
     pub packet: [u32; 5],
-    pub departure: [u32; 15],
+    pub departure: [u32; 17],
 }
 
 /// What the overload controller must know of the configuration (`struct control`).
@@ -309,9 +309,11 @@ pub struct Witnessed {
     /// Interface that Linux sent it through.
     pub egress: u32,
     /// Type of service or traffic class.
-    pub tos: u32,
-    /// Not used: it fills the space that C leaves here.
-    pub pad: u32,
+    pub tos: u8,
+    /// Hops that it had left when it came.
+    pub ttl: u8,
+    /// To whom Linux sent it.
+    pub next_hop: [u8; 6],
 }
 
 /// What an egress driver did with express frames (`struct port_counters`).

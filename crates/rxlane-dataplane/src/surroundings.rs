@@ -115,9 +115,15 @@ pub fn objections(trust: &Trust, around: &Surroundings) -> Vec<Objection> {
         )));
     }
     for rule in &around.rules {
-        if rule.by_ingress {
+        // Linux asks the way back to a source as if from itself, and with the ports as one kernel or another has them.
+        if rule.by_ingress || rule.by_ports {
+            let what = if rule.by_ingress {
+                "the ingress interface"
+            } else {
+                "ports"
+            };
             found.push(never(format!(
-                "`{rule}` asks for the ingress interface, so whether a source is right cannot be known"
+                "`{rule}` asks for {what}, so whether a source is right cannot be known"
             )));
         }
         // fib6_rule_suppress (net/ipv6/fib6_rules.c) looks at a result that bpf_fib_lookup does not fill in.
@@ -259,6 +265,7 @@ mod tests {
             priority: 100,
             by_mark: true,
             by_ingress: false,
+            by_ports: false,
             suppresses: false,
             stock: false,
         };

@@ -95,11 +95,11 @@ pub fn repeat(
     Ok((outcome, opts.duration))
 }
 
-/// Lets the flows that the program has asked for count as seen by the witness, leaving through `egress`.
+/// Lets the flows that the program has asked for count as seen by the witness, leaving through `egress` to `next_hop`.
 ///
 /// # Errors
 /// When the map cannot be read or written.
-pub fn believe(router: &Router, egress: u32) -> Result<(), DataplaneError> {
+pub fn believe(router: &Router, egress: u32, next_hop: [u8; 6]) -> Result<(), DataplaneError> {
     let Some(witness) = router.witness() else {
         return Ok(());
     };
@@ -110,6 +110,8 @@ pub fn believe(router: &Router, egress: u32) -> Result<(), DataplaneError> {
         };
         let mut flow: Witnessed = bytemuck::pod_read_unaligned(&value);
         flow.egress = egress;
+        flow.next_hop = next_hop;
+        flow.ttl = 0;
         flow.seen_ns = flow.asked_ns;
         witness
             .flows

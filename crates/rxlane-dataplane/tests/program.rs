@@ -47,6 +47,11 @@ fn namespace() -> u32 {
             .expect("a silent peer");
         ip(&format!("link set {port} up"));
         ip(&format!("link set {port}x up"));
+        // Without it a veth does not take frames from XDP.
+        let gro = Command::new("ethtool")
+            .args(["-K", &format!("{port}x"), "gro", "on"])
+            .status();
+        assert!(gro.is_ok_and(|s| s.success()), "ethtool is installed");
     }
     ip("addr add 10.1.0.1/24 dev p0");
     ip("addr add 10.2.0.1/24 dev p1");

@@ -25,6 +25,8 @@ pub struct Rule {
     pub by_mark: bool,
     /// It asks for the interface that a packet came from.
     pub by_ingress: bool,
+    /// It asks for transport ports.
+    pub by_ports: bool,
     /// It passes over routes that are too general (`suppress_prefixlength`, `suppress_ifgroup`).
     pub suppresses: bool,
     /// One of those that every namespace begins with: all packets, the local, main or default table.
@@ -65,6 +67,7 @@ fn from_message(rule: &RuleMessage) -> Rule {
         priority: 0,
         by_mark: false,
         by_ingress: false,
+        by_ports: false,
         suppresses: false,
         stock: is_stock(rule),
     };
@@ -73,6 +76,9 @@ fn from_message(rule: &RuleMessage) -> Rule {
             RuleAttribute::Priority(priority) => found.priority = *priority,
             RuleAttribute::FwMark(_) | RuleAttribute::FwMask(_) => found.by_mark = true,
             RuleAttribute::Iifname(name) => found.by_ingress |= name != "lo",
+            RuleAttribute::SourcePortRange(_) | RuleAttribute::DestinationPortRange(_) => {
+                found.by_ports = true;
+            }
             // -1 is how the kernel says that there is none.
             RuleAttribute::SuppressPrefixLen(n) | RuleAttribute::SuppressIfGroup(n) => {
                 found.suppresses |= *n != u32::MAX;
