@@ -130,7 +130,7 @@ fn router(trust: Trust, rules: u16, police: Option<Police>) -> Router {
         ],
         datapath: Datapath::Express,
     };
-    Router::start(config, Path::new("bench.toml"), false).unwrap_or_else(|e| panic!("{e}"))
+    Router::start(config, Path::new("bench.toml"), false, || ()).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn measure(router: &Router, ifindex: u32, dscp: u8, action: u32) -> u32 {

@@ -14,9 +14,15 @@ use crate::error::FileTried;
 use crate::features::Features;
 use crate::verifier::Accepted;
 use rxlane_config::RouterConfig;
+use rxlane_system::{bpffs, netns};
 
 /// Where the state of all routers is kept, one folder per network namespace.
 const RUN: &str = "/run/rxlane";
+
+/// Where the pins of all routers are.
+fn all_pins() -> PathBuf {
+    Path::new(bpffs::MOUNT_POINT).join("rxlane")
+}
 
 /// Files and pins of the router of one network namespace.
 #[derive(Debug, Clone)]
@@ -68,13 +74,60 @@ impl Instance {
     /// # Errors
     /// When /proc cannot be read.
     pub fn current() -> Result<Self, DataplaneError> {
-        let name = format!("net-{}", rxlane_system::netns::id()?);
-        Ok(Self {
-            pins: Path::new(rxlane_system::bpffs::MOUNT_POINT)
-                .join("rxlane")
-                .join(&name),
+        // Numbers of namespaces are used again, cookies are not.
+        let (inode, cookie) = (netns::id()?, netns::cookie()?);
+        Ok(Self::named(&format!("net-{inode}-{cookie}")))
+    }
+
+    fn named(name: &str) -> Self {
+        Self {
+            pins: all_pins().join(name),
             run: Path::new(RUN).join(name),
-        })
+        }
+    }
+
+    /// Routers of namespaces that are gone: no daemon runs, no device is attached, and no namespace has the number.
+    ///
+    /// # Errors
+    /// When folders cannot be listed.
+    pub fn abandoned() -> Result<Vec<Self>, DataplaneError> {
+        let alive = netns::all_ids();
+        let mut found = Vec::new();
+        let mut names: Vec<String> = Vec::new();
+        for folder in [all_pins(), PathBuf::from(RUN)] {
+            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+                names.extend(entry.file_name().to_str().map(str::to_owned));
+            }
+        }
+        names.sort();
+        names.dedup();
+        for name in names {
+            let mut parts = name.strip_prefix("net-").unwrap_or_default().split('-');
+            let inode: Option<u64> = parts.next().and_then(|n| n.parse().ok());
+            let instance = Self::named(&name);
+            let gone = inode.is_some_and(|inode| !alive.contains(&inode));
+            if gone && instance.daemon().is_none() && !instance.is_attached() {
+                found.push(instance);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether a link of a port still has its device.
+    fn is_attached(&self) -> bool {
+        std::fs::read_dir(&self.pins)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with("port_"))
+            .filter_map(|entry| libbpf_rs::Link::open(entry.path()).ok())
+            .any(|link| crate::pinned::xdp_link_ifindex(&link).is_some())
+    }
+
+    /// Name of the folders.
+    pub fn name(&self) -> String {
+        let name = self.run.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
     }
 
     /// Creates the folders.
@@ -82,8 +135,9 @@ impl Instance {
     /// # Errors
     /// When they cannot be made, or the BPF file system cannot be mounted.
     pub fn create(&self) -> Result<(), DataplaneError> {
-        rxlane_system::bpffs::ensure_mounted()?;
-        std::fs::create_dir_all(&self.pins).at(&self.pins)?;
+        bpffs::ensure_mounted()?;
+        bpffs::own_folder(&all_pins())?;
+        bpffs::own_folder(&self.pins)?;
         std::fs::create_dir_all(&self.run).at(&self.run)
     }
 

@@ -54,12 +54,17 @@ impl Router {
     /// Everything that [`DataplaneError`] names. Nothing is left behind by a failed fresh start, and a
     /// failed take-over leaves the orphaned router as it was.
     ///
-    /// With `accept_bypass` the hooks that trusted packets pass by are accepted (see [`surroundings`]).
+    /// `before_threads` is called when programs are attached and no worker has been started: the time to give up privileges,
+    /// which each thread has for itself. With `accept_bypass` the hooks that trusted packets pass by are accepted (see [`surroundings`]).
     pub fn start(
         config: RouterConfig,
         config_file: &Path,
         accept_bypass: bool,
+        before_threads: impl FnOnce(),
     ) -> Result<Self, DataplaneError> {
+        if let Err(error) = remove_abandoned() {
+            warn!(%error, "cannot remove what other routers have left");
+        }
         let instance = Instance::current()?;
         let lock = instance.lock()?;
         let features = Features::probe();
@@ -80,6 +85,7 @@ impl Router {
             config_file,
             features,
             old.filter(|_| orphan),
+            before_threads,
         );
         match started {
             Ok((shared, lane, state, engine)) => {
@@ -112,6 +118,7 @@ impl Router {
         config_file: &Path,
         features: Features,
         old: Option<State>,
+        before_threads: impl FnOnce(),
     ) -> Result<(Shared, LaneProgram, State, Option<Engine>), DataplaneError> {
         instance.create()?;
         let (shared, controller) = match &old {
@@ -141,6 +148,7 @@ impl Router {
             None,
             plan.as_ref(),
         )?;
+        before_threads();
         let engine = start_engine(instance, &mut state, &mut lane, plan)?;
         instance.save_state(&state)?;
         Ok((shared, lane, state, engine))
@@ -399,6 +407,23 @@ fn start_engine(
         workers,
     };
     Engine::start(plan, state.config.ports.clone(), maps, programs).map(Some)
+}
+
+/// Removes what routers of namespaces that are gone have left: pins, and programs that would run at each NAPI poll of this
+/// machine. Returns how many there were.
+///
+/// # Errors
+/// When a folder cannot be removed.
+pub fn remove_abandoned() -> Result<usize, DataplaneError> {
+    let abandoned = Instance::abandoned()?;
+    for instance in &abandoned {
+        info!(
+            router = instance.name(),
+            "removing what the router of a namespace that is gone has left"
+        );
+        instance.remove()?;
+    }
+    Ok(abandoned.len())
 }
 
 /// Detaches a router whose daemon is not running.

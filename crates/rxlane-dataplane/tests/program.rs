@@ -167,7 +167,7 @@ fn start(classes: Vec<Class>) -> Router {
         classes,
         datapath: rxlane_config::Datapath::Express,
     };
-    Router::start(config, Path::new("test.toml"), false).unwrap_or_else(|e| panic!("{e}"))
+    Router::start(config, Path::new("test.toml"), false, || ()).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn checksum(header: &[u8]) -> u16 {

@@ -34,7 +34,8 @@ pub fn missing() -> Option<(Capability, &'static str)> {
         .find(|(cap, _)| !caps::has_cap(None, CapSet::Effective, *cap).unwrap_or(false))
 }
 
-/// Gives up everything else, for good, except `more`.
+/// Gives up everything else, for good, except `more`: capabilities, also those of the bounding set, and the chance to gain
+/// others (`PR_SET_NO_NEW_PRIVS`). Threads that are there already keep what they have, so this comes before any is started.
 ///
 /// # Errors
 /// The message of the failing call.
@@ -46,6 +47,16 @@ pub fn drop_the_rest(more: &[Capability]) -> Result<(), String> {
         .copied()
         .filter(|c| effective.contains(c))
         .collect();
+    nix::sys::prctl::set_no_new_privs().map_err(|e| e.to_string())?;
+    if effective.contains(&Capability::CAP_SETPCAP) {
+        for cap in caps::all().difference(&kept) {
+            // Not all that this build knows are in every kernel.
+            if caps::has_cap(None, CapSet::Bounding, *cap).unwrap_or(false) {
+                caps::drop(None, CapSet::Bounding, *cap).map_err(|e| e.to_string())?;
+            }
+        }
+    }
+    caps::clear(None, CapSet::Ambient).map_err(|e| e.to_string())?;
     caps::clear(None, CapSet::Inheritable).map_err(|e| e.to_string())?;
     caps::set(None, CapSet::Effective, &kept).map_err(|e| e.to_string())?;
     caps::set(None, CapSet::Permitted, &kept).map_err(|e| e.to_string())?;

@@ -18,6 +18,7 @@ pub mod netns;
 pub mod route_mtu;
 pub mod routes;
 pub mod rules;
+pub mod seccomp;
 pub mod stop;
 pub mod sysctl;
 pub mod tc;

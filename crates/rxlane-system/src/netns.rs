@@ -92,6 +92,21 @@ pub fn id() -> Result<u64, SystemError> {
         .tried(|| "read /proc/thread-self/ns/net".into())
 }
 
+/// Numbers of the namespaces that can be found: those of processes and threads, and those with a name.
+pub fn all_ids() -> std::collections::BTreeSet<u64> {
+    let folder = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten();
+    let mut ids = std::collections::BTreeSet::new();
+    for named in folder(Path::new(DIRECTORY)) {
+        ids.extend(std::fs::metadata(named.path()).map(|m| m.ino()));
+    }
+    for process in folder(Path::new("/proc")) {
+        for task in folder(&process.path().join("task")) {
+            ids.extend(std::fs::metadata(task.path().join("ns/net")).map(|m| m.ino()));
+        }
+    }
+    ids
+}
+
 /// The kernel's cookie of the calling thread's namespace, as BPF programs see it.
 ///
 /// # Errors

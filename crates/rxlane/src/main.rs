@@ -53,7 +53,7 @@ enum Command {
     /// Make the running router read its configuration again
     Reload(commands::reload::Args),
     /// Remove a router whose daemon is gone; the kernel goes on forwarding
-    Detach,
+    Detach(commands::detach::Args),
     /// Show what the router is doing
     Status(commands::status::Args),
     /// Check a configuration file without starting anything
@@ -113,7 +113,7 @@ fn run(cli: Cli) -> Result<(), String> {
     match cli.command {
         Command::Run(args) => commands::run::run(&args),
         Command::Reload(args) => commands::reload::run(&args),
-        Command::Detach => commands::detach::run(),
+        Command::Detach(args) => commands::detach::run(&args),
         Command::Status(args) => commands::status::run(&args),
         Command::Check(args) => commands::check::run(&args),
         Command::Lab(command) => commands::lab::run(&command),

@@ -111,9 +111,9 @@ fn what_the_engine_cannot_forward_is_answered_by_the_kernel_and_nothing_is_lost(
     wait_for("the MTU is announced", || {
         let out = t.exec(Place::Gen, "ping -c 1 -W 1 -M do -s 1372 10.20.0.2");
         let text = String::from_utf8_lossy(&out.stdout) + String::from_utf8_lossy(&out.stderr);
-        text.contains("mtu = 1300") || text.contains("mtu=1300")
+        // While the daemon looks at what has changed, everything is the kernel's.
+        (text.contains("mtu = 1300") || text.contains("mtu=1300")) && to_kernel(&t, "mtu") > 0
     });
-    assert!(to_kernel(&t, "mtu") > 0);
 }
 
 #[test]
@@ -128,9 +128,9 @@ fn policy_rules_and_forwarding_turned_off_are_the_kernels_to_apply() {
     );
     wait_for("the rule is applied", || {
         let out = t.exec(Place::Gen, "ping -c 1 -W 1 10.20.0.2");
-        String::from_utf8_lossy(&out.stdout).contains("Unreachable")
+        let said = String::from_utf8_lossy(&out.stdout).into_owned();
+        said.contains("Unreachable") && to_kernel(&t, "by_kernel") > 0
     });
-    assert!(to_kernel(&t, "by_kernel") > 0);
     t.must(Place::Router, "ip rule del to 10.20.0.2 table 77");
     let before = worker(&t, "forwarded");
     wait_for("the engine forwards again", || {

@@ -11,7 +11,7 @@ use crate::DataplaneError;
 use crate::error::{BpfTried, FileTried};
 use crate::features::{CPUMAP_TRACE, DEVMAP_TRACE, Features, NAPI_TRACE};
 use crate::instance::Instance;
-use crate::layout::{Control, Core, Cpu, MAX_PORTS, PortCounters, PortTable, RingCounters};
+use crate::layout::{Control, Core, Cpu, Gates, MAX_PORTS, PortCounters, PortTable, RingCounters};
 use crate::pinned;
 use crate::skeletons::overload as skel;
 use crate::verifier::{self, Accepted};
@@ -44,8 +44,11 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Opens what a running or orphaned router has pinned.
+    ///
+    /// # Errors
+    /// [`DataplaneError::Layout`] for what another build of this version has left.
     pub(crate) fn open(pins: &Path) -> Result<Self, DataplaneError> {
-        Ok(Self {
+        let shared = Self {
             ports: pinned::open_map(pins, "ports")?,
             cores: pinned::open_map(pins, "cores")?,
             controls: pinned::open_map(pins, "controls")?,
@@ -54,7 +57,14 @@ impl Shared {
             ring_classes: pinned::open_map(pins, "ring_classes")?,
             ring_counters: pinned::open_map(pins, "ring_counters")?,
             port_counts: pinned::open_map(pins, "port_counts")?,
-        })
+        };
+        pinned::check_layout::<PortTable>(&shared.ports, "ports")?;
+        pinned::check_layout::<Core>(&shared.cores, "cores")?;
+        pinned::check_layout::<Control>(&shared.controls, "controls")?;
+        pinned::check_layout::<Gates>(&shared.gates, "gates")?;
+        pinned::check_layout::<RingCounters>(&shared.ring_counters, "ring_counters")?;
+        pinned::check_layout::<PortCounters>(&shared.port_counts, "port_counts")?;
+        Ok(shared)
     }
 
     /// Loads the programs, attaches and pins everything.

@@ -46,10 +46,13 @@ impl WitnessMaps {
     }
 
     pub(crate) fn open(instance: &Instance) -> Result<Self, DataplaneError> {
-        Ok(Self {
+        let maps = Self {
             witnesses: pinned::open_map(&instance.pins, "witnesses")?,
             flows: pinned::open_map(&instance.pins, "witnessed_flows")?,
-        })
+        };
+        pinned::check_layout::<Witness>(&maps.witnesses, "witnesses")?;
+        pinned::check_layout::<Witnessed>(&maps.flows, "witnessed_flows")?;
+        Ok(maps)
     }
 
     /// Maps that are pinned nowhere.

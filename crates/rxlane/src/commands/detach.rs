@@ -1,9 +1,26 @@
 //! `rxlane detach`: clean up after a daemon that was killed.
 
+use rxlane_dataplane::router;
+
 use crate::one_line;
 
-pub(crate) fn run() -> Result<(), String> {
-    rxlane_dataplane::router::detach_orphan().map_err(one_line)?;
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  sudo rxlane detach            the router of this network namespace, whose daemon was killed
+  sudo rxlane detach --all      what routers left whose network namespaces are gone")]
+pub(crate) struct Args {
+    /// Remove what routers of network namespaces that are gone have left, instead of this namespace's router
+    #[arg(long)]
+    all: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), String> {
+    if args.all {
+        let n = router::remove_abandoned().map_err(one_line)?;
+        println!("removed {n} routers of namespaces that are gone");
+        return Ok(());
+    }
+    router::detach_orphan().map_err(one_line)?;
     println!("detached; the kernel forwards alone");
     Ok(())
 }

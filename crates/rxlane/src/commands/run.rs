@@ -13,7 +13,7 @@ use rxlane_dataplane::features::conntrack_is_a_module;
 use rxlane_dataplane::router::Router;
 use rxlane_policy::class::{Lane, Trust};
 use rxlane_system::changes::Changes;
-use rxlane_system::{capabilities, links, sysctl};
+use rxlane_system::{capabilities, links, seccomp, sysctl};
 use sd_notify::NotifyState;
 use tracing::{error, info, warn};
 
@@ -48,19 +48,10 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         .map_err(one_line)?;
     let mut monitor = links::Monitor::new().map_err(one_line)?;
     let mut changes = Changes::subscribe().map_err(one_line)?;
-    let mut router = Router::start(config, &file, args.accept_bypass).map_err(one_line)?;
     // A reload may turn an engine on, but only one that has been there from the start can come back.
-    let engine = matches!(router.state().config.datapath, Datapath::Afxdp(_));
-    let mut more = Vec::new();
-    if engine {
-        more.extend(capabilities::ENGINE);
-    }
-    if conntrack_is_a_module() {
-        more.extend(capabilities::MODULE_TYPES);
-    }
-    if let Err(message) = capabilities::drop_the_rest(&more) {
-        warn!("cannot drop capabilities: {message}");
-    }
+    let engine = matches!(config.datapath, Datapath::Afxdp(_));
+    let mut router =
+        Router::start(config, &file, args.accept_bypass, || confine(engine)).map_err(one_line)?;
     announce(&router);
     tell(&[NotifyState::Ready, NotifyState::Status(&serving(&router))]);
     let mut watch = Watch::default();
@@ -141,6 +132,23 @@ impl Watch {
             self.due = false;
         }
         Ok(())
+    }
+}
+
+/// Gives up what starting needed and serving does not.
+fn confine(engine: bool) {
+    let mut more = Vec::new();
+    if engine {
+        more.extend(capabilities::ENGINE);
+    }
+    if conntrack_is_a_module() {
+        more.extend(capabilities::MODULE_TYPES);
+    }
+    if let Err(message) = capabilities::drop_the_rest(&more) {
+        warn!("cannot drop capabilities: {message}");
+    }
+    if let Err(message) = seccomp::refuse_what_is_never_needed() {
+        warn!("cannot restrict system calls: {message}");
     }
 }
 
