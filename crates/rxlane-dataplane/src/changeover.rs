@@ -76,7 +76,7 @@ pub(crate) fn change(
 
     // From here on ports change over, one link at a time.
     let mut done = Vec::new();
-    if let Err(refused) = attach_all(instance, state, &devices, &lane, &mut done) {
+    if let Err(refused) = attach_all(instance, state, &devices, &lane, plan.is_some(), &mut done) {
         undo(done, running);
         if let Some(old) = old {
             ports::write_ports(shared, &old.ports, &devices)?;
@@ -116,6 +116,7 @@ fn attach_all(
     state: &mut State,
     devices: &[NetDevice],
     lane: &LaneProgram,
+    engine: bool,
     done: &mut Vec<Attached>,
 ) -> Result<(), DataplaneError> {
     for name in &state.config.ports {
@@ -124,6 +125,10 @@ fn attach_all(
         };
         let (mode, attached) = ports::attach(instance, device, lane)?;
         done.push(attached);
+        if engine && mode == "generic" {
+            let port = name.clone();
+            return Err(DataplaneError::EngineOnGeneric { port });
+        }
         if let Some(port) = state.ports.get_mut(name) {
             port.mode = Some(mode.into());
         }

@@ -51,6 +51,14 @@ pub enum DataplaneError {
     /// No such interface.
     #[error("port `{0}`: no such interface in this network namespace; `ip link` lists them")]
     NoPort(String),
+    /// The engine on a port without native XDP.
+    #[error(
+        "port `{port}`: the driver has no native XDP, and the engine's way into the kernel would lead back to the engine: leave the port out, or use datapath = \"express\""
+    )]
+    EngineOnGeneric {
+        /// Name of the port.
+        port: String,
+    },
     /// Packets of a class would pass by what Linux does with them.
     #[error("class `{class}` cannot be express: {why}; {cure}")]
     Objections {

@@ -15,6 +15,7 @@ pub mod router;
 pub mod status;
 pub mod surroundings;
 pub mod verifier;
+mod watch;
 
 mod error;
 mod lanes;

@@ -16,7 +16,7 @@ use crate::lanes::program::{self, LaneProgram};
 use crate::lanes::rings;
 use crate::lanes::witness::{self, WitnessMaps};
 use crate::verifier::Accepted;
-use crate::{ports, router};
+use crate::{ports, router, watch};
 use rxlane_config::RouterConfig;
 
 /// What a start would find.
@@ -36,7 +36,7 @@ pub struct Rehearsal {
 pub fn rehearse(config: &RouterConfig, accept_bypass: bool) -> Result<Rehearsal, DataplaneError> {
     let features = Features::probe();
     router::check(config, &features)?;
-    router::refuse(config, accept_bypass)?;
+    watch::refuse(config, accept_bypass)?;
     let instance = Instance::current()?;
     ports::check_ports(&instance, config, &links::all()?)?;
     // Beside a running router: verifying is done away from the cores that poll.

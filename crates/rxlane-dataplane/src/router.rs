@@ -1,11 +1,10 @@
 //! A router's life: start, reload, ports that come and go, detach.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use libbpf_rs::MapHandle;
-use rxlane_policy::Nanos;
 use rxlane_policy::class::{Lane, Overload, Trust};
 use rxlane_system::links;
 use rxlane_system::route_mtu::RouteMtu;
@@ -18,12 +17,11 @@ use crate::features::{AF_XDP, CONNTRACK, CPUMAP_TRACE, Features, TYPES};
 use crate::instance::{Instance, State};
 use crate::lanes::overload::{self, Shared};
 use crate::lanes::program::LaneProgram;
-use crate::lanes::witness::WitnessMaps;
-use crate::lanes::{gates, rings};
+use crate::lanes::rings;
 use crate::layout::MAX_PORTS;
 use crate::pinned;
 use crate::ports;
-use crate::surroundings::{self, Surroundings};
+use crate::watch;
 use rxlane_config::{Datapath, RouterConfig};
 
 /// Pins of the engine's counters.
@@ -31,19 +29,16 @@ pub(crate) const ENGINE_RINGS: &str = "engine_rings";
 /// See [`ENGINE_RINGS`].
 pub(crate) const ENGINE_WORKERS: &str = "engine_workers";
 
-/// Drivers are asked this often whether they take frames.
-const EGRESS_EVERY: Duration = Duration::from_secs(1);
-
 /// The router of the current network namespace, held by one daemon.
 pub struct Router {
-    instance: Instance,
-    shared: Shared,
-    lane: LaneProgram,
-    state: State,
+    pub(crate) instance: Instance,
+    pub(crate) shared: Shared,
+    pub(crate) lane: LaneProgram,
+    pub(crate) state: State,
     engine: Option<Engine>,
-    accept_bypass: bool,
-    route_mtu: RouteMtu,
-    egress_asked: Instant,
+    pub(crate) accept_bypass: bool,
+    pub(crate) route_mtu: RouteMtu,
+    pub(crate) egress_asked: Instant,
     _lock: crate::instance::Lock,
 }
 
@@ -55,7 +50,7 @@ impl Router {
     /// failed take-over leaves the orphaned router as it was.
     ///
     /// `before_threads` is called when programs are attached and no worker has been started: the time to give up privileges,
-    /// which each thread has for itself. With `accept_bypass` the hooks that trusted packets pass by are accepted (see [`surroundings`]).
+    /// which each thread has for itself. With `accept_bypass` the hooks that trusted packets pass by are accepted (see [`crate::surroundings`]).
     pub fn start(
         config: RouterConfig,
         config_file: &Path,
@@ -69,7 +64,7 @@ impl Router {
         let lock = instance.lock()?;
         let features = Features::probe();
         check(&config, &features)?;
-        refuse(&config, accept_bypass)?;
+        watch::refuse(&config, accept_bypass)?;
         let old = instance
             .load_state()
             .filter(|s| s.version == env!("CARGO_PKG_VERSION"));
@@ -160,7 +155,7 @@ impl Router {
     /// As [`Router::start`]; the old configuration then stays in force.
     pub fn reload(&mut self, config: RouterConfig) -> Result<(), DataplaneError> {
         check(&config, &self.state.features)?;
-        refuse(&config, self.accept_bypass)?;
+        watch::refuse(&config, self.accept_bypass)?;
         let mut state = State {
             ports: ports::slots(&config, Some(&self.state))?,
             config,
@@ -244,88 +239,6 @@ impl Router {
         Ok(())
     }
 
-    /// Something has changed that decides about forwarded packets: flows must be seen to be forwarded by Linux again before
-    /// they are express, and classes that trust without asking stay with the kernel until [`Router::look_around`].
-    ///
-    /// # Errors
-    /// When a map cannot be written.
-    pub fn hold_back(&self) -> Result<(), DataplaneError> {
-        gates::close(&self.shared.gates)?;
-        self.lane
-            .witness
-            .as_ref()
-            .map_or(Ok(()), WitnessMaps::disbelieve)
-    }
-
-    /// Looks at firewall, rules, policies and ports, and opens the express lane to the classes that nothing speaks against.
-    ///
-    /// # Errors
-    /// When the kernel cannot be asked; then the lane stays as it is.
-    pub fn look_around(&mut self) -> Result<(), DataplaneError> {
-        let config = &self.state.config;
-        let around = Surroundings::read(&config.ports)?;
-        let objections = surroundings::against(config, &around, self.accept_bypass);
-        ports::write_ports(&self.shared, &self.state.ports, &links::all()?)?;
-        gates::set(
-            &self.shared.gates,
-            &config.classes,
-            &objections,
-            self.route_mtu.smallest(),
-            monotonic(),
-        )?;
-        if objections == self.state.objections {
-            return Ok(());
-        }
-        for (class, why) in &objections {
-            warn!(class, "stays with the kernel: {}", why.join("; "));
-        }
-        for (class, _) in &self.state.objections {
-            if objections.iter().all(|(c, _)| c != class) {
-                info!(class, "takes the express lane again");
-            }
-        }
-        self.state.objections = objections;
-        self.instance.save_state(&self.state)
-    }
-
-    /// What each class passes by because it was accepted: hooks by table and chain, filters by port.
-    ///
-    /// # Errors
-    /// When the kernel cannot be asked.
-    pub fn accepted(&self) -> Result<Vec<(String, Vec<String>)>, DataplaneError> {
-        let config = &self.state.config;
-        if !self.accept_bypass {
-            return Ok(Vec::new());
-        }
-        let around = Surroundings::read(&config.ports)?;
-        Ok(surroundings::accepted(config, &around))
-    }
-
-    /// Where news of routes come, for [`Router::keep_watch`].
-    pub fn route_news(&self) -> BorrowedFd<'_> {
-        self.route_mtu.as_fd()
-    }
-
-    /// Follows the MTUs of routes, and tells the XDP program that somebody watches; at least every few seconds.
-    ///
-    /// # Errors
-    /// When routes cannot be read, or the map cannot be written.
-    pub fn keep_watch(&mut self) -> Result<(), DataplaneError> {
-        self.route_mtu.drain()?;
-        // What a driver takes changes with its settings, of which nobody tells.
-        if self.egress_asked.elapsed() >= EGRESS_EVERY {
-            self.egress_asked = Instant::now();
-            ports::write_egress(&self.lane, &self.state.ports, &links::all()?)?;
-        }
-        gates::set(
-            &self.shared.gates,
-            &self.state.config.classes,
-            &self.state.objections,
-            self.route_mtu.smallest(),
-            monotonic(),
-        )
-    }
-
     /// Answers whoever asked for a reload.
     ///
     /// # Errors
@@ -345,7 +258,7 @@ impl Router {
     }
 
     #[cfg(any(test, feature = "testing"))]
-    pub(crate) fn witness(&self) -> Option<&WitnessMaps> {
+    pub(crate) fn witness(&self) -> Option<&crate::lanes::witness::WitnessMaps> {
         self.lane.witness.as_ref()
     }
 
@@ -483,16 +396,4 @@ pub(crate) fn check(config: &RouterConfig, features: &Features) -> Result<(), Da
         }
     }
     Ok(())
-}
-
-/// Refuses what the surroundings of the ports forbid.
-pub(crate) fn refuse(config: &RouterConfig, accept_bypass: bool) -> Result<(), DataplaneError> {
-    let around = Surroundings::read(&config.ports)?;
-    surroundings::refuse(config, &around, accept_bypass)
-}
-
-/// The clock of BPF programs.
-fn monotonic() -> Nanos {
-    nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)
-        .map_or(Nanos(0), |t| std::time::Duration::from(t).into())
 }

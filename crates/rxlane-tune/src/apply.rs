@@ -44,6 +44,9 @@ pub fn apply(
         });
     }
     for change in changes {
+        change.knob.check_names()?;
+    }
+    for change in changes {
         if let Err(error) = make(machine, journal, change) {
             let reverted = revert(machine, journal);
             return Err(match reverted {

@@ -50,6 +50,16 @@ pub enum TuneError {
         /// Number of changes that are still applied.
         changes: usize,
     },
+    /// A plan that names what no plan of ours would.
+    #[error(
+        "`{name}` is not the name of a {what}: this plan was not made by `rxlane tune plan`, or was changed since; plan again"
+    )]
+    Name {
+        /// The name in the plan.
+        name: String,
+        /// What it should be the name of.
+        what: &'static str,
+    },
     /// Someone changed a value after the plan was made.
     #[error("{knob} is `{now}` and was `{planned}` when this was planned: plan again")]
     Changed {

@@ -5,6 +5,7 @@ use std::fmt;
 use rxlane_system::ethtool::Setting;
 use serde::{Deserialize, Serialize};
 
+use crate::TuneError;
 use crate::value::{Kind, Value};
 
 /// Something with a [`Value`]; a device is given by its name.
@@ -100,12 +101,52 @@ pub enum Knob {
     },
 }
 
+/// What the kernel takes as the name of an interface (`dev_valid_name` in net/core/dev.c).
+fn is_interface(name: &str) -> bool {
+    let bad = |c: char| c == '/' || c == ':' || c.is_whitespace();
+    !name.is_empty() && name.len() < 16 && name != "." && name != ".." && !name.contains(bad)
+}
+
 impl Knob {
     /// A setting of ethtool's.
     pub fn ethtool(device: &str, setting: Setting) -> Self {
         Self::Ethtool {
             device: device.into(),
             setting,
+        }
+    }
+
+    /// Refuses names that would lead elsewhere: a plan is a file, and files come from anywhere.
+    ///
+    /// # Errors
+    /// [`TuneError::Name`].
+    pub fn check_names(&self) -> Result<(), TuneError> {
+        let check = |holds: bool, name: &str, what| {
+            let name = name.to_owned();
+            holds.then_some(()).ok_or(TuneError::Name { name, what })
+        };
+        match self {
+            Self::RpsCores { device, .. }
+            | Self::XpsCores { device, .. }
+            | Self::NapiThreads { device }
+            | Self::Threaded { device }
+            | Self::QueueThread { device, .. }
+            | Self::PollTimer { device }
+            | Self::DeferredPolls { device }
+            | Self::Ethtool { device, .. }
+            | Self::Filtering { device }
+            | Self::Filter { device, .. }
+            | Self::RssTable { device } => check(is_interface(device), device, "network device"),
+            Self::IdleStateOff { state, .. } => {
+                let number = state.strip_prefix("state");
+                let holds = number.is_some_and(|n| n.parse::<u8>().is_ok());
+                check(holds, state, "idle state")
+            }
+            Self::InterruptCores { .. }
+            | Self::WorkqueueCores
+            | Self::ReceiveMemory
+            | Self::SendMemory
+            | Self::Backlog => Ok(()),
         }
     }
 
@@ -196,6 +237,36 @@ impl fmt::Display for Knob {
             }
             Self::NapiThreads { device } => write!(f, "NAPI threads of {device}"),
             _ => f.write_str(&self.file().unwrap_or_default()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_lead_elsewhere_are_refused() {
+        let timer = |device: &str| Knob::PollTimer {
+            device: device.into(),
+        };
+        let idle = |state: &str| Knob::IdleStateOff {
+            core: 0,
+            state: state.into(),
+        };
+        for good in [timer("eth0"), timer("wan0.100"), idle("state2")] {
+            assert!(good.check_names().is_ok(), "{good:?}");
+        }
+        for bad in [
+            timer("../../../tmp"),
+            timer(".."),
+            timer(""),
+            timer("a/b"),
+            timer("sixteen-letters-"),
+            idle("../state2"),
+            idle("state"),
+        ] {
+            assert!(bad.check_names().is_err(), "{bad:?}");
         }
     }
 }

@@ -111,8 +111,12 @@ fn what_the_engine_cannot_forward_is_answered_by_the_kernel_and_nothing_is_lost(
     wait_for("the MTU is announced", || {
         let out = t.exec(Place::Gen, "ping -c 1 -W 1 -M do -s 1372 10.20.0.2");
         let text = String::from_utf8_lossy(&out.stdout) + String::from_utf8_lossy(&out.stderr);
-        // While the daemon looks at what has changed, everything is the kernel's.
-        (text.contains("mtu = 1300") || text.contains("mtu=1300")) && to_kernel(&t, "mtu") > 0
+        text.contains("mtu = 1300") || text.contains("mtu=1300")
+    });
+    // While the daemon looks at what has changed, everything is the kernel's.
+    wait_for("the engine leaves it to the kernel", || {
+        t.exec(Place::Gen, "ping -c 1 -W 1 -M probe -s 1372 10.20.0.2");
+        to_kernel(&t, "mtu") > 0
     });
 }
 
@@ -128,8 +132,12 @@ fn policy_rules_and_forwarding_turned_off_are_the_kernels_to_apply() {
     );
     wait_for("the rule is applied", || {
         let out = t.exec(Place::Gen, "ping -c 1 -W 1 10.20.0.2");
-        let said = String::from_utf8_lossy(&out.stdout).into_owned();
-        said.contains("Unreachable") && to_kernel(&t, "by_kernel") > 0
+        String::from_utf8_lossy(&out.stdout).contains("Unreachable")
+    });
+    // While the daemon looks at what has changed, everything is the kernel's.
+    wait_for("the engine leaves it to the kernel", || {
+        t.exec(Place::Gen, "ping -c 1 -W 1 10.20.0.2");
+        to_kernel(&t, "by_kernel") > 0
     });
     t.must(Place::Router, "ip rule del to 10.20.0.2 table 77");
     let before = worker(&t, "forwarded");
@@ -405,4 +413,24 @@ fn a_sweep_of_the_engine_is_laid_beside_its_model() {
         assert!(point["predicted"]["mean_us"][0].as_f64() >= Some(2.0));
         assert!(point["wakeups_per_s"].as_f64() > Some(0.0));
     }
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_port_without_native_xdp_is_refused_and_nothing_stays() {
+    let mut t = TestLab::up("enggen", |_| ());
+    t.must(
+        Place::Router,
+        "ip link add br0 type bridge && ip link set br0 up",
+    );
+    let text = format!("ports = [\"in0\", \"br0\"]\n{}", forwarding(""));
+    let file = t.file("bridge", &text);
+    let refused = t.rxlane(&["run", "-c", file.to_str().unwrap()]);
+    let said = error_of(&refused);
+    assert!(
+        said.contains("port `br0`: the driver has no native XDP"),
+        "{said}"
+    );
+    let links = t.must(Place::Router, "ip link show");
+    assert!(!links.contains("xdp"), "{links}");
 }

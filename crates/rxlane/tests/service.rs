@@ -67,3 +67,65 @@ fn the_service_manager_hears_of_readiness_reloads_refusals_and_the_end() {
     assert!(next(&socket).contains("STOPPING=1"));
     let _ = std::fs::remove_file(&path);
 }
+
+/// A line of /proc/PID/task/TID/status, of every thread.
+fn of_threads(pid: u32, key: &str) -> Vec<String> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    tasks
+        .flatten()
+        .map(|task| {
+            let text = std::fs::read_to_string(task.path().join("status")).unwrap();
+            let line = text.lines().find_map(|l| l.strip_prefix(key));
+            line.expect("the kernel says so").trim().to_owned()
+        })
+        .collect()
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn every_thread_of_the_daemon_has_given_up_what_it_does_not_need() {
+    let mut t = TestLab::up("confined", |_| ());
+    // The engine has threads of its own.
+    let router = t.router(&format!("datapath = \"afxdp\"\n{VOICE_ALL}{REST}"));
+    let pid = router.0.id();
+    let threads = of_threads(pid, "NoNewPrivs:").len();
+    assert!(threads > 1, "{threads}");
+    assert_eq!(of_threads(pid, "NoNewPrivs:"), vec!["1"; threads]);
+    assert_eq!(of_threads(pid, "Seccomp:"), vec!["2"; threads], "filtered");
+    // CAP_SYS_MODULE, CAP_SYS_PTRACE, CAP_SYS_BOOT, CAP_SETUID.
+    let never = 1u64 << 16 | 1 << 19 | 1 << 22 | 1 << 7;
+    for set in ["CapEff:", "CapPrm:", "CapBnd:"] {
+        for caps in of_threads(pid, set) {
+            let caps = u64::from_str_radix(&caps, 16).unwrap();
+            assert_eq!(caps & never, 0, "{set} {caps:x}");
+        }
+    }
+    // And it still does what it must: a reload loads programs.
+    let out = t.rxlane(&["reload"]);
+    assert!(out.status.success(), "{}", common::error_of(&out));
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn what_a_router_left_whose_namespace_is_gone_can_be_removed() {
+    let mut t = TestLab::up("gone", |_| ());
+    let router = t.router(&format!("{VOICE_ALL}{REST}"));
+    let netns = t.lab.netns(Place::Router);
+    let pins = rxlane_system::netns::within(&netns, false, || {
+        Ok(rxlane_dataplane::instance::Instance::current()
+            .expect("an instance")
+            .pins)
+    })
+    .unwrap();
+    router.end(Signal::SIGKILL);
+    assert!(pins.join("port_in0").exists());
+    let ip = std::process::Command::new("ip")
+        .args(["netns", "delete", &netns])
+        .status();
+    assert!(ip.unwrap().success());
+    common::wait_for("the namespace is gone", || {
+        let out = common::rxlane(&["detach", "--all"]);
+        assert!(out.status.success());
+        !pins.exists()
+    });
+}

@@ -1,0 +1,115 @@
+//! Following what surrounds a router while it runs: firewall, rules, policies, routes' MTUs, drivers.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use rxlane_config::RouterConfig;
+use rxlane_policy::Nanos;
+use rxlane_system::links;
+use tracing::{info, warn};
+
+use crate::DataplaneError;
+use crate::lanes::gates;
+use crate::lanes::witness::WitnessMaps;
+use crate::ports;
+use crate::router::Router;
+use crate::surroundings::{self, Surroundings};
+
+/// Drivers are asked this often whether they take frames.
+const EGRESS_EVERY: Duration = Duration::from_secs(1);
+
+impl Router {
+    /// Something has changed that decides about forwarded packets: flows must be seen to be forwarded by Linux again before
+    /// they are express, and classes that trust without asking stay with the kernel until [`Router::look_around`].
+    ///
+    /// # Errors
+    /// When a map cannot be written.
+    pub fn hold_back(&self) -> Result<(), DataplaneError> {
+        gates::close(&self.shared.gates)?;
+        self.lane
+            .witness
+            .as_ref()
+            .map_or(Ok(()), WitnessMaps::disbelieve)
+    }
+
+    /// Looks at firewall, rules, policies and ports, and opens the express lane to the classes that nothing speaks against.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked; then the lane stays as it is.
+    pub fn look_around(&mut self) -> Result<(), DataplaneError> {
+        let config = &self.state.config;
+        let around = Surroundings::read(&config.ports)?;
+        let objections = surroundings::against(config, &around, self.accept_bypass);
+        ports::write_ports(&self.shared, &self.state.ports, &links::all()?)?;
+        gates::set(
+            &self.shared.gates,
+            &config.classes,
+            &objections,
+            self.route_mtu.smallest(),
+            monotonic(),
+        )?;
+        if objections == self.state.objections {
+            return Ok(());
+        }
+        for (class, why) in &objections {
+            warn!(class, "stays with the kernel: {}", why.join("; "));
+        }
+        for (class, _) in &self.state.objections {
+            if objections.iter().all(|(c, _)| c != class) {
+                info!(class, "takes the express lane again");
+            }
+        }
+        self.state.objections = objections;
+        self.instance.save_state(&self.state)
+    }
+
+    /// What each class passes by because it was accepted: hooks by table and chain, filters by port.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked.
+    pub fn accepted(&self) -> Result<Vec<(String, Vec<String>)>, DataplaneError> {
+        let config = &self.state.config;
+        if !self.accept_bypass {
+            return Ok(Vec::new());
+        }
+        let around = Surroundings::read(&config.ports)?;
+        Ok(surroundings::accepted(config, &around))
+    }
+
+    /// Where news of routes come, for [`Router::keep_watch`].
+    pub fn route_news(&self) -> BorrowedFd<'_> {
+        self.route_mtu.as_fd()
+    }
+
+    /// Follows the MTUs of routes, and tells the XDP program that somebody watches; at least every few seconds.
+    ///
+    /// # Errors
+    /// When routes cannot be read, or the map cannot be written.
+    pub fn keep_watch(&mut self) -> Result<(), DataplaneError> {
+        self.route_mtu.drain()?;
+        // What a driver takes changes with its settings, of which nobody tells.
+        if self.egress_asked.elapsed() >= EGRESS_EVERY {
+            self.egress_asked = Instant::now();
+            ports::write_egress(&self.lane, &self.state.ports, &links::all()?)?;
+        }
+        gates::set(
+            &self.shared.gates,
+            &self.state.config.classes,
+            &self.state.objections,
+            self.route_mtu.smallest(),
+            monotonic(),
+        )
+    }
+}
+
+/// Refuses what the surroundings of the ports forbid.
+pub(crate) fn refuse(config: &RouterConfig, accept_bypass: bool) -> Result<(), DataplaneError> {
+    let around = Surroundings::read(&config.ports)?;
+    surroundings::refuse(config, &around, accept_bypass)
+}
+
+/// The clock of BPF programs.
+fn monotonic() -> Nanos {
+    nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)
+        .map_or(Nanos(0), |t| std::time::Duration::from(t).into())
+}
