@@ -202,8 +202,9 @@ __noinline int established(struct xdp_md *ctx, struct bpf_sock_tuple *tuple, __u
 static __always_inline __s64 l4_length(const struct packet *p)
 {
 	if (p->v6)
-		return (__s64)bpf_ntohs(p->ip6->payload_len) + sizeof(struct ipv6hdr) - (p->l4 - (void *)p->ip6);
-	return (__s64)bpf_ntohs(p->ip4->tot_len) - (p->l4 - (void *)p->ip4);
+		return (__s64)bpf_ntohs(p->ip6->payload_len) + sizeof(struct ipv6hdr) -
+		       (__s64)masked(p->l4 - (void *)p->ip6, 127);
+	return (__s64)bpf_ntohs(p->ip4->tot_len) - (__s64)masked(p->l4 - (void *)p->ip4, 127);
 }
 
 static __always_inline int trusted_flow(struct xdp_md *ctx, const struct packet *p, struct departure *t)
