@@ -1,9 +1,9 @@
 //! Rate limits as a virtual-scheduling policer: the GCRA of ITU-T I.371, one integer of state.
 //!
-//! The state is the theoretical arrival time of the next packet. A packet conforms while that time is
-//! not further ahead of now than the burst allows. One 64-bit word a class means that all cores share
-//! the bucket with a single compare-and-swap and no lock. Times are in 1/256 ns, so that a word goes round in 834 days;
-//! only differences are looked at, so that nothing happens then. The BPF program computes with the same integers.
+//! The state is the theoretical arrival time of the next packet. A packet conforms while that time is not further ahead
+//! of now than the burst allows. The state of a class is one 64-bit word, so all cores share the bucket with a single
+//! compare-and-swap and no lock. Times are in 1/256 ns, so the word wraps round after 834 days. That does no harm,
+//! because only differences are used. The BPF program computes with the same integers.
 
 use serde::{Deserialize, Serialize};
 
@@ -102,7 +102,8 @@ impl Gcra {
         let cost = (units * self.cost) >> (COST_SHIFT - TIME_SHIFT);
         let now = now.0 << TIME_SHIFT;
         let mut ahead = state.wrapping_sub(now);
-        // In the past, which is far ahead on a clock that goes round; or left by another rate.
+        // The state lies in the past, which looks far ahead on a clock that wraps round, or another rate has
+        // left it.
         if ahead > self.limit + SKEW {
             ahead = 0;
         }
@@ -147,7 +148,7 @@ mod tests {
     fn a_rate_holds_across_the_end_of_its_clock() {
         let gcra = ten_a_second(2);
         let mut state = 0;
-        // The word goes round at 2^56 ns.
+        // The word wraps round at 2^56 ns.
         let begin = (1u64 << 56) - 5_000_000_000;
         let passed = (0..1000u64)
             .filter(|i| gcra.conforms(&mut state, Nanos(begin + i * 10_000_000), 64))

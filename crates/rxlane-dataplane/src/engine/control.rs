@@ -38,20 +38,21 @@ pub(crate) struct Maps {
     pub(crate) workers: MapHandle,
 }
 
-/// A running engine; stops when dropped, and then the XDP program serves its packets otherwise.
+/// A running engine. It stops when dropped; then the XDP program sends its packets to the other lanes.
 pub(crate) struct Engine {
     control: Option<JoinHandle<()>>,
     signals: Signals,
 }
 
-/// How soon the control thread looks after workers and their scheduling: often after a start, when others
-/// may still be placing NAPI threads, then rarely.
+/// For this long after a start, the control thread looks after workers and their scheduling often
+/// (`TICK_SETTLING`), because others may still be placing NAPI threads. Later it does so rarely (`TICK`).
 const SETTLING: Duration = Duration::from_secs(5);
 const TICK_SETTLING: Duration = Duration::from_millis(200);
 const TICK: Duration = Duration::from_secs(2);
-/// Scheduling is looked at more rarely still: before Linux 6.8 NAPI threads are found by looking through all processes.
+/// Scheduling is looked at more rarely still, because before Linux 6.8 NAPI threads are found by looking through all
+/// processes.
 const PLACEMENT: Duration = Duration::from_secs(10);
-/// A worker that dies again within this time is left alone for as long.
+/// A worker that dies within this time after its start is started again only when the time is over.
 const RESTART_PAUSE: Duration = Duration::from_secs(2);
 
 impl Engine {
@@ -126,7 +127,7 @@ pub(super) struct Control {
     neighbour_news: neighbours::Monitor,
     link_news: links::Monitor,
     rule_news: rules::RuleMonitor,
-    /// When settings without news, such as sysctls, were last looked at.
+    /// When settings that the kernel does not announce, such as sysctls, were last looked at.
     looked: Instant,
     workers: Vec<Option<Running>>,
     scheduling: Option<Scheduling>,
@@ -172,7 +173,7 @@ impl Control {
         maps: Maps,
         programs: Programs,
     ) -> Result<Self, DataplaneError> {
-        // News first, so that nothing is missed between the dump and them.
+        // Listen for news before the dump, so that nothing in between is missed.
         let (route_news, neighbour_news) = (routes::Monitor::new()?, neighbours::Monitor::new()?);
         let (link_news, rule_news) = (links::Monitor::new()?, rules::RuleMonitor::new()?);
         let entries = plan.entries(names.len());
@@ -387,10 +388,11 @@ impl Control {
         }
     }
 
-    /// Workers share a core with NAPI. Where that has real-time threads, a worker has their priority and gives way
-    /// after each poll: above them, packets would be lost before they are classified; below them, each arrival
-    /// would interrupt the service of a packet. Where NAPI runs in soft-IRQs a worker is an ordinary
-    /// thread, because what soft-IRQs cannot do at once is done by an ordinary thread, which would starve.
+    /// Sets the scheduling of the workers, which share their cores with NAPI. Where NAPI has real-time threads, a
+    /// worker has their priority and gives way after each poll. Above them, packets would be lost before they are
+    /// classified; below them, each arrival would interrupt the service of a packet. Where NAPI runs in soft-IRQs,
+    /// a worker is an ordinary thread: what soft-IRQs cannot do at once is done by an ordinary thread, which a
+    /// real-time worker would starve.
     fn place_workers(&mut self) {
         self.placed = Instant::now();
         let lowest = self
