@@ -175,7 +175,7 @@ static __always_inline int trim(struct xdp_md *ctx, struct packet *p)
 		    (p->v6 ? bpf_ntohs(p->ip6->payload_len) + sizeof(struct ipv6hdr) : bpf_ntohs(p->ip4->tot_len));
 	__u64 l4 = p->l4 ? masked(p->l4 - p->data, 127) : 0;
 	/* Numbers, kept apart from pointers: Linux 6.1 follows no sum of both. */
-	__s64 excess = (__s64)masked(p->data_end - p->data, 0x3fff) - (__s64)masked(len, 0x1ffff);
+	__s64 excess = (__s64)masked(p->data_end - p->data, 0x1ffff) - (__s64)masked(len, 0x1ffff);
 	void *l3;
 
 	if (excess <= 0)
