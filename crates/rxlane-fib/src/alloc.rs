@@ -1,4 +1,5 @@
-//! Runs of 1 to 64 neighbours in one vector, given back and used again by their length.
+//! Runs of 1 to 64 adjacent items in one vector. A run that is given back is used again for one of the same
+//! length.
 
 /// Longest run: the children of a 64-way node.
 const LONGEST: usize = 64;
@@ -7,7 +8,7 @@ const LONGEST: usize = 64;
 #[derive(Debug, Clone)]
 pub(crate) struct Runs<T> {
     pub(crate) items: Vec<T>,
-    /// Begins of free runs, by length - 1.
+    /// Where free runs begin; the place `length - 1` has the runs of that length.
     free: Vec<Vec<u32>>,
     in_use: usize,
 }
@@ -21,7 +22,7 @@ impl<T: Copy> Runs<T> {
         }
     }
 
-    /// Puts a run of 1 to 64 items somewhere; where it begins.
+    /// Stores a run of 1 to 64 items. Returns where it begins.
     pub(crate) fn put(&mut self, run: &[T]) -> u32 {
         self.in_use += run.len();
         if let Some(begin) = self.free[run.len() - 1].pop() {
@@ -41,14 +42,15 @@ impl<T: Copy> Runs<T> {
         }
     }
 
-    /// Items in use and items held.
+    /// How many items are in use, and how many the vector holds.
     pub(crate) fn usage(&self) -> (usize, usize) {
         (self.in_use, self.items.len())
     }
 }
 
-/// A hop's number as an entry of a direct table: the highest bit tells it from a node.
+/// The highest bit of a direct table's entry. It is set when the entry is a hop's number and not a node's
+/// index.
 pub(crate) const LEAF: u32 = 1 << 31;
 
-/// No route, as an entry.
+/// The entry of a direct table that stands for no route.
 pub(crate) const EMPTY: u32 = LEAF;

@@ -2,8 +2,8 @@
 
 use std::num::NonZeroU16;
 
-/// What a route leads to: any type of the caller that is as good as a number from 1 to 65,535, for instance an index into a
-/// table of neighbours. [`NonZeroU16`] is one itself.
+/// What a route leads to: any type of the caller that converts to a number from 1 to 65,535 and back, for instance an index
+/// into a table of neighbours. [`NonZeroU16`] itself is such a type.
 pub trait NextHop:
     Copy + Eq + std::fmt::Debug + Send + Sync + From<NonZeroU16> + Into<NonZeroU16> + 'static
 {
@@ -14,10 +14,10 @@ impl<H> NextHop for H where
 {
 }
 
-/// A next hop in a trie.
+/// A next hop as the trie stores it.
 pub(crate) type Number = u16;
 
-/// No prefix covers the address.
+/// The number that says that no prefix covers the address.
 pub(crate) const NO_ROUTE: Number = 0;
 
 #[inline(always)]

@@ -9,7 +9,8 @@ pub trait Net: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
     /// An address of the family as a number.
     type Key: Key;
 
-    /// The prefix of the first `len` bits of an address; a length beyond the address' is cut to that.
+    /// The prefix of the first `len` bits of an address. A `len` that exceeds the address is cut to its
+    /// length.
     fn new(address: Self::Key, len: u32) -> Self;
 
     /// Its first address.
@@ -18,10 +19,10 @@ pub trait Net: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
     /// Its last address.
     fn last(&self) -> Self::Key;
 
-    /// How many bits count.
+    /// Length of the prefix, in bits.
     fn len(&self) -> u32;
 
-    /// Whether no bit counts: the default route.
+    /// Whether the length is 0: the default route.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -57,7 +58,7 @@ net!(Ipv6Net, Ipv6Addr, u128);
 
 /// An IPv4 or IPv6 address as an unsigned integer, first bit highest.
 pub trait Key: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
-    /// Bits of an address.
+    /// Number of bits of an address.
     const BITS: u32;
 
     /// The six bits from `offset` on, counted from the highest; beyond the end they are 0.
@@ -72,7 +73,7 @@ pub trait Key: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
     /// The address with all but its first `len` bits set to 1.
     fn filled(self, len: u32) -> Self;
 
-    /// How many bits are 0 after the last one that is 1; all of them for 0.
+    /// How many 0 bits follow the last 1 bit; all bits of an address that is 0.
     fn trailing_zeros(self) -> u32;
 
     /// The address whose first `bits` bits are `index`, and the others 0.
@@ -86,7 +87,7 @@ macro_rules! key {
 
             #[inline(always)]
             fn stride(self, offset: u32) -> usize {
-                // Never more than BITS - 1: the last stride begins within the address.
+                // `offset` is at most BITS - 1, because the last stride begins within the address.
                 ((self << offset) >> (Self::BITS - 6)) as usize
             }
 

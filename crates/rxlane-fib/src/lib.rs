@@ -1,12 +1,13 @@
-//! Longest-prefix match: which next hop an address has.
+//! Longest-prefix match: finds the next hop of an address.
 //!
 //! Purpose: a forwarding table for 600,000 routes and more that is read by every worker for every packet and
 //! changed while they read. Guarantee: a lookup sees all of a batch of changes or nothing of it; readers take
 //! no lock and never wait. Use: [`Publisher`] changes and publishes, [`Reader`] looks up, in batches.
 //!
-//! The structure is a Poptrie (Asai and Ohara, SIGCOMM 2015): a trie of 64-way nodes, each two bit vectors and
-//! two indices, whose children and leaves lie side by side and are found by counting bits, behind a table
-//! that is indexed by the address's first bits. 600,000 routes take a few MiB, so lookups stay in the cache.
+//! The structure is a Poptrie (Asai and Ohara, SIGCOMM 2015). A table that is indexed by the address's first
+//! bits leads to a trie of 64-way nodes. Each node is two bit vectors and two indices. Its children lie side
+//! by side, and so do its leaves; counting bits finds them. 600,000 routes take a few MiB, so lookups stay in
+//! the cache.
 //!
 //! ```
 //! use std::net::Ipv4Addr;

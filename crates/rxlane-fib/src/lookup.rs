@@ -98,7 +98,7 @@ impl<N: Net, H: NextHop> Trie<N, H> {
     }
 }
 
-/// Bits that are set up to a slot's own.
+/// How many bits are set up to a slot's own, that one included.
 #[inline(always)]
 fn upto(bits: u64, slot: usize) -> u32 {
     (bits << (63 - slot)).count_ones()

@@ -1,8 +1,8 @@
 //! Changing a table that others read.
 //!
-//! The publisher keeps a second copy. Changes go into that, then the two are exchanged, then the changes are
-//! applied to what was exchanged, once nobody reads it any more. A batch is one exchange, so a reader sees
-//! all of it or nothing.
+//! The publisher keeps a second copy of the table. A batch of changes goes into that copy, and then the two
+//! are exchanged. The copy that comes back gets the same changes later, once nobody reads it any more. A
+//! batch is one exchange, so a reader sees all of it or nothing.
 
 use std::sync::Arc;
 
@@ -11,26 +11,26 @@ use arc_swap::{ArcSwap, Cache};
 use crate::routes::{Change, Routes};
 use crate::{Net, NextHop, Trie};
 
-/// Where the trie is exchanged.
+/// The trie that readers see, and that publishing exchanges.
 type Shared<N, H> = Arc<ArcSwap<Trie<N, H>>>;
 
-/// The side that changes.
+/// The side that changes the table.
 #[derive(Debug)]
 pub struct Publisher<N: Net, H: NextHop> {
     routes: Routes<N, H>,
     shared: Shared<N, H>,
-    /// The other copy, and the prefixes that it does not know to have changed.
+    /// The second copy; `behind` has the prefixes whose changes it lacks.
     spare: Option<Arc<Trie<N, H>>>,
     behind: Vec<N>,
 }
 
-/// The side that looks up; one for each worker.
+/// The side that looks addresses up; each worker has one.
 #[derive(Debug, Clone)]
 pub struct Reader<N: Net, H: NextHop> {
     cache: Cache<Shared<N, H>, Arc<Trie<N, H>>>,
 }
 
-/// A batch that changes more than this share of the routes is cheaper built anew.
+/// When a batch changes more than one in so many routes, building the trie anew is cheaper.
 const REBUILD_SHARE: usize = 8;
 
 impl<N: Net, H: NextHop> Default for Publisher<N, H> {
@@ -72,19 +72,19 @@ impl<N: Net, H: NextHop> Publisher<N, H> {
         } else {
             self.caught_up(&changed)
         };
-        // What is exchanged knows everything but this batch.
+        // The copy that comes back has everything but this batch.
         self.spare = Some(self.shared.swap(next));
         self.behind = changed.clone();
         changed.len()
     }
 
-    /// The spare copy with everything that it has missed.
+    /// The second copy, after it got the changes that it has missed and those of this batch.
     fn caught_up(&mut self, changed: &[N]) -> Arc<Trie<N, H>> {
         let (mut spare, behind) = match self.spare.take() {
             Some(spare) => (spare, std::mem::take(&mut self.behind)),
             None => (self.shared.load_full(), Vec::new()),
         };
-        // A reader that sleeps may still hold it; then a copy is made.
+        // A reader that sleeps may still hold the second copy; then `make_mut` copies it.
         let trie = Arc::make_mut(&mut spare);
         for prefix in behind.into_iter().chain(changed.iter().copied()) {
             trie.update(&self.routes, &prefix);

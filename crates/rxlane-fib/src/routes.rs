@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{Key, Net, NextHop};
 
-/// A route that comes, changes or goes.
+/// A route that is added, changed or removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change<N, H> {
     /// Addresses that the change is about.
@@ -30,7 +30,7 @@ impl<N: Net, H: NextHop> Default for Routes<N, H> {
 impl<N: Net, H: NextHop> Routes<N, H> {
     /// Applies a change. Returns whether it changed anything.
     pub fn apply(&mut self, change: &Change<N, H>) -> bool {
-        // Bits beyond the prefix' length do not make it another one.
+        // Address bits beyond the prefix' length do not make it another prefix.
         let prefix = N::new(change.prefix.first(), change.prefix.len());
         let before = match change.hop {
             None => self.by_prefix.remove(&prefix),
@@ -49,12 +49,12 @@ impl<N: Net, H: NextHop> Routes<N, H> {
         self.by_prefix.is_empty()
     }
 
-    /// All of them, by address, shorter ones first.
+    /// All routes by address; of the same address, the shorter prefix first.
     pub fn iter(&self) -> impl Iterator<Item = (N, H)> + '_ {
         self.by_prefix.iter().map(|(p, hop)| (*p, *hop))
     }
 
-    /// The next hop by the plainest of algorithms: the reference that tries are held to.
+    /// Finds the next hop with the plainest of algorithms: the reference that tries are held to.
     pub fn lookup(&self, address: impl Into<N::Key>) -> Option<H> {
         self.covering(address.into(), N::Key::BITS)
     }
@@ -73,8 +73,8 @@ impl<N: Net, H: NextHop> Routes<N, H> {
             .map(|(p, hop)| (*p, *hop))
     }
 
-    /// Prefixes of more than `len` bits within the first `len` bits of an address, by address, shorter ones
-    /// first.
+    /// Prefixes of more than `len` bits whose first `len` bits are those of `address`. They are ordered by
+    /// address, then by length, shorter ones first.
     pub(crate) fn within(&self, address: N::Key, len: u32) -> Vec<(N, H)> {
         self.between(address.masked(len), address.filled(len))
             .filter(|(p, _)| p.len() > len)

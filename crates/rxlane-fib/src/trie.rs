@@ -5,16 +5,17 @@ use crate::hop::{NO_ROUTE, Number, number};
 use crate::routes::Routes;
 use crate::{Key, Net, NextHop};
 
-/// Bits that the direct table is indexed by. 18 keep it at 1 MiB and put BGP's many /24 one node below it.
+/// Number of address bits that index the direct table. With 18 it takes 1 MiB, and BGP's many /24 are one
+/// node below it.
 pub(crate) const DIRECT_BITS: u32 = 18;
 const STRIDE: u32 = 6;
 
-/// A 64-way node: where the children are is known by counting bits below a slot's own.
+/// A 64-way node. Counting the bits below a slot's own tells where its child is.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Node {
     /// Slots that have a child.
     pub(crate) children: u64,
-    /// Slots at which another leaf begins.
+    /// Slots whose leaf differs from the leaf before.
     pub(crate) leaves: u64,
     pub(crate) first_child: u32,
     pub(crate) first_leaf: u32,
@@ -23,9 +24,10 @@ pub(crate) struct Node {
 /// A compressed trie of next hops.
 #[derive(Debug, Clone)]
 pub struct Trie<N, H> {
-    /// By the first bits: a node's index, or a hop with the highest bit set.
+    /// Indexed by an address's first bits. An entry is a node's index, or a hop's number with the highest bit
+    /// set.
     pub(crate) direct: Vec<u32>,
-    /// The hop of the prefixes that are no longer than the direct table's bits.
+    /// For each entry of the direct table, the hop from prefixes of at most `DIRECT_BITS` bits.
     inherited: Vec<Number>,
     pub(crate) nodes: Runs<Node>,
     pub(crate) leaves: Runs<Number>,
@@ -41,7 +43,7 @@ impl<N: Net, H: NextHop> Default for Trie<N, H> {
             leaves: Runs::new(),
             of: std::marker::PhantomData,
         };
-        // Node 0, without children and with the same leaf everywhere, for batches.
+        // Node 0 has no children and the same leaf for every slot. Batches follow it where an entry is a hop.
         let first_leaf = trie.leaves.put(&[NO_ROUTE]);
         trie.nodes.put(&[Node {
             leaves: 1,
@@ -56,7 +58,8 @@ impl<N: Net, H: NextHop> Trie<N, H> {
     /// The trie of these routes.
     pub fn new(routes: &Routes<N, H>) -> Self {
         let mut trie = Self::default();
-        // Short prefixes fill ranges; then each entry with longer ones is built.
+        // Prefixes of at most `DIRECT_BITS` bits fill ranges of entries; then each entry with longer prefixes
+        // is built.
         trie.inherited = inherited(routes, 0..=trie.direct.len() - 1, NO_ROUTE);
         for (entry, hop) in trie.direct.iter_mut().zip(&trie.inherited) {
             *entry = LEAF | u32::from(*hop);
@@ -86,8 +89,8 @@ impl<N: Net, H: NextHop> Trie<N, H> {
         first..=last
     }
 
-    /// Follows a change of one prefix that `routes` already has. Other changes that `routes` has may follow
-    /// in any order.
+    /// Brings the trie up to date with a change of one prefix, which `routes` already has. For other changes
+    /// that `routes` has, further calls may follow in any order.
     pub fn update(&mut self, routes: &Routes<N, H>, prefix: &N) {
         let range = Self::range(prefix);
         if prefix.len() > DIRECT_BITS {
@@ -126,7 +129,7 @@ impl<N: Net, H: NextHop> Trie<N, H> {
         };
     }
 
-    /// The node for these prefixes, all longer than `offset` and with the same bits up to there.
+    /// Builds the node for these prefixes. All are longer than `offset` and have the same bits up to there.
     fn node(&mut self, prefixes: &[(N, H)], offset: u32, inherited: Number) -> Node {
         let mut hops = [inherited; 64];
         let end = offset + STRIDE;
@@ -137,7 +140,7 @@ impl<N: Net, H: NextHop> Trie<N, H> {
             let slots = 1usize << (end - prefix.len());
             hops[first..first + slots].fill(number(Some(*hop)));
         }
-        // Longer ones lie side by side, slot by slot.
+        // Longer prefixes are in order, so those of one slot lie side by side.
         let long: Vec<(N, H)> = prefixes
             .iter()
             .filter(|(p, _)| p.len() > end)
@@ -185,8 +188,8 @@ impl<N: Net, H: NextHop> Trie<N, H> {
     }
 }
 
-/// The hops that prefixes of at most the direct table's bits give to a range of its entries, on top of
-/// `above`.
+/// The hops of a range of the direct table's entries, as prefixes of at most `DIRECT_BITS` bits give them.
+/// Entries without such a prefix have `above`.
 fn inherited<N: Net, H: NextHop>(
     routes: &Routes<N, H>,
     range: std::ops::RangeInclusive<usize>,
@@ -201,8 +204,8 @@ fn inherited<N: Net, H: NextHop>(
         .filter(|(p, _)| p.len() <= DIRECT_BITS)
         .collect();
     short.sort_by_key(|(p, _)| p.len());
-    // Those that contain the range and begin where it does come first, the longest of them last: `above`
-    // again.
+    // Prefixes that contain the range and begin where it begins come first. The longest of them comes last
+    // and gives `above` again.
     for (prefix, hop) in short {
         let from = prefix.first().leading(DIRECT_BITS);
         let to = prefix.last().leading(DIRECT_BITS);

@@ -5,12 +5,12 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Rules in all classes together.
+/// Most rules that all classes may have together.
 pub const MAX_RULES: usize = 256;
 /// 64-bit words of a rule set.
 pub const WORDS: usize = MAX_RULES / 64;
 
-/// Which of up to 256 rules are meant.
+/// A set of up to 256 rules: bit `i` is set when rule `i` is in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
 #[repr(transparent)]
 pub struct RuleSet(pub [u64; WORDS]);

@@ -2,7 +2,7 @@
 
 use crate::{Bps, Nanos, PolicyError, Pps};
 
-/// Bytes of a buffer of `2^k (B D)`: the bandwidth-delay product, so often doubled (Eq. 1).
+/// Size in bytes of a buffer of `2^k (B D)`: the bandwidth-delay product `B D`, doubled `k` times (Eq. 1).
 ///
 /// # Errors
 /// [`PolicyError::Buffer`] for a rate or delay that is not positive, or a result beyond 2^40 bytes.
@@ -22,8 +22,8 @@ pub fn buffer_bytes(bandwidth: Bps, one_way_delay: Nanos, k: u32) -> Result<u64,
     Ok(bytes as u64)
 }
 
-/// Descriptors for a ring that takes everything arriving at a `rate` while the core is `away`:
-/// a power of two within what the device allows.
+/// Number of descriptors with which a ring holds everything that arrives at `rate` while the core is `away`.
+/// It is a power of two within what the device allows.
 ///
 /// # Errors
 /// [`PolicyError::Buffer`] for a rate that is not positive or an empty range.

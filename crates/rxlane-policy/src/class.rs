@@ -7,7 +7,7 @@ use crate::Nanos;
 use crate::police::Police;
 use crate::rule::Rule;
 
-/// Classes of a router.
+/// Most classes that a router can have.
 pub const MAX_CLASSES: usize = 8;
 
 /// Who may use an express class, which passes by the firewall.
@@ -97,9 +97,9 @@ pub enum Lane {
     Stack {
         /// The ring used while queueing.
         ring: Ring,
-        /// Queue or shed.
+        /// Whether the class is queued or shed when the core cannot keep up.
         overload: Overload,
-        /// Latency or throughput.
+        /// Whether the class favours latency or throughput under overload.
         aim: Aim,
     },
 }

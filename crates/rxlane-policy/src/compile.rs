@@ -23,16 +23,17 @@ pub const NO_VLAN: usize = 4096;
 /// Index of the entry for packets without ports.
 pub const NO_PORT: usize = 65536;
 
-/// Sets of rules by 16-bit value, stored once per distinct set.
+/// The set of rules that match each 16-bit value of a field. Equal sets are stored once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WordTable {
-    /// Value to index into `sets`; the last entry is for packets without the field.
+    /// For each value, an index into `sets`. The last entry is for packets without the field.
     pub index: Vec<u16>,
     /// The distinct sets.
     pub sets: Vec<RuleSet>,
 }
 
-/// Sets of rules by address prefix; longest match, `none` where nothing matches.
+/// Sets of rules by address prefix. The longest prefix that matches decides; where nothing matches, `none`
+/// does.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PrefixTable {
     /// IPv4 prefixes.
@@ -43,7 +44,7 @@ pub struct PrefixTable {
     pub none: RuleSet,
 }
 
-/// The tables of one field; `None` where no rule looks at it.
+/// The tables, one for each field; `None` where no rule looks at the field.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Classifier {
     /// By ingress port index, 256 entries.
@@ -64,7 +65,7 @@ pub struct Classifier {
     pub src_port: Option<WordTable>,
     /// By destination port.
     pub dst_port: Option<WordTable>,
-    /// By the two bytes at an offset.
+    /// For each offset of a `bytes` match, the table by the two bytes there.
     pub flex: Vec<(u8, WordTable)>,
     /// Class of each rule.
     pub rule_class: Vec<u8>,
@@ -149,7 +150,7 @@ impl Classifier {
         })
     }
 
-    /// 64-bit words of a set that can be non-zero.
+    /// How many 64-bit words of a set can be non-zero.
     pub fn words(&self) -> usize {
         self.rule_class.len().div_ceil(64)
     }
@@ -259,8 +260,9 @@ fn by_value(
     })
 }
 
-/// An entry per prefix that any rule names, holding the rules with an equal or shorter one around it.
-/// All prefixes that contain an address are nested, so the longest match knows them all.
+/// One entry for each prefix that any rule names. It holds the rules with that prefix and those with a
+/// shorter prefix around it. All prefixes that contain an address are nested, so the entry of the longest
+/// match has the rules of all of them.
 fn prefixes(rules: &[&Rule], field: impl Fn(&Rule) -> &Vec<IpNet>) -> Option<PrefixTable> {
     if rules.iter().all(|r| field(r).is_empty()) {
         return None;

@@ -60,19 +60,19 @@ pub enum PolicyError {
     /// Ring or device budgets that cannot work.
     #[error("{0}")]
     Budget(String),
-    /// Parameters of a throttling algorithm.
+    /// Parameters that a throttling algorithm cannot use.
     #[error("interrupt throttling: {0}")]
     Throttling(&'static str),
-    /// Parameters of the core choice.
+    /// Parameters that the core choice cannot use.
     #[error("core choice: {0}")]
     Placement(&'static str),
-    /// Parameters of a buffer size.
+    /// Parameters from which no buffer size follows.
     #[error("buffer size: {0}")]
     Buffer(&'static str),
     /// A latency target that no ring budget keeps.
     #[error("plan: {0}")]
     Plan(String),
-    /// A police rate or burst that cannot be.
+    /// A police rate or burst that the policer cannot keep.
     #[error("police: {0}")]
     Police(&'static str),
 }

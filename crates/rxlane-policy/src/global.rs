@@ -1,9 +1,9 @@
-//! Strict priority over all devices of a core, beyond the papers.
+//! Strict priority over all devices of a core, which the papers do not have.
 //!
-//! The papers' loop serves one device's rings in turn, so an RT packet of another device waits for that
-//! device's poll to end. Here the highest class that holds packets anywhere goes first, its devices taking
-//! turns; a lower class is served for one turn of its ring budget, and then everybody is asked again. A higher
-//! class that fills the core starves the lower ones: police it.
+//! RT is traffic that cannot wait. The papers' loop polls one device at a time, so an RT packet of another
+//! device waits until that poll ends. Here the highest class that holds packets on any device goes first, and
+//! its devices take turns. A lower class is served for one turn of its ring budget; then all classes are asked
+//! again. A higher class that fills the core starves the lower ones: police it.
 
 use crate::PolicyError;
 use crate::class::MAX_CLASSES;
@@ -25,12 +25,12 @@ pub struct GlobalPriority {
     ring_budgets: [u32; MAX_CLASSES],
     rings: usize,
     devices: usize,
-    /// Device after the one that was served last, by ring.
+    /// For each ring, the device after the one that was served last.
     next: [usize; MAX_CLASSES],
 }
 
 impl GlobalPriority {
-    /// `devices` devices with the same rings, one for each budget, highest class first.
+    /// The order for `devices` devices with the same rings: one ring for each budget, highest class first.
     ///
     /// # Errors
     /// [`PolicyError::Budget`] without a ring or with more than [`MAX_CLASSES`], and with a budget of 0.

@@ -51,7 +51,7 @@ pub struct Headers {
     pub src_port: Option<u16>,
     /// Destination port, where the packet carries ports.
     pub dst_port: Option<u16>,
-    /// Any fragment, also the first.
+    /// Whether the packet is a fragment; the first one counts, too.
     pub fragment: bool,
     /// The first reason why the express lane would not take it.
     pub obstacle: Option<Obstacle>,

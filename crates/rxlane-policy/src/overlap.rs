@@ -13,7 +13,7 @@ use crate::rule::Rule;
 pub enum OnOverlap {
     /// Refuse them: the order of two such rules is easily got wrong.
     Refuse,
-    /// The first one wins.
+    /// Accept them: the first one wins.
     FirstMatch,
 }
 
@@ -106,7 +106,8 @@ fn intersects(a: &Rule, b: &Rule) -> bool {
         }
 }
 
-/// A rule with only v4 prefixes on one side and one with only v6 on the other never meet.
+/// Whether packets of one address family can match both rules. They cannot when one rule needs v4 and the
+/// other v6, be it for the source or the destination.
 fn families_meet(a: &Rule, b: &Rule) -> bool {
     let allows = |r: &Rule, v4: bool| {
         [&r.src, &r.dst]

@@ -1,4 +1,5 @@
-//! The budget planner: ring budgets for a latency target (low-latency-router III.D, V.A.2).
+//! The budget planner: ring budgets for a latency target (low-latency-router III.D, V.A.2). RT is traffic
+//! that cannot wait and BE, best effort, everything else.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +7,7 @@ use crate::bound::{LatencyBound, largest_ring_budget};
 use crate::poll::DEVICE_BUDGET;
 use crate::{PolicyError, Ps};
 
-/// What the user knows.
+/// What the user knows of the traffic, and the latency target.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Wanted {
     /// Service time of a packet, ns: `x`.
@@ -28,11 +29,12 @@ pub struct Plan {
     pub rho_rt: f64,
     /// The target in service times: `m = T* / x`.
     pub m: f64,
-    /// `m (1 - rho_RT)`, before rounding down.
+    /// The limit for `b`, before rounding down: `m (1 - rho_RT)`.
     pub b_limit: f64,
     /// BE ring budget: `b`.
     pub be_ring_budget: u32,
-    /// RT packets that arrive in the mean while `b` BE packets do: `b r / (1 - r)`.
+    /// Mean number of RT packets that arrive while `b` BE packets arrive: `b r / (1 - r)`, where `r` is the
+    /// share of RT packets.
     pub rt_per_turn: f64,
     /// RT ring budget: the rest of the device budget.
     pub rt_ring_budget: u32,

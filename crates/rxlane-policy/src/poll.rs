@@ -41,7 +41,7 @@ pub enum Rounds {
 /// What the host does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Serve at most so many packets of this ring, or until it is empty; then report
+    /// Serve this ring until it is empty, but at most `at_most` packets. Then report how many with
     /// [`QVector::served`].
     Serve {
         /// Number of the ring, 0 for the highest class.
@@ -56,9 +56,9 @@ pub enum Step {
 /// How a poll ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PollEnd {
-    /// All rings are empty: off the poll list, interrupt on.
+    /// All rings are empty: the device leaves the poll list, and its interrupt is on again.
     Drained,
-    /// Packets are left: to the tail of the poll list, interrupt off.
+    /// Packets are left: the device goes to the tail of the poll list, and its interrupt stays off.
     BudgetSpent,
 }
 
@@ -70,7 +70,7 @@ pub struct QVector {
     device_budget: u32,
     order: Order,
     rounds: Rounds,
-    /// Turns are numbered in the order of service.
+    /// The current turn; turns are numbered in the order of service.
     turn: usize,
     turns_left: usize,
     left: u32,
@@ -127,7 +127,7 @@ impl QVector {
         self.rings
     }
 
-    /// Begins a poll: the whole device budget, the first ring's turn.
+    /// Begins a poll, with the whole device budget and the first ring's turn.
     pub fn begin(&mut self) {
         self.left = self.device_budget;
         self.turn = 0;
@@ -206,7 +206,8 @@ impl PollList {
         self.devices.front().copied()
     }
 
-    /// Applies how the first device's poll ended.
+    /// Applies the end of the first device's poll: the device leaves the list or goes to its tail, as
+    /// `outcome` says.
     #[inline]
     pub fn ended(&mut self, outcome: PollEnd) {
         if let Some(device) = self.devices.pop_front()
@@ -231,7 +232,7 @@ impl PollList {
 mod tests {
     use super::*;
 
-    /// Polls once over rings that nothing arrives in; the turns, and how it ended.
+    /// Polls once over rings in which nothing arrives. Returns the turns, and how the poll ended.
     fn poll(q: &mut QVector, rings: &mut [u32]) -> (Vec<(usize, u32)>, PollEnd) {
         let mut turns = Vec::new();
         q.begin();

@@ -59,7 +59,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// The DSCPs that the rule takes whatever else a packet is; none when it looks at anything else too.
+    /// The DSCPs of which the rule takes every packet; empty when the rule looks at another field, too.
     pub fn dscps_alone(&self) -> Vec<u8> {
         let alone = Self {
             dscp: self.dscp,

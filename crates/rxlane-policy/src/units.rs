@@ -35,7 +35,7 @@ pub struct Pps(pub f64);
 pub struct Bps(pub f64);
 
 impl Nanos {
-    /// So many milliseconds.
+    /// A span of `ms` milliseconds.
     pub const fn from_ms(ms: u64) -> Self {
         Self(ms * 1_000_000)
     }
@@ -45,28 +45,29 @@ impl Nanos {
         self.0 as f64 / 1e9
     }
 
-    /// From `earlier` to this, or nothing where `earlier` is later: clocks of two cores may differ.
+    /// The span from `earlier` to this; 0 where `earlier` is later, because the clocks of two cores may
+    /// differ.
     pub const fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))
     }
 }
 
 impl From<Ps> for Nanos {
-    /// Rounded down.
+    /// Picoseconds in whole nanoseconds, rounded down.
     fn from(ps: Ps) -> Self {
         Self(ps.0 / 1000)
     }
 }
 
 impl From<std::time::Duration> for Nanos {
-    /// Beyond 584 years, the longest span.
+    /// A duration beyond 584 years becomes the longest span.
     fn from(d: std::time::Duration) -> Self {
         Self(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX))
     }
 }
 
 impl From<Nanos> for Ps {
-    /// Beyond 213 days, [`Ps::NEVER`].
+    /// A time beyond 213 days becomes [`Ps::NEVER`].
     fn from(ns: Nanos) -> Self {
         Self(ns.0.saturating_mul(1000))
     }
@@ -78,17 +79,17 @@ impl Ps {
     /// Later than everything.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// So many nanoseconds, rounded; negative spans are none.
+    /// A span of `ns` nanoseconds, rounded; a negative one becomes 0.
     pub fn from_ns(ns: f64) -> Self {
         Self((ns * 1e3).round() as u64)
     }
 
-    /// So many microseconds, rounded; negative spans are none.
+    /// A span of `us` microseconds, rounded; a negative one becomes 0.
     pub fn from_us(us: f64) -> Self {
         Self::from_ns(us * 1e3)
     }
 
-    /// So many seconds, rounded; negative spans are none.
+    /// A span of `s` seconds, rounded; a negative one becomes 0.
     pub fn from_s(s: f64) -> Self {
         Self((s * 1e12).round() as u64)
     }
@@ -110,14 +111,14 @@ impl Ps {
 }
 
 impl Bps {
-    /// How long so many bits take.
+    /// How long `bits` bits take at this rate.
     pub fn time_of(self, bits: f64) -> Ps {
         Ps::from_s(bits / self.0)
     }
 }
 
 impl Pps {
-    /// The rate of so many packets in a span.
+    /// The rate of `packets` packets in a `span`.
     pub fn of(packets: u64, span: Nanos) -> Self {
         Self(packets as f64 * 1e9 / span.0 as f64)
     }

@@ -1,4 +1,4 @@
-//! Packet captures as traffic: their gaps.
+//! Packet captures as traffic: reads the gaps between their packets.
 
 use std::path::Path;
 
@@ -10,7 +10,8 @@ use crate::traffic::gaps_of;
 /// Gaps of a capture in units of their mean.
 ///
 /// # Errors
-/// [`SimError::File`], and [`SimError::Capture`] for one that is cut short, or has no two packets apart.
+/// [`SimError::File`], and [`SimError::Capture`] for a capture that is cut short, or in which no two packets
+/// are apart in time.
 pub(crate) fn gaps(path: &Path) -> Result<Vec<f64>, SimError> {
     let name = path.display().to_string();
     let broken = |message: String| SimError::Capture {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Packets that a CPU's backlog holds (`netdev_max_backlog`).
 pub const BACKLOG: u32 = 300;
-/// Averages from which the level rises, packets.
+/// Average lengths of the backlog above which the level rises, packets.
 const LOW: u32 = 20;
 const MODERATE: u32 = 100;
 const HIGH: u32 = 290;
@@ -28,12 +28,12 @@ pub enum Congestion {
     Drop,
 }
 
-/// The backlog queue of one CPU, shared by all its devices. It counts; the host holds the packets.
+/// The backlog queue of one CPU, shared by all its devices. It only counts packets; the host holds them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backlog {
     limit: u32,
     len: u32,
-    /// Halved towards the length at each packet: a moving average.
+    /// Moving average of the length. At each packet it goes half of the way to the length.
     average: u32,
     throttled: bool,
 }
@@ -59,10 +59,11 @@ impl Backlog {
         self.len == 0
     }
 
-    /// A driver offers a packet. A full backlog takes none until it has been emptied.
+    /// Offers a packet of a driver to the backlog. Once full, it takes none until it has been emptied.
     ///
-    /// `lie` is a uniform random number from 0 up to [`BACKLOG`] for Random Lie, which reports a higher
-    /// level with a probability that grows with the average (Beyond Softnet 2.2); `None` for the truth.
+    /// For Random Lie, `lie` is a uniform random number from 0 up to [`BACKLOG`]. The backlog then reports a
+    /// higher level with a probability that grows with the average (Beyond Softnet 2.2). With `None` it tells
+    /// the truth.
     pub fn enqueue(&mut self, lie: Option<u32>) -> Congestion {
         if self.len > self.limit {
             self.throttled = true;
@@ -120,7 +121,7 @@ impl Feedback {
 pub const MITIGATION_PACKETS: u32 = 16;
 /// Backlog length below which a driver stopped by HFC starts again.
 const RESTART_BELOW: u32 = 10;
-/// What a High answer takes off the packets still served in this interrupt.
+/// A High answer lowers the number of packets that this interrupt may still serve by so many.
 const HIGH_COSTS: u32 = 4;
 
 /// A driver's side of the feedback.
@@ -132,7 +133,7 @@ pub struct FeedbackDriver {
 }
 
 impl FeedbackDriver {
-    /// A driver that answers in this way.
+    /// A driver that answers congestion as `feedback` says.
     pub fn new(feedback: Feedback) -> Self {
         Self {
             feedback,
@@ -141,7 +142,7 @@ impl FeedbackDriver {
         }
     }
 
-    /// After a packet was offered: what is left of the interrupt's work limit.
+    /// Takes in the backlog's answer to a packet. Returns what is left of the interrupt's work limit.
     pub fn answered(&mut self, level: Congestion, work_left: u32) -> u32 {
         match (self.feedback, level) {
             (Feedback::None, _) => work_left,
@@ -156,14 +157,14 @@ impl FeedbackDriver {
         }
     }
 
-    /// At the end of an interrupt that served `packets`; `dropping` if one was refused.
+    /// Ends an interrupt that served `packets`; `dropping` says whether one was refused.
     pub fn interrupt_ends(&mut self, packets: u32, dropping: bool) {
         if matches!(self.feedback, Feedback::Ff | Feedback::FfRandomLie) {
             self.mitigating = packets > 1 || dropping;
         }
     }
 
-    /// Packets that the next interrupt waits for, or its timer.
+    /// How many packets the next interrupt waits for, unless its timer comes first.
     pub fn coalesce(&self) -> u32 {
         if self.mitigating {
             MITIGATION_PACKETS
@@ -177,7 +178,7 @@ impl FeedbackDriver {
         self.stopped
     }
 
-    /// The backlog is down to `len` packets; true when this starts the driver again.
+    /// Tells the driver that the backlog is down to `len` packets. Returns whether this starts it again.
     pub fn backlog_is(&mut self, len: u32) -> bool {
         let starts = self.stopped && len < RESTART_BELOW;
         if starts {

@@ -45,7 +45,7 @@ pub fn figures(
             dashed: true,
         });
     }
-    // A logarithm has no zero.
+    // Zero has no logarithm.
     let mut positive = curves(&Samples::ccdf);
     for line in &mut positive {
         line.points.retain(|(x, p)| *x > 0.0 && *p > 0.0);

@@ -14,7 +14,7 @@ pub enum SimError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// A scenario file that is not one.
+    /// A file that is not a valid scenario.
     #[error("{}: {message}", place(path, *line))]
     Syntax {
         /// The file with the mistake.
@@ -24,7 +24,7 @@ pub enum SimError {
         /// What is wrong.
         message: String,
     },
-    /// A value that cannot be.
+    /// A value that its key cannot have.
     #[error("{key} = {value}: {cure}")]
     Value {
         /// The key with its tables, such as `traffic.pps`.

@@ -6,7 +6,7 @@ use rxlane_policy::Ps;
 const SUB_BITS: u32 = 5;
 const BUCKETS: usize = 64 << SUB_BITS;
 
-/// Counts of latencies to 1/32, their sum and the largest.
+/// Counts of latencies, resolved to 1/32, with their sum and the largest of them.
 #[derive(Debug, Clone)]
 pub struct Latencies {
     counts: Box<[u64; BUCKETS]>,
@@ -53,7 +53,7 @@ impl Latencies {
         self.max = self.max.max(latency);
     }
 
-    /// Adds those of another run.
+    /// Adds the latencies of another run.
     pub fn merge(&mut self, other: &Self) {
         for (a, b) in self.counts.iter_mut().zip(other.counts.iter()) {
             *a += b;

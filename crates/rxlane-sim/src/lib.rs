@@ -1,8 +1,8 @@
 //! The receive path of a Linux router in virtual time.
 //!
-//! Purpose: say what happens to packets at a load, with these budgets, this throttling, so many NICs and
-//! cores, before anyone buys or breaks anything. Guarantee: the decisions are those of `rxlane-policy`, the
-//! same code as in the router; equal seeds give equal results; memory does not grow with simulated time.
+//! Purpose: say what happens to packets at a given load, with given budgets, throttling, NICs and cores,
+//! before anyone buys or breaks anything. Guarantee: the decisions are those of `rxlane-policy`, the same
+//! code as in the router; equal seeds give equal results; memory does not grow with simulated time.
 //! Use: [`scenario::load`] reads what to simulate,
 //! [`sweep::Sweep`] makes its points, [`run::run_sweep`] runs them, [`output::write`] writes the rows.
 //!
@@ -20,8 +20,8 @@
 //! # Ok::<(), rxlane_sim::SimError>(())
 //! ```
 //!
-//! Sources: the five papers that `rxlane-papers` holds it against, and queueing theory (M/D/1, M/G/1), to which its tests
-//! hold it.
+//! Sources: the five papers, against which `rxlane-papers` checks the simulator, and queueing theory (M/D/1, M/G/1),
+//! against which its own tests check it.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
-//! Several cores in step, to see in which order packets leave them together.
+//! Runs several cores in step, to see in which order packets leave all of them.
 //!
-//! Cores share nothing, so each is simulated alone; only where flows are spread over cores do their departures
-//! meet. They are merged window by window, so that memory does not grow with time.
+//! Cores share nothing, so each is simulated alone. Only where flows are spread over cores does the order of
+//! their departures matter. Departures are merged window by window, so that memory does not grow with time.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -10,8 +10,8 @@ use rxlane_policy::Ps;
 
 const WINDOW: Ps = Ps(1_000_000_000);
 
-/// Runs cores to the end. Returns their results, and how many of the measured packets left behind a later one
-/// of their flow.
+/// Runs cores to the end. Returns their results, and how many of the measured packets left after a later
+/// packet of their flow.
 pub(crate) fn run(
     mut simulated: Vec<SimulatedCore>,
     warmup: Ps,
@@ -31,7 +31,7 @@ pub(crate) fn run(
         for (core, waiting) in simulated.iter_mut().zip(&mut waiting) {
             core.advance(to);
             waiting.extend(core.take_departures());
-            // A core may be a little ahead of the others.
+            // A core may have gone a little beyond `to`; such departures wait for the next window.
             while waiting.front().is_some_and(|d| d.at <= to) {
                 left.extend(waiting.pop_front());
             }

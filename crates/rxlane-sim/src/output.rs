@@ -21,7 +21,7 @@ pub enum Format {
     Parquet,
 }
 
-/// Columns: texts, then numbers; a number that a row lacks is NaN, empty in CSV.
+/// The columns: texts first, then numbers. A number that a row lacks is NaN, and empty in CSV.
 struct Columns {
     texts: Vec<(String, Vec<String>)>,
     numbers: Vec<(String, Vec<f64>)>,

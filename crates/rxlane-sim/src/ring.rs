@@ -2,7 +2,7 @@
 
 use rxlane_policy::Ps;
 
-/// A packet, by the time it is in memory.
+/// A packet, and when it is in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Packet {
     /// When it became visible in the ring.
@@ -17,12 +17,12 @@ pub struct Packet {
 
 /// An Rx descriptor ring with the NIC's packet buffer behind it, and the packets that are still to come.
 ///
-/// Arrivals cost no event of their own: they are admitted when somebody looks, in the order and with the
-/// drops that they would have had at their own time. This is exact because packets leave the ring only
-/// when somebody looks.
+/// An arrival is no event of its own. Packets are admitted when somebody looks at the ring, in the order and
+/// with the drops that they would have had at their own time. This is exact because packets leave the ring
+/// only when somebody looks.
 ///
-/// One circular buffer holds both, the packets held from `head` to `held`, those to come from `coming` to
-/// `tail`. The gap between the two is what was dropped.
+/// One circular buffer holds both: the packets in the ring lie from `head` to `held`, those still to come
+/// from `coming` to `tail`. The gap between the two is what was dropped.
 #[derive(Debug, Clone)]
 pub struct RxRing {
     slots: Vec<Packet>,
@@ -57,7 +57,7 @@ impl RxRing {
         position & (self.slots.len() - 1)
     }
 
-    /// A packet that will arrive; in the order of time.
+    /// Adds a packet that will arrive; calls come in the order of arrival.
     #[inline]
     pub fn expect(&mut self, packet: Packet) {
         if self.tail - self.head == self.slots.len() {
@@ -89,19 +89,19 @@ impl RxRing {
         self.slots = slots;
     }
 
-    /// When the next packet arrives, as far as it is known of.
+    /// When the next packet arrives; `None` when no further one is known.
     #[inline]
     pub fn next_arrival(&self) -> Option<Ps> {
         (self.coming < self.tail).then(|| self.slots[self.slot(self.coming)].at)
     }
 
-    /// When the `n`th of the packets to come arrives, from 1, as far as it is known of.
+    /// When the `n`th of the packets to come arrives, counted from 1; `None` when it is not known yet.
     pub fn nth_arrival(&self, n: usize) -> Option<Ps> {
         let position = self.coming + n - 1;
         (position < self.tail).then(|| self.slots[self.slot(position)].at)
     }
 
-    /// The oldest packet, which stays.
+    /// The oldest packet, which stays in the ring.
     #[inline]
     pub fn oldest(&self) -> Option<Packet> {
         (self.head < self.held).then(|| self.slots[self.slot(self.head)])
@@ -128,14 +128,14 @@ impl RxRing {
             }
             self.held += 1;
         }
-        // Nothing is held: the gap that drops left closes.
+        // When nothing is held, the gap that drops left can be closed.
         if self.head == self.held {
             self.head = self.coming;
             self.held = self.coming;
         }
     }
 
-    /// The oldest packet.
+    /// Takes the oldest packet off the ring.
     #[inline]
     pub fn pop(&mut self) -> Option<Packet> {
         if self.head == self.held {
@@ -146,16 +146,17 @@ impl RxRing {
         Some(packet)
     }
 
-    /// Whether nothing that is known of can be dropped: then [`RxRing::take`] may replace
+    /// Whether all known packets have room, so that none can be dropped. Then [`RxRing::take`] may replace
     /// [`RxRing::admit`] and [`RxRing::pop`].
     #[inline]
     pub fn has_room_for_all(&self) -> bool {
         self.held == self.coming && self.tail - self.head <= self.capacity
     }
 
-    /// The oldest packet that has arrived by `now` and that `may_go`. [`RxRing::settle`] must follow.
+    /// Takes the oldest packet, if it has arrived by `now` and `may_go` agrees. [`RxRing::settle`] must
+    /// follow.
     ///
-    /// How many packets arrive while another is served is a coin toss to a processor's branch prediction;
+    /// A processor's branch prediction can only guess how many packets arrive while another is served. So
     /// this asks only whether the queue is empty.
     #[inline]
     pub fn take(&mut self, now: Ps, may_go: impl FnOnce(&Packet) -> bool) -> Option<Packet> {
@@ -170,7 +171,7 @@ impl RxRing {
         Some(packet)
     }
 
-    /// Counts what [`RxRing::take`] has taken before it was admitted.
+    /// Counts the packets that [`RxRing::take`] took before they were admitted.
     #[inline]
     pub fn settle(&mut self) {
         if self.head > self.coming {

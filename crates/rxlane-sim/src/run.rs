@@ -14,7 +14,7 @@ use crate::scenario::Scenario;
 use crate::sweep::{Point, Sweep};
 use crate::tally::LoadSamples;
 
-/// Estimates as an object by name, in their order.
+/// Reads and writes estimates as an object by name, in their order.
 mod by_name {
     use serde::de::{MapAccess, Visitor};
     use serde::ser::SerializeMap;
@@ -220,7 +220,7 @@ pub fn run_sweep(
         for row in receive {
             let handled = row.and_then(&mut finished);
             if handled.is_err() {
-                // The others end after their point.
+                // Without points to do, the other threads end after their current one.
                 todo.lock().unwrap_or_else(|e| e.into_inner()).clear();
                 return handled;
             }

@@ -76,7 +76,8 @@ impl Samples {
         let semi: Vec<(f64, f64)> = upper.iter().map(|(x, p)| (*x, p.ln())).collect();
         let exponential = line(&semi);
         let mean = self.mean();
-        // Slower than the fitted exponential: at the end of the tail more is left than it says.
+        // The tail declines slower than the fitted exponential when more is left at its end than the fit
+        // says.
         let slower = upper.last().is_some_and(|(x, p)| *p > (-x / mean).exp());
         let long =
             slower && power.r2 >= STRAIGHT && power.r2 >= exponential.r2 && upper.len() >= FEWEST;

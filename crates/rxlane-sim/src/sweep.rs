@@ -9,7 +9,7 @@ use crate::SimError;
 use crate::scenario::{Case, Loaded, Scenario, Values};
 use crate::scenario::{put, scenario_of};
 
-/// Most points without being asked again.
+/// Most points that a sweep may have without asking again.
 pub const MANY_POINTS: usize = 1_000_000;
 
 /// The points of a scenario file; each is made when it is asked for.
@@ -70,7 +70,7 @@ impl Sweep {
     /// The point `index`, below [`Sweep::len`]; the last axis varies fastest.
     ///
     /// # Errors
-    /// As reading a scenario, for combinations that cannot be.
+    /// The errors of reading a scenario, for combinations that are not valid.
     pub fn point(&self, index: usize) -> Result<Point, SimError> {
         let mut table = self.table.clone();
         let mut rest = index;
@@ -108,7 +108,7 @@ fn expand(key: &str, values: &Values) -> Result<Vec<Value>, SimError> {
                     cure: "give from <= to and a step above 0",
                 });
             }
-            // A hair more, or 0.05 to 2.0 by 0.05 ends at 1.95.
+            // Add a little before rounding down, or 0.05 to 2.0 by 0.05 would end at 1.95.
             let last = ((steps + 1e-9).floor() as usize).min(MANY_POINTS);
             Ok((0..=last)
                 .map(|i| Value::Float(rounded(from + i as f64 * step)))
@@ -117,7 +117,7 @@ fn expand(key: &str, values: &Values) -> Result<Vec<Value>, SimError> {
     }
 }
 
-/// 0.15 rather than 0.15000000000000002.
+/// Rounds a value: 0.15 rather than 0.15000000000000002.
 fn rounded(v: f64) -> f64 {
     format!("{v:.12e}").parse().unwrap_or(v)
 }

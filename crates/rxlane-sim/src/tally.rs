@@ -36,7 +36,7 @@ impl Work {
     ];
 }
 
-/// A traffic class.
+/// What was counted of a traffic class.
 #[derive(Debug, Clone, Default)]
 pub struct ClassTally {
     /// From arrival until its service began.
@@ -45,7 +45,7 @@ pub struct ClassTally {
     pub latency: Latencies,
 }
 
-/// Core load by sample, in hundredths of a per cent: memory does not grow with time.
+/// How often each core load was sampled, in hundredths of a per cent, so that memory does not grow with time.
 #[derive(Debug, Clone)]
 pub struct LoadSamples {
     counts: Vec<u64>,
@@ -66,7 +66,7 @@ impl LoadSamples {
         self.counts[bin] += 1;
     }
 
-    /// Adds those of another run.
+    /// Adds the loads of another run.
     pub fn merge(&mut self, other: &Self) {
         for (a, b) in self.counts.iter_mut().zip(&other.counts) {
             *a += b;
@@ -88,7 +88,7 @@ impl LoadSamples {
 pub struct Tally {
     /// Time by kind of work.
     pub busy: [Ps; Work::ALL.len()],
-    /// By class, highest first.
+    /// Waiting times and latencies by class, highest first.
     pub classes: Vec<ClassTally>,
     /// Packets served, by NIC.
     pub served: Vec<u64>,
@@ -96,7 +96,7 @@ pub struct Tally {
     pub irqs: Vec<u64>,
     /// Polls of a device.
     pub polls: u64,
-    /// Packets served behind a later one of their flow.
+    /// Packets served after a later packet of their flow.
     pub reordered: u64,
     /// Dropped at a full backlog.
     pub backlog_dropped: u64,

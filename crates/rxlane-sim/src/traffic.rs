@@ -75,15 +75,16 @@ pub struct Source {
     pattern: Pattern,
     mean_gap: f64,
     wire: Ps,
-    /// Lower ends of the classes' shares of a random number; the last class takes what is below all of them.
+    /// A random number chooses a class. These are the lower ends of the classes' shares; the last class takes
+    /// what is below all of them.
     above: Vec<u32>,
     only_class: Option<usize>,
-    /// Of even mixes: what each class is owed, in packets.
+    /// For even mixes: the share of each class, and how many packets it is owed.
     owed: Option<(Vec<f64>, Vec<f64>)>,
     flows: u16,
     next_flow: Vec<u16>,
     sequences: Vec<u32>,
-    /// Of the pattern, before the wire makes it later.
+    /// When the last packet comes by the pattern alone, before the wire makes it later.
     ideal: f64,
     last: Ps,
     burst_left: u64,
@@ -146,7 +147,7 @@ impl Source {
         }
     }
 
-    /// The gap to the next packet, and how far that one is off its time, ps.
+    /// The gap to the next packet, and how far jitter moves that packet off its time, ps.
     fn gap(&mut self) -> (f64, f64) {
         match &self.pattern {
             Pattern::Poisson => {
@@ -168,7 +169,8 @@ impl Source {
                 }
                 let u: f64 = 1.0 - self.rng.random::<f64>();
                 let p = 1.0 / mean_burst;
-                // Geometric from 1 on, of which the first packet comes after the pause.
+                // The burst is geometric and at least 1 packet long. Its first packet comes after the pause
+                // and is not counted here.
                 self.burst_left = if p >= 1.0 {
                     0
                 } else {
@@ -222,7 +224,7 @@ impl Source {
     }
 }
 
-/// The class that is owed most, highest first.
+/// The class that is owed most; of several, the highest.
 fn most_owed(shares: &[f64], owed: &mut [f64]) -> usize {
     for (o, share) in owed.iter_mut().zip(shares) {
         *o += share;

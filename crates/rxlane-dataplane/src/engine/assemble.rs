@@ -45,7 +45,8 @@ impl Control {
                 queues.push(Queue::new(port as u16, opened, index, &self.plan.stack));
             }
         }
-        // A packet that finds no frame to be received into is lost: first the frames, then the packets.
+        // A packet that finds no frame to be received into is lost, so provide frames before packets can
+        // come.
         for queue in &mut queues {
             queue.turn_over(&mut frames);
             self.announce(queue)?;

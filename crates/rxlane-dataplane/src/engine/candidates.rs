@@ -1,4 +1,4 @@
-//! All routes of every prefix, and which of them counts.
+//! All routes of every prefix, and which of them is used.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,8 @@ pub(super) struct Candidate {
     pub(super) metric: u32,
     pub(super) tos: u8,
     pub(super) kind: Kind,
-    /// IPv6 routes through gateways: those of one metric become one route, whose hops are announced together.
+    /// Whether this is an IPv6 route through gateways: those of one metric become one route, whose hops are
+    /// announced together.
     pub(super) merges: bool,
     /// `None` without a usable hop.
     pub(super) hop: Option<GroupNumber>,
@@ -30,7 +31,7 @@ impl Candidate {
     }
 }
 
-/// Candidates by prefix, in the order in which the kernel asks those of equal metric.
+/// Candidates by prefix. Those of equal metric are in the order in which the kernel asks them.
 #[derive(Debug)]
 pub(super) struct Candidates<N> {
     by_prefix: BTreeMap<N, Vec<Candidate>>,
@@ -45,7 +46,7 @@ impl<N: Net> Default for Candidates<N> {
 }
 
 impl<N: Net> Candidates<N> {
-    /// Adds one: in place of its like, or after or before those of the same metric.
+    /// Adds a candidate: in place of one that is like it, or after or before those of the same metric.
     pub(super) fn add(&mut self, prefix: N, new: Candidate, replaces: bool, last: bool) {
         let all = self.by_prefix.entry(prefix).or_default();
         let like = all.iter().position(|c| c.is_like(&new));
@@ -53,15 +54,15 @@ impl<N: Net> Candidates<N> {
         match like.or(first) {
             Some(at) if replaces => all[at] = new,
             _ if like.is_some() && new.merges => all[like.unwrap_or(0)] = new,
-            // What is dumped and announced at once comes twice.
+            // A route that is announced while all routes are dumped comes twice.
             _ if all.contains(&new) => {}
             Some(at) if !last => all.insert(at, new),
             _ => all.push(new),
         }
     }
 
-    /// Removes one; without its very self, the first that is like it. `rest` says what is left of a
-    /// candidate's hops when those of `old` are gone.
+    /// Removes the candidate `old` or, where it is missing, the first that is like it. `rest` says what is
+    /// left of a candidate's hops when those of `old` are gone.
     pub(super) fn remove(
         &mut self,
         prefix: N,
@@ -120,7 +121,7 @@ impl<N: Net> Candidates<N> {
             .collect()
     }
 
-    /// The hop that counts for a prefix. The local table is asked before the main one for every address, so
+    /// The hop that is used for a prefix. The local table is asked before the main one for every address, so
     /// a local prefix hides what the main table has within it.
     pub(super) fn best(&self, prefix: &N) -> Option<GroupNumber> {
         for len in 0..=prefix.len() {
@@ -136,11 +137,11 @@ impl<N: Net> Candidates<N> {
         }
         let all = self.by_prefix.get(prefix)?;
         let main = || all.iter().filter(|c| c.table == TABLE_MAIN);
-        // Routes by type of service are for the kernel to tell apart.
+        // Telling routes by type of service apart is left to the kernel.
         if main().any(|c| c.tos != 0) {
             return Some(KERNEL);
         }
-        // Of equal metrics the first; without a usable hop, the next.
+        // Of equal metrics the first one wins; a route without a usable hop is passed over.
         main()
             .filter(|c| c.hop.is_some())
             .min_by_key(|c| c.metric)

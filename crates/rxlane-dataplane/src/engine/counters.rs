@@ -16,7 +16,7 @@ use crate::error::{BpfTried, FileTried};
 use crate::layout::EngineRing;
 use crate::xsk::memory::Mapping;
 
-/// Numbers of a worker.
+/// The numbers that a worker keeps, in the order of its map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Count {
@@ -26,11 +26,12 @@ pub(crate) enum Count {
     Interrupts,
     Polls,
     Forwarded,
-    /// Found no room on a Tx ring.
+    /// Packets that found no room on a Tx ring.
     TxFull,
-    /// The kernel took no more exceptions.
+    /// Exceptions that the kernel did not take.
     KernelFull,
-    /// Frames that there are; of these, free and with the kernel to receive into when it last slept.
+    /// Frames that there are. The next two say how many of these were free, and how many the kernel had to
+    /// receive into, when the worker last slept.
     Frames,
     FreeFrames,
     FillFrames,
@@ -42,11 +43,11 @@ pub(crate) enum Count {
     Priority,
     /// Whether the worker drives NAPI.
     DrivesNapi,
-    /// First of the reasons for giving packets to the kernel.
+    /// The first of the numbers of packets given to the kernel, one for each reason.
     ToKernel,
 }
 
-/// Numbers of a worker in its map, a whole number of cache lines.
+/// How many numbers a worker has in its map: a whole number of cache lines.
 const NUMBERS: usize = 24;
 
 /// As `status` shows a worker.
@@ -89,7 +90,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Maps an array map's values.
+    /// Maps the values of an array map into memory.
     pub(crate) fn of(map: &MapHandle, bytes: usize) -> Result<Self, DataplaneError> {
         Mapping::file(map.as_fd(), 0, bytes.next_multiple_of(4096))
             .map(|memory| Self {
@@ -110,7 +111,7 @@ impl Shared {
         self.memory.word(at)
     }
 
-    /// One writer a word, so a load and a store are enough.
+    /// Each word has one writer, so a load and a store are enough.
     #[inline]
     fn add(&self, at: usize, n: u64) {
         let word = self.word(at);
@@ -118,7 +119,7 @@ impl Shared {
     }
 }
 
-/// The rings' side.
+/// The counters of the rings.
 #[derive(Debug, Clone)]
 pub(crate) struct RingTable(pub(crate) Shared);
 
@@ -151,7 +152,7 @@ impl RingTable {
     }
 }
 
-/// The workers' side.
+/// The counters of a worker.
 #[derive(Debug, Clone)]
 pub(crate) struct Counters {
     all: Shared,
@@ -188,7 +189,7 @@ impl Counters {
 /// Bytes of a worker's numbers.
 pub(crate) const WORKER_BYTES: usize = NUMBERS * 8;
 
-/// Numbers as they stand in the map.
+/// Reads a worker's numbers as they stand in the map.
 pub(crate) fn read(bytes: &[u8]) -> WorkerCounters {
     let word = |at: usize| {
         bytes

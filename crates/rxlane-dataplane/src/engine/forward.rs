@@ -1,8 +1,8 @@
 //! Forwarding a batch of packets: where to, and the header that it leaves with.
 //!
-//! Three passes, so that cache misses overlap: read the destinations, look all of them up, rewrite. Nothing is
-//! written into a packet before it is certain that it can leave (RFC 1812 section 5.2); what cannot is the
-//! kernel's, unchanged.
+//! A batch takes three passes, so that cache misses overlap: read the destinations, look all of them up,
+//! rewrite the headers. Nothing is written into a packet before it is certain that it can leave (RFC 1812
+//! section 5.2). A packet that cannot leave goes to the kernel, unchanged.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const IPV6: usize = 40;
 pub struct Port {
     /// Index; 0 while the device is gone.
     pub ifindex: u32,
-    /// Source address of what leaves there.
+    /// Source address of frames that leave there.
     pub mac: [u8; 6],
     /// Largest IP packet, bytes.
     pub mtu: u32,
@@ -48,7 +48,7 @@ pub struct Ports {
 pub enum Reason {
     /// Its class is served by the stack.
     Stack,
-    /// No IPv4 or IPv6, or its length does not hold.
+    /// Neither IPv4 nor IPv6, or its length is wrong.
     Malformed,
     /// The TTL would become 0.
     Ttl,
@@ -58,7 +58,7 @@ pub enum Reason {
     NoNeighbour,
     /// Longer than the egress link takes.
     Mtu,
-    /// The route leaves through no port of the router, or where the packet came from.
+    /// The route leaves through no port of the router, or through the port that the packet came from.
     Egress,
     /// Policy rules or VRFs route it, or forwarding is off.
     ByKernel,
@@ -85,15 +85,15 @@ impl Reason {
 pub enum Verdict {
     /// It leaves through this port, and has its new header.
     Send(u16),
-    /// The kernel's, unchanged.
+    /// It goes to the kernel, unchanged.
     Kernel(Reason),
 }
 
-/// The way to a next hop with a fixed gateway.
+/// What is known of the way to a next hop; it is ready when the gateway is fixed.
 #[derive(Debug, Clone, Copy)]
 enum Adjacency {
     Unknown,
-    /// Several hops, or the destination itself is on the link: depends on the packet.
+    /// The way depends on the packet: there are several hops, or the destination itself is on the link.
     ByPacket,
     Gone(Reason),
     Ready {
@@ -111,12 +111,12 @@ pub struct Forwarder {
     neighbours: NeighbourReader,
     ports: Cache<Arc<ArcSwap<Ports>>, Arc<Ports>>,
     known: Arc<Ports>,
-    /// By number of the hop.
+    /// Indexed by the number of the hop.
     adjacencies: Vec<Adjacency>,
     scratch: Box<Scratch>,
 }
 
-/// Kept from batch to batch: clearing it costs more than a small batch does.
+/// Working memory, kept from batch to batch because clearing it costs more than a small batch does.
 #[derive(Debug)]
 struct Scratch {
     pending: [Pending; BATCH],
@@ -194,7 +194,7 @@ impl Forwarder {
         }
     }
 
-    /// News about neighbours and ports make all that is known about hops uncertain.
+    /// Forgets all that is known about hops when neighbours or ports have changed.
     #[inline]
     fn refresh(&mut self) {
         let ports = self.ports.load();
@@ -316,7 +316,7 @@ fn destination6(frame: &[u8]) -> u128 {
     u128::from_be_bytes(sixteen(&frame[ETHERNET + 24..ETHERNET + 40]))
 }
 
-/// The destination of a packet that can be forwarded. The XDP program has looked closer.
+/// The destination of a packet that can be forwarded. The XDP program has already checked it more closely.
 #[inline]
 fn parse(frame: &[u8]) -> Result<Destination, Reason> {
     let Some(kind) = frame.get(12..14) else {
@@ -389,7 +389,7 @@ fn ip_len(frame: &[u8], v6: bool) -> u32 {
     }
 }
 
-/// One less to live. The TTL is the high byte of its word, so the checksum grows by 0x0100 (RFC 1141).
+/// Lowers the TTL by one. The TTL is the high byte of its word, so the checksum grows by 0x0100 (RFC 1141).
 #[inline]
 fn age(ip: &mut [u8]) {
     ip[8] -= 1;
@@ -398,7 +398,8 @@ fn age(ip: &mut [u8]) {
     ip[10..12].copy_from_slice(&check.to_be_bytes());
 }
 
-/// Addresses only, as the kernel's default (`fib_multipath_hash_policy` 0): fragments of a packet stay together.
+/// Hashes addresses only, as the kernel does by default (`fib_multipath_hash_policy` 0), so that fragments of a
+/// packet stay together.
 fn flow_hash(source: IpAddr, destination: IpAddr) -> u32 {
     let word = |a: IpAddr| match a {
         IpAddr::V4(v4) => u128::from(u32::from(v4)),

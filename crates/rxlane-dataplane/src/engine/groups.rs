@@ -1,4 +1,4 @@
-//! Next hops, and groups of them that share flows.
+//! Groups of next hops that share the flows of a route.
 
 use std::collections::HashMap;
 use std::num::NonZeroU16;
@@ -23,11 +23,11 @@ impl From<GroupNumber> for NonZeroU16 {
     }
 }
 
-/// Stands for no group: packets that are the kernel's business.
+/// Stands for no group: the packets go to the kernel.
 pub(super) const KERNEL: GroupNumber = GroupNumber(NonZeroU16::MIN);
 
 impl GroupNumber {
-    /// Groups follow [`KERNEL`].
+    /// The number of the group at `index`; groups follow [`KERNEL`]. `None` when no number is left.
     fn of(index: usize) -> Option<Self> {
         u16::try_from(index + 2)
             .ok()
@@ -35,7 +35,7 @@ impl GroupNumber {
             .map(Self)
     }
 
-    /// A place for whatever a worker remembers of a route, also of none.
+    /// Index for what a worker remembers of a route; having no route has an index, too.
     #[inline]
     pub(super) fn slot(hop: Option<Self>) -> usize {
         hop.map_or(0, |group| usize::from(group.0.get()))
@@ -48,11 +48,12 @@ impl GroupNumber {
     }
 }
 
-/// Ways on for the flows of a route.
+/// The next hops of a route, among which its flows are shared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     hops: Vec<NextHop>,
-    /// Up to where in 32 bits of hash a hop's share goes, as the kernel cuts them (`fib_rebalance`).
+    /// For each hop, the last value of its share of the 32-bit hashes. The kernel cuts the shares in the same
+    /// way (`fib_rebalance`).
     upper: Vec<u32>,
 }
 
@@ -128,7 +129,7 @@ impl Groups {
         Some(number)
     }
 
-    /// Makes new groups known; before the tables that use them.
+    /// Makes new groups known. Call it before publishing the tables that use them.
     pub(super) fn publish(&self) {
         if self.shared.load().len() != self.all.len() {
             self.shared.store(Arc::new(self.all.clone()));
@@ -139,7 +140,7 @@ impl Groups {
         Arc::clone(&self.shared)
     }
 
-    /// The hops of a number; none for what is no group.
+    /// The hops of a group; empty for a number that is no group.
     fn hops(&self, group: GroupNumber) -> &[NextHop] {
         group
             .index()

@@ -1,7 +1,7 @@
 //! The kernel's routes in a form that workers look up without asking it.
 //!
-//! Routes of the main table are forwarded by; whatever else decides about a packet (the local table, types
-//! of service, tunnels, unreachable and blackhole routes) is left to the kernel. News are applied in
+//! Workers forward by the routes of the main table. Whatever else decides about a packet (the local table,
+//! types of service, tunnels, unreachable and blackhole routes) is left to the kernel. News are applied in
 //! batches, each published as a whole.
 
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use rxlane_system::routes::{Event, Kind, Route};
 use super::candidates::{Candidate, Candidates};
 use super::groups::{Group, GroupNumber, Groups, KERNEL};
 
-/// One address family.
+/// The routes of one address family.
 #[derive(Debug)]
 struct Family<N: Net> {
     candidates: Candidates<N>,
@@ -37,7 +37,7 @@ impl<N: Net> Default for Family<N> {
 impl<N: Net> Family<N> {
     fn touch(&mut self, prefix: N, local: bool) {
         if local {
-            // What it hides, or does not any more.
+            // The prefixes that the local one hides now, or no longer hides.
             self.touched.extend(self.candidates.within(&prefix));
         }
         self.touched.push(prefix);
@@ -69,7 +69,7 @@ impl<N: Net> Family<N> {
         self.publisher.publish(&changes)
     }
 
-    /// Begins anew; what is not added again will be gone with the next batch.
+    /// Forgets all routes. Those that are not added again will be gone with the next batch.
     fn forget(&mut self) {
         self.touched.extend(self.candidates.prefixes());
         self.candidates = Candidates::default();
@@ -89,7 +89,7 @@ impl Mirror {
         let v6 = matches!(route.prefix, IpNet::V6(_));
         let mut hops = route.hops.clone();
         if v6 {
-            // The kernel begins with any of them.
+            // The kernel may list the hops from any of them on, so sort them.
             hops.sort_unstable();
         }
         Candidate {
@@ -177,7 +177,7 @@ impl Mirror {
         self.publish()
     }
 
-    /// For another worker.
+    /// A reader for another worker.
     pub fn reader(&self) -> RouteReader {
         RouteReader {
             v4: self.v4.publisher.reader(),
@@ -207,7 +207,7 @@ pub struct RouteReader {
 impl RouteReader {
     /// What to do with packets for an address.
     pub fn decide(&mut self, destination: IpAddr) -> Decision<'_> {
-        // The table first: its groups are known by then.
+        // Read the table before the groups: the groups that it uses are known by then.
         let hop = match destination {
             IpAddr::V4(v4) => self.v4.table().lookup(v4),
             IpAddr::V6(v6) => self.v6.table().lookup(v6),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Cache};
 use rxlane_system::neighbours::Neighbour;
 
-/// Asked for every packet to a destination on the link, so not with SipHash.
+/// The table is asked for every packet to a destination on the link, so it does without SipHash.
 type Table = HashMap<(u32, IpAddr), [u8; 6], foldhash::fast::RandomState>;
 
 /// All neighbours of a network namespace that can be sent to.
@@ -29,7 +29,7 @@ impl Neighbours {
             };
             changed += usize::from(before != n.mac);
         }
-        // News mostly say that a known neighbour is still there.
+        // Most news only say that a known neighbour is still there; these need no new table.
         if changed > 0 {
             self.shared.store(Arc::new(self.table.clone()));
         }
@@ -52,7 +52,7 @@ impl Neighbours {
         self.apply(changes)
     }
 
-    /// For another worker.
+    /// A reader for another worker.
     pub fn reader(&self) -> NeighbourReader {
         NeighbourReader {
             cache: Cache::new(Arc::clone(&self.shared)),
@@ -65,7 +65,7 @@ impl Neighbours {
 #[derive(Debug, Clone)]
 pub struct NeighbourReader {
     cache: Cache<Arc<ArcSwap<Table>>, Arc<Table>>,
-    /// Weak, so that its address is not given to another table.
+    /// The table last seen. The weak reference keeps its address from being given to another table.
     seen: std::sync::Weak<Table>,
 }
 
@@ -81,7 +81,7 @@ impl NeighbourReader {
         changed
     }
 
-    /// The hardware address of a next hop; without one its packets go to the kernel, which asks.
+    /// The hardware address of a next hop. Without one, packets go to the kernel, which asks for it.
     pub fn mac(&mut self, ifindex: u32, address: IpAddr) -> Option<[u8; 6]> {
         self.cache.load().get(&(ifindex, address)).copied()
     }

@@ -1,4 +1,5 @@
-//! The engine's own BPF programs (bpf/engine.bpf.c). They go with the daemon: nothing of them is pinned.
+//! The engine's own BPF programs (bpf/engine.bpf.c). They end with the daemon, because nothing of them is
+//! pinned.
 
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
@@ -22,7 +23,7 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Makes the device and attaches.
+    /// Makes the device and attaches the programs.
     pub(crate) fn attach(
         sockets: &MapHandle,
         ring_counters: &MapHandle,

@@ -14,14 +14,14 @@ use rxlane_config::{EngineConfig, Priority, RouterConfig};
 #[derive(Debug, Clone)]
 pub(crate) struct RingMap {
     pub(crate) layout: Layout,
-    /// By class, highest first: its ring's number in a queue.
+    /// For each class, highest first, the number of its ring in a queue.
     pub(crate) ring_of_class: Vec<usize>,
-    /// By ring of a queue: packets that it may hold, and whether the stack gets them.
+    /// For each ring of a queue, the packets that it may hold; `stack` says whether the stack gets them.
     pub(crate) shares: Vec<u32>,
     pub(crate) stack: Vec<bool>,
-    /// Queues of the port with the most.
+    /// Number of queues of the port that has the most.
     pub(crate) queues: u32,
-    /// Queues of each port.
+    /// Number of queues of each port.
     pub(crate) queues_of_port: Vec<u32>,
     pub(crate) engine: EngineConfig,
 }
@@ -91,12 +91,12 @@ impl RingMap {
         Ok(())
     }
 
-    /// Rings of a queue.
+    /// Number of rings of a queue.
     pub(crate) fn rings(&self) -> usize {
         self.shares.len()
     }
 
-    /// Entries of the table of rings for so many ports.
+    /// Number of entries in the table of rings for `ports` ports.
     pub(crate) fn entries(&self, ports: usize) -> usize {
         ports * self.queues as usize * self.rings()
     }
@@ -126,7 +126,8 @@ impl RingMap {
         }
     }
 
-    /// Frames of a queue: whatever its rings can hold at once, so that no class can take another's.
+    /// Number of frames of a queue: as many as its rings can hold at once, so that no class can take
+    /// another's frames.
     pub(crate) fn frames(&self) -> u32 {
         let sizes = self.sizes();
         // Sent frames are on the Tx ring, in the driver or on the completion ring.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Signals that a worker is to look at.
+/// Tells a thread to stop: a flag that it looks at, and a descriptor that wakes it.
 #[derive(Debug, Clone)]
 pub(crate) struct Signals {
     pub(crate) stop: Arc<AtomicBool>,

@@ -1,8 +1,9 @@
 //! A worker: one core, its queues, and the loop of the papers.
 //!
 //! Devices whose rings hold packets are on a poll list; the first is polled with its budgets, and the worker
-//! sleeps when the list is empty. Waking is the interrupt, so throttling means not to look at a device before
-//! its time. `rxlane-policy` decides all of that; here are the rings and the clock.
+//! sleeps when the list is empty. Waking up takes the place of the interrupt, so throttling means that the
+//! worker does not look at a device before its time. `rxlane-policy` decides all of that; this module adds
+//! the rings and the clock.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,10 +21,10 @@ use crate::xsk::exceptions::KernelLane;
 use crate::xsk::frames::{Frames, Packet};
 use crate::xsk::queue::Queue;
 
-/// A QVector and its interrupt.
+/// A device: its rings as a [`QVector`], and the state of its interrupt.
 #[derive(Debug)]
 pub(crate) struct PolledDevice {
-    /// Number of the queue that its rings belong to, and of the first of them.
+    /// Number of the queue that its rings belong to; `first_ring` is the first of them in that queue.
     pub(crate) queue: usize,
     pub(crate) first_ring: usize,
     pub(crate) vector: QVector,
@@ -31,7 +32,7 @@ pub(crate) struct PolledDevice {
     since: Sample,
     updated_ns: u64,
     interrupted_ns: u64,
-    /// No interrupt before this.
+    /// Time before which throttling allows no interrupt.
     masked_until_ns: u64,
     listed: bool,
 }
@@ -57,12 +58,12 @@ impl PolledDevice {
     }
 }
 
-/// Who goes first.
+/// The order in which a worker serves its rings.
 #[derive(Debug)]
 pub(crate) enum Scheduler {
     /// Devices take turns, and so do the rings of a device.
     Devices(PollList),
-    /// The highest class of all devices.
+    /// The highest class of all devices goes first.
     Global(GlobalPriority),
 }
 
@@ -76,7 +77,7 @@ pub(crate) struct Parts {
     pub(crate) kernel: KernelLane,
     pub(crate) table: RingTable,
     pub(crate) counters: Counters,
-    /// By number of the port: the queue that sends there.
+    /// For each port, by its number, the queue that sends there.
     pub(crate) sender_of_port: Vec<usize>,
     pub(crate) throttled: bool,
     /// The devices' NAPI is polled by this worker (preferred busy polling) instead of beside it.
@@ -94,16 +95,18 @@ pub(crate) struct Worker {
     unclocked: u64,
 }
 
-/// Sending a packet costs far more than the system call that many share.
+/// So many packets share a system call to send. Shared like that, the call costs far less than sending a
+/// packet does.
 const SEND_TOGETHER: u64 = 16;
 /// The clock is read only after so many packets.
 const CLOCKED: u64 = 8;
 
 /// How long a worker keeps a core that it shares with NAPI.
 const GIVE_WAY_NS: u64 = 50_000;
-/// While frames are under way that a full fill ring would need, or a Tx ring is stuck, look again after this.
+/// A worker looks again after this time while the fill ring lacks frames that are under way, or a Tx ring is
+/// stuck.
 const UNFINISHED_NS: u64 = 1_000_000;
-/// Polls at most before a worker that is to stop does so: more than all rings hold.
+/// Most polls that a worker still makes when it is told to stop: more than all rings hold.
 const LAST_TURNS: u32 = 10_000;
 /// A sleeping worker brings its counters up to date at least this often.
 const LONGEST_SLEEP_NS: u64 = 1_000_000_000;
@@ -146,7 +149,7 @@ impl Worker {
             }
             self.sleep(wake);
         }
-        // What waits has been paid for.
+        // Receiving the packets that still wait has already cost time, so serve them.
         for _ in 0..LAST_TURNS {
             if !self.turn() {
                 break;
@@ -168,7 +171,7 @@ impl Worker {
         true
     }
 
-    /// The interrupts: devices that hold packets and may say so.
+    /// Takes the place of interrupts: finds the devices that hold packets and that throttling lets interrupt.
     fn arrivals(&mut self) {
         let mut now = 0;
         for (i, device) in self.p.devices.iter_mut().enumerate() {
@@ -231,7 +234,7 @@ impl Worker {
         self.flush();
     }
 
-    /// With global priority, one device budget's worth of turns.
+    /// With global priority, serves turns for one device budget. Returns whether there were any.
     fn poll_all(&mut self) -> bool {
         let mut left = rxlane_policy::poll::DEVICE_BUDGET;
         let mut any = false;
@@ -294,7 +297,7 @@ impl Worker {
         self.p.counters.set(Count::IntervalNs, interval_ns);
     }
 
-    /// Serves a ring.
+    /// Serves at most `at_most` packets of a ring.
     fn serve(&mut self, queue: usize, ring: usize, at_most: u32) -> Served {
         let mut all = Served::default();
         while all.packets < u64::from(at_most) {
@@ -355,8 +358,8 @@ impl Worker {
         self.p.counters.add(Count::Forwarded, sent);
     }
 
-    /// A turn's packets are served when they have left, so that a budget bounds what a higher class waits for. The
-    /// highest class waits for nobody; of the others, some share a system call.
+    /// Ends a turn. Its packets are served only when they have left, so that a budget bounds what a higher class
+    /// waits for. The highest class is sent at once; packets of the others share a system call.
     #[inline]
     fn end_turn(&mut self, top: bool, served: u64) {
         if top || self.unsent >= SEND_TOGETHER {
@@ -367,7 +370,8 @@ impl Worker {
         self.give_way(served);
     }
 
-    /// NAPI shares the core, and an RT packet that it has not classified yet waits among all others.
+    /// Lets NAPI run, which shares the core. An RT packet (one that cannot wait) waits among all others until
+    /// NAPI has classified it.
     #[inline]
     fn give_way(&mut self, served: u64) {
         self.unclocked += served;
@@ -386,7 +390,7 @@ impl Worker {
         }
     }
 
-    /// One poll of the devices, in which packets are classified.
+    /// Polls the devices' NAPI once, which classifies packets.
     #[inline]
     fn drive_napi(&self) {
         for queue in &self.p.queues {
@@ -394,7 +398,7 @@ impl Worker {
         }
     }
 
-    /// Lets everything go that waits.
+    /// Sends all packets that wait, to other ports and to the kernel.
     #[inline]
     fn flush(&mut self) {
         if self.unsent > 0 {
@@ -447,7 +451,8 @@ impl Worker {
             tv_sec: (timeout / 1_000_000_000) as i64,
             tv_nsec: (timeout % 1_000_000_000) as i64,
         };
-        // An interruption is as good as a packet: the rings are looked at either way.
+        // It does not matter whether a packet or an interruption ended the sleep: the rings are looked at
+        // either way.
         let _ = poll(&mut fds, Some(&timeout));
     }
 }

@@ -1,8 +1,8 @@
-//! The way of packets back into the kernel, which answers, delivers, asks for neighbours or filters them.
+//! Gives packets back to the kernel, which answers, delivers or filters them, or asks for neighbours.
 //!
-//! Packets leave through a device of our own, where a program turns each into one just received on its port
-//! (bpf/engine.bpf.c), so that nothing in the kernel can tell the difference. Sent in batches, one system call
-//! each.
+//! Packets leave through a device of our own. A program there (bpf/engine.bpf.c) turns each into a packet that
+//! its port has just received, so that nothing in the kernel can tell the difference. Packets are sent in
+//! batches, with one system call for each batch.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -16,10 +16,10 @@ use rxlane_system::{links, sysctl};
 
 use super::frames::{Frames, Packet};
 
-/// Our device, and its peer, which nothing ever reaches.
+/// Names of our device and of its peer, which no packet ever reaches.
 const DEVICE: &str = "rxlane-up";
 const PEER: &str = "rxlane-nil";
-/// Packets of a system call.
+/// Most packets that one system call sends.
 const BATCH: usize = 64;
 const SEND_BUFFER: usize = 4 << 20;
 
@@ -39,7 +39,7 @@ impl ExceptionDevice {
         let device = Self {
             ifindex: links::by_name(DEVICE)?.ifindex,
         };
-        // Neighbour discovery has no business here.
+        // Neighbour discovery is not needed on these devices.
         for name in [DEVICE, PEER] {
             let _ = sysctl::write(&format!("net.ipv6.conf.{name}.disable_ipv6"), "1");
             links::set_up(links::by_name(name)?.ifindex)?;
@@ -56,17 +56,17 @@ impl Drop for ExceptionDevice {
     }
 }
 
-/// A worker's way up: a socket for each port, and what waits to be sent.
+/// A worker's way into the kernel: a socket for each port, and the packets that wait to be sent.
 #[derive(Debug)]
 pub(crate) struct KernelLane {
-    /// By number of the port; none without a kernel (benchmarks).
+    /// Indexed by the number of the port; empty without a kernel (benchmarks).
     sockets: Vec<Option<OwnedFd>>,
     device: u32,
     waiting: Vec<(u16, Packet)>,
 }
 
 impl KernelLane {
-    /// `ports`: their indices, 0 for those that are gone.
+    /// `ports` has the interface index of each port, 0 for those that are gone.
     pub(crate) fn new(device: u32, ports: &[u32]) -> io::Result<Self> {
         let sockets = ports
             .iter()
@@ -102,7 +102,7 @@ impl KernelLane {
                 Some(Some(socket)) => send(socket, self.device, frames, &self.waiting[..n]),
                 _ => 0,
             };
-            // One that was refused would be refused again: the next ones may still go.
+            // A refused packet would be refused again, so leave it out: the next ones may still go.
             let done = if sent < n { sent + 1 } else { n };
             refused += u32::from(sent < n);
             for (_, packet) in self.waiting.drain(..done) {

@@ -1,8 +1,8 @@
 //! The UMEM: memory cut into frames, each with one owner at a time.
 //!
-//! A [`Frame`] is what its holder may write to. It cannot be copied, so no frame can be owned twice on our
-//! side; giving it to a ring gives it to the kernel, and what a ring returns becomes a frame again. A
-//! property test drives all the ways that a frame can go.
+//! Who holds a [`Frame`] may write to it. It cannot be copied, so no frame can be owned twice on our side.
+//! Putting it on a ring gives it to the kernel, and what a ring returns becomes a frame again. A property
+//! test drives all the ways that a frame can go.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use bytemuck::Zeroable;
 use super::memory::Mapping;
 use super::ring::{Consumer, Desc, Producer};
 
-/// What the kernel leaves in front of a packet (XDP_PACKET_HEADROOM).
+/// Bytes that the kernel leaves in front of a packet (XDP_PACKET_HEADROOM).
 pub(crate) const HEADROOM: u32 = 256;
 
 /// A piece of the UMEM that nobody else owns.
@@ -33,11 +33,11 @@ pub struct Frames {
     size: u32,
     count: u32,
     free: Vec<Frame>,
-    /// What a ring has said, for a moment.
+    /// Buffer for descriptors that were just taken off a ring.
     descs: Box<[Desc; TOGETHER]>,
 }
 
-/// Packets taken off a ring in one go.
+/// Most packets that are taken off a ring in one go.
 const TOGETHER: usize = 64;
 
 impl Frames {
@@ -64,7 +64,7 @@ impl Frames {
         &self.memory
     }
 
-    /// For whoever plays the kernel.
+    /// The memory, for code that plays the kernel.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn memory_shared(&self) -> Arc<Mapping> {
         Arc::clone(&self.memory)
@@ -75,17 +75,17 @@ impl Frames {
         self.size
     }
 
-    /// Frames that there are.
+    /// Number of all frames.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Frames that nobody uses.
+    /// Number of frames that nobody uses.
     pub fn free(&self) -> u32 {
         self.free.len() as u32
     }
 
-    /// A frame to use.
+    /// Takes a free frame, if there is one.
     #[inline]
     pub fn take(&mut self) -> Option<Frame> {
         self.free.pop()
@@ -140,8 +140,9 @@ impl Frames {
         }
     }
 
-    /// Takes packets off an Rx ring, up to `at_most` and 64, and adds them to `packets`; returns how many, and their
-    /// bytes. What a ring says of a packet becomes that packet here and nowhere else, once: so none can be had twice.
+    /// Takes packets off an Rx ring, at most `at_most` and at most 64, and adds them to `packets`. Returns how many,
+    /// and their bytes. A descriptor becomes a packet here and nowhere else, and only once, so no packet can be held
+    /// twice.
     #[inline]
     pub fn take_received(
         &mut self,
@@ -192,7 +193,7 @@ impl Frames {
         }
     }
 
-    /// The same, to be changed.
+    /// The bytes of a packet, to be changed.
     #[inline]
     pub fn bytes_mut<'a>(&'a self, packet: &'a mut Packet) -> &'a mut [u8] {
         // SAFETY: as in `bytes`; the packet is borrowed mutably, so there is no other reference.
@@ -202,7 +203,7 @@ impl Frames {
         }
     }
 
-    /// Asks the cache for a packet's headers.
+    /// Starts to load a packet's headers into the cache.
     #[inline]
     fn prefetch(&self, desc: Desc) {
         #[cfg(target_arch = "x86_64")]
@@ -310,7 +311,7 @@ mod tests {
                     }
                 }
             }
-            // Everything comes home.
+            // In the end every frame comes back.
             let mut home: Vec<u64> = frames.free.drain(..).map(|f| f.0).collect();
             home.append(&mut received);
             home.extend(sending.into_iter().chain(sent).map(|a| a - 256));

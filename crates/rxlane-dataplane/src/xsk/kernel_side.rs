@@ -19,12 +19,13 @@ pub(crate) struct KernelSide {
     spare: Vec<u64>,
     tx: Consumer<Desc>,
     completion: Producer<u64>,
-    /// The second queue's, which is never received on, and the first queue's, which is never sent on.
+    /// Ends that are not used: the second queue never receives, and the first queue never sends.
     _idle: (Consumer<u64>, Consumer<Desc>, Producer<u64>),
 }
 
 impl KernelSide {
-    /// Frames and two queues for a worker, the first with so many Rx rings, and the other ends of them.
+    /// Makes frames and two queues for a worker, the first with `rx_rings` Rx rings, and the kernel's ends of
+    /// the queues.
     pub(crate) fn new(rx_rings: usize) -> std::io::Result<(Frames, Vec<Queue>, Self)> {
         let frames = Frames::new(8 * RING, 2048)?;
         let (mut rx, mut rx_worker) = (Vec::new(), Vec::new());

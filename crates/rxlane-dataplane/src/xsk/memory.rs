@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
-/// A mapping that goes with its last owner.
+/// A mapping that is unmapped with its last owner.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     start: NonNull<u8>,
@@ -43,7 +43,7 @@ impl Mapping {
         Self::of(start, len)
     }
 
-    /// What a descriptor offers at an offset.
+    /// Maps `len` bytes of a file descriptor, from `offset` on.
     #[allow(unsafe_code)]
     pub(crate) fn file(fd: BorrowedFd<'_>, offset: u64, len: usize) -> std::io::Result<Self> {
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
@@ -61,7 +61,7 @@ impl Mapping {
         Self::of(start, len)
     }
 
-    /// A place in it.
+    /// The place of a `T` in the mapping, `offset` bytes from its start.
     ///
     /// # Panics
     /// When `T` at `offset` does not lie inside, aligned.

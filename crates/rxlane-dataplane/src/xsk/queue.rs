@@ -18,7 +18,7 @@ pub(crate) struct RxRing {
     pub(crate) socket: Option<OwnedFd>,
 }
 
-/// Rings of a (port, queue).
+/// The rings of one queue of a port.
 #[derive(Debug)]
 pub(crate) struct Queue {
     /// Number of the port.
@@ -31,11 +31,11 @@ pub(crate) struct Queue {
     completion: Consumer<u64>,
 }
 
-/// A sender that makes no progress in so many calls waits for the next poll.
+/// Most system calls that one flush makes to send; what is left then waits for the next poll.
 const MOST_KICKS: u32 = 64;
 
 impl Queue {
-    /// With the sockets of a device.
+    /// A queue with the sockets of a device.
     pub(crate) fn new(port: u16, sockets: QueueSockets, index: usize, stack: &[bool]) -> Self {
         Self {
             port,
@@ -58,7 +58,7 @@ impl Queue {
         }
     }
 
-    /// With rings in memory.
+    /// A queue with rings in memory.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn in_memory(
         port: u16,
@@ -86,13 +86,13 @@ impl Queue {
         }
     }
 
-    /// The socket that sends, which is also the one that others share the UMEM of.
+    /// The socket that sends. It is also the one whose UMEM the others share.
     pub(crate) fn sender(&self) -> Option<BorrowedFd<'_>> {
         self.rx.first()?.socket.as_ref().map(AsFd::as_fd)
     }
 
-    /// Frames that came back from sending, and frames to receive into: Tx cleaning comes first
-    /// (low-latency-router IV.B).
+    /// Takes back frames that were sent, then gives the kernel frames to receive into: Tx cleaning comes
+    /// first (low-latency-router IV.B).
     #[inline]
     pub(crate) fn turn_over(&mut self, frames: &mut Frames) {
         frames.recycle(&mut self.completion);
@@ -101,7 +101,8 @@ impl Queue {
         }
     }
 
-    /// Makes the driver look at its rings: one that ran out of frames, or all that prefer busy polling.
+    /// Makes the driver look at its rings. A driver that ran out of frames needs this, and so do all that
+    /// prefer busy polling.
     pub(crate) fn receive(&self) {
         if let Some(fd) = self.sender() {
             let _ = rustix::net::recv(fd, &mut [0u8; 0][..], rustix::net::RecvFlags::DONTWAIT);
@@ -151,7 +152,7 @@ impl Queue {
         self.fill.free_now() == 0
     }
 
-    /// Frames that the kernel has to receive into.
+    /// How many frames the kernel has into which it can receive.
     pub(crate) fn unfilled(&mut self) -> u32 {
         self.fill.pending()
     }

@@ -85,14 +85,14 @@ impl<T: Pod> Ring<T> {
     }
 }
 
-/// The side that adds.
+/// The side of a ring that adds items.
 #[derive(Debug)]
 pub struct Producer<T> {
     ring: Ring<T>,
-    /// Written up to here; the other side knows up to what was submitted.
+    /// Items are written up to here; the other side knows of those up to `submitted`.
     next: u32,
     submitted: u32,
-    /// What the other side was last seen to have taken.
+    /// Up to where the other side had taken items when last looked at.
     taken: u32,
 }
 
@@ -109,7 +109,7 @@ impl<T: Pod> Producer<T> {
         }
     }
 
-    /// Items that may be added.
+    /// How many items may be added; asks the other side only when none are known.
     #[inline]
     pub fn free(&mut self) -> u32 {
         let size = self.ring.mask + 1;
@@ -119,14 +119,15 @@ impl<T: Pod> Producer<T> {
         size - self.next.wrapping_sub(self.taken)
     }
 
-    /// The same, by what the other side has taken until now.
+    /// How many items may be added, by what the other side has taken until now.
     #[inline]
     pub fn free_now(&mut self) -> u32 {
         self.taken = self.ring.consumer().load(Ordering::Acquire);
         self.free()
     }
 
-    /// Adds one, to be seen after [`Producer::submit`]; false when there is no room.
+    /// Adds an item, which the other side sees after [`Producer::submit`]. Returns false when there is no
+    /// room.
     #[inline]
     pub fn push(&mut self, item: T) -> bool {
         if self.free() == 0 {
@@ -141,7 +142,7 @@ impl<T: Pod> Producer<T> {
         true
     }
 
-    /// Shows what was added; false when there was nothing.
+    /// Shows the other side what was added. Returns false when there was nothing.
     #[inline]
     pub fn submit(&mut self) -> bool {
         if self.submitted == self.next {
@@ -164,12 +165,12 @@ impl<T: Pod> Producer<T> {
     }
 }
 
-/// The side that takes.
+/// The side of a ring that takes items.
 #[derive(Debug)]
 pub struct Consumer<T> {
     ring: Ring<T>,
     next: u32,
-    /// What the other side was last seen to have added.
+    /// Up to where the other side had added items when last looked at.
     added: u32,
 }
 
@@ -190,7 +191,7 @@ impl<T: Pod> Consumer<T> {
         self.added.wrapping_sub(self.next)
     }
 
-    /// Whether there is something, without remembering it.
+    /// Whether there is an item to take; the answer is not remembered.
     #[inline]
     pub fn holds(&self) -> bool {
         self.next != self.added || self.ring.producer().load(Ordering::Acquire) != self.next

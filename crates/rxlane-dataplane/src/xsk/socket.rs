@@ -103,7 +103,8 @@ fn offsets(at: &XdpRingOffset) -> Offsets {
     Offsets {
         producer,
         consumer: at.consumer as usize,
-        // Kernels before 5.4 have no flags; the producer's number is never NEED_WAKEUP alone for long.
+        // Kernels before 5.4 have no flags, so the producer's number stands in; it is never NEED_WAKEUP alone
+        // for long.
         flags: at.flags.map_or(producer, |f| f as usize),
         items: at.desc as usize,
     }

@@ -10,9 +10,9 @@ const PROFILES_US: [u64; 5] = [1, 8, 64, 128, 256];
 const FIRST_PROFILE: usize = 1;
 /// Interrupts between decisions.
 const EVENTS: u64 = 64;
-/// A difference counts from this many percent on.
+/// A difference counts only above this many percent.
 const SIGNIFICANT_PERCENT: f64 = 10.0;
-/// Steps without a rest.
+/// Steps that the search takes before it rests.
 const STAMINA: u32 = 2 * PROFILES_US.len() as u32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ struct Rates {
     events: f64,
 }
 
-/// The state machine.
+/// The state machine that climbs from profile to profile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NetDim {
     tuning: Tuning,
@@ -66,7 +66,7 @@ impl Default for NetDim {
     }
 }
 
-/// None where neither rate says anything.
+/// Compares one rate with its value `before`. `None` where that says nothing.
 fn compare_one(now: f64, before: f64, more_is_better: bool) -> Option<Verdict> {
     if before == 0.0 {
         return (more_is_better && now > 0.0).then_some(Verdict::Better);
@@ -89,7 +89,8 @@ impl NetDim {
             .unwrap_or(Verdict::Same)
     }
 
-    /// Both directions were tried and the last step back found the better neighbour.
+    /// Whether this is the best profile nearby: both directions were tried, and the last step back found the
+    /// better neighbour.
     fn is_on_top(&self) -> bool {
         match self.tuning {
             Tuning::OnTop | Tuning::Tired => true,
@@ -177,7 +178,7 @@ impl NetDim {
                 }
             }
         }
-        // On top, the rates that led there stay the yardstick.
+        // While the state stays on top, the rates that led there remain the ones to compare with.
         if was != Tuning::OnTop || self.tuning != Tuning::OnTop {
             self.before = now;
         }

@@ -105,7 +105,7 @@ impl Throttle for ThreeState {
                     State::Low => self.rates.low,
                     State::Bulk => self.rates.bulk,
                 };
-            // The driver's smoothing: a tenth of the way to the target, in rates.
+            // The driver's smoothing: the rate, not the interval, goes a tenth of the way to its target.
             let old = self.interval_us;
             self.interval_us = 10.0 * target * old / (9.0 * target + old);
         }

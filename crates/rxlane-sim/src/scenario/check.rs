@@ -1,4 +1,4 @@
-//! What a scenario may not be.
+//! Refuses scenarios that cannot be simulated.
 
 use rxlane_policy::strategy::StrategyName;
 use rxlane_policy::{Bps, Pps};

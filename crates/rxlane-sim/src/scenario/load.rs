@@ -8,7 +8,7 @@ use super::Scenario;
 use crate::SimError;
 use crate::traffic::Pattern;
 
-/// How far files may extend each other.
+/// How many times in a row a file may extend another.
 const DEPTH: usize = 8;
 
 /// A scenario with what it came from.
@@ -68,7 +68,7 @@ pub fn parse_with(
     })
 }
 
-/// A checked scenario of a merged table. Captures are read.
+/// Makes a checked scenario of a merged table, and reads the captures that it names.
 pub(crate) fn scenario_of(table: &Table, folder: &Path) -> Result<Scenario, SimError> {
     let mut scenario: Scenario =
         Scenario::deserialize_table(table).map_err(|message| SimError::Syntax {
@@ -115,7 +115,7 @@ fn merged(
             .map_or(0, |s| text[..s.start].matches('\n').count() + 1),
         message: one_line(e.message()),
     };
-    // Once as a scenario, whose errors know their lines; then as a table, to merge.
+    // Parse the text twice: as a scenario, because its errors know their lines, and as a table, to merge it.
     let extends = toml::from_str::<Scenario>(text).map_err(syntax)?.extends;
     let mut table: Table = toml::from_str(text).map_err(syntax)?;
     let Some(extends) = extends else {
@@ -194,7 +194,7 @@ pub(crate) fn put(table: &mut Table, key: &str, value: Value) -> Result<(), SimE
     Ok(())
 }
 
-/// `1.5e6`, `"poisson"`, `[60, 4]`, or a bare word.
+/// Reads a value such as `1.5e6`, `"poisson"`, `[60, 4]`, or a bare word.
 fn value_of(text: &str) -> Value {
     toml::from_str::<Table>(&format!("v = {text}"))
         .ok()

@@ -21,7 +21,7 @@ pub(super) struct Device {
     pub(super) rings: Vec<RxRing>,
     /// Times of Tx completions that have not been cleaned.
     pub(super) completions: VecDeque<Ps>,
-    /// The newest that has been cleaned.
+    /// Time of the newest Tx completion that has been cleaned.
     pub(super) cleaned_last: Ps,
     /// When the egress wire is free.
     pub(super) wire_free: Ps,
@@ -29,7 +29,7 @@ pub(super) struct Device {
     pub(super) masked_at: Ps,
     /// When it interrupts next; [`Ps::NEVER`] while masked.
     pub(super) irq_at: Ps,
-    /// `irq_at` is only the end of what is known about arrivals.
+    /// `irq_at` is no interrupt yet, but the time up to which arrivals are known.
     pub(super) tentative: bool,
     pub(super) throttle_until: Ps,
     pub(super) last_irq: Ps,
@@ -102,7 +102,7 @@ impl Device {
         self.sample.bytes += bytes;
     }
 
-    /// The least time between interrupts, decided anew from what came since the last decision.
+    /// Decides the least time between interrupts anew, from what came since the last decision.
     pub(super) fn throttle(&mut self, now: Ps) -> Ps {
         self.sample.elapsed = (now - self.sample_since).into();
         self.sample_since = now;

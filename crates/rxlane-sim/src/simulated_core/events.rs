@@ -1,4 +1,4 @@
-//! Interrupts, disturbances and idleness: everything that happens to a core rather than by its own work.
+//! Interrupts, disturbances and idleness: everything that happens to a core and is not its own work.
 
 use rand_distr::{Distribution, Exp1};
 use rxlane_policy::Ps;
@@ -26,7 +26,7 @@ impl SimulatedCore {
             Scheme::Softnet => self.softnet_cause(device),
         };
         let d = &mut self.devices[device];
-        // An arrival that is not known of yet may come first.
+        // An arrival that is not known yet may come before the cause.
         (d.irq_at, d.tentative) = match cause {
             Some(cause) if cause <= known => ((cause + self.delivery).max(d.throttle_until), false),
             _ => (known, known != Ps::NEVER),
@@ -46,7 +46,7 @@ impl SimulatedCore {
         self.next_event = next;
     }
 
-    /// The core works for `cost`, and for what interrupts it meanwhile.
+    /// Lets the core work for `cost`, and for as long as interrupts take meanwhile.
     #[inline]
     pub(super) fn work(&mut self, cost: Ps, kind: Work) {
         self.tally.busy[kind as usize] += cost;
@@ -63,7 +63,7 @@ impl SimulatedCore {
         // Interrupts alone can take all of the core, for ever: that is livelock.
         while self.next_event <= end && self.now < self.until {
             self.checkpoint();
-            // A handler that runs is not interrupted.
+            // A running handler is not interrupted, so the event may have to wait for its end.
             self.now = self.now.max(self.next_event);
             let begun = self.now;
             self.take_event();
@@ -82,7 +82,7 @@ impl SimulatedCore {
         let device = self.devices.iter().position(|d| d.irq_at == at);
         let happened = match device {
             Some(device) if self.devices[device].tentative => {
-                // Time has come to know more.
+                // Time has reached the end of the known arrivals: make more of them known.
                 let port = self.devices[device].port;
                 self.know(port, at);
                 self.schedule(device);
@@ -161,7 +161,7 @@ impl SimulatedCore {
         self.find_next_event();
     }
 
-    /// Nothing to do until the next event.
+    /// Passes the time to the next event: there is nothing to do.
     pub(super) fn idle(&mut self) {
         let until = self.until.min(self.measure_from);
         if self.in_softirq {
@@ -176,7 +176,7 @@ impl SimulatedCore {
             return;
         }
         let idle_from = self.now;
-        // Of several at once, the one that take_event will take.
+        // Of several events at the same time, this is the one that take_event will take.
         let first = self.devices.iter().find(|d| d.irq_at == self.next_event);
         let tentative = first.is_some_and(|d| d.tentative);
         if tentative {

@@ -44,11 +44,11 @@ struct Costs {
     packet: Vec<Ps>,
     /// All stages together, by class.
     stage: Vec<Ps>,
-    /// Both, by class.
+    /// Packet and stages together, by class.
     service: Vec<Ps>,
 }
 
-/// Something else that wants the core now and then.
+/// Something else that takes the core now and then: other interrupts or softirqs.
 #[derive(Debug)]
 struct Other {
     next: Ps,
@@ -79,7 +79,7 @@ pub struct SimulatedCore {
     tx_delay: Option<Ps>,
     tx_descriptors: usize,
     wire: Ps,
-    /// Device of the egress NIC, by device.
+    /// For each device, the device of its egress NIC.
     egress: Vec<usize>,
     latency_offset: Ps,
     idle_states: Vec<(Ps, Ps)>,
@@ -101,12 +101,12 @@ pub struct SimulatedCore {
     tally: Tally,
     /// A packet has left its ring and is not served yet.
     in_service: bool,
-    /// The end came before that.
+    /// The run ended before the last work was done.
     cut: bool,
     measure_from: Ps,
     begun: Ps,
     until: Ps,
-    /// Arrived and dropped at the NICs, and held anywhere, when the tally began.
+    /// How many packets had arrived, had been dropped and were held when the tally began.
     before: Census,
 }
 
@@ -119,27 +119,27 @@ pub(crate) struct Departure {
     pub(crate) sequence: u32,
 }
 
-/// Packets by place.
+/// How many packets have arrived, were dropped or are held.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Census {
-    /// Have arrived at the NICs.
+    /// Packets that have arrived at the NICs.
     pub arrived: u64,
-    /// Found the ring full.
+    /// Packets that found the ring full.
     pub ring_dropped: u64,
-    /// Wait in rings, backlog or the host's socket, or are in service.
+    /// Packets that wait in rings, backlog or the host's socket, or are in service.
     pub queued: u64,
 }
 
 /// What a core has counted over the measured time.
 #[derive(Debug, Clone)]
 pub struct CoreResult {
-    /// What was counted while it was measured.
+    /// The counts of the measured time.
     pub tally: Tally,
-    /// For how long it was measured.
+    /// Length of the measured time.
     pub elapsed: Ps,
-    /// At its begin.
+    /// Packets at the begin of the measured time.
     pub before: Census,
-    /// At its end.
+    /// Packets at the end of the measured time.
     pub after: Census,
     /// NIC of each vector.
     pub vector_nics: Vec<usize>,
@@ -164,7 +164,7 @@ fn stream(scenario: &Scenario, nic: usize) -> Stream {
 }
 
 impl SimulatedCore {
-    /// The core `core` of a checked scenario.
+    /// Core number `core` of a checked scenario.
     ///
     /// # Errors
     /// [`SimError::Policy`] for budgets or throttling that cannot work.
@@ -189,7 +189,7 @@ impl SimulatedCore {
                     .layout(classes, reception.device_budget, reception.order)?;
             *first = Some(devices.len());
             let stream = stream(scenario, nic);
-            // All cores of a NIC draw the same packets.
+            // All cores of a NIC draw the same packets, and each keeps its share.
             let source = (stream.pps > 0.0)
                 .then(|| Source::new(&stream, seed.wrapping_mul(1_000_003) + nic as u64));
             ports.push(Port::new(
@@ -214,7 +214,8 @@ impl SimulatedCore {
                 ));
             }
         }
-        // A NIC without a vector on this core sends through its own vector of the same core's first device.
+        // A device sends through the first device of the next NIC that has a vector on this core. Where no
+        // other NIC has one, that is the first device of its own NIC.
         let egress = devices
             .iter()
             .enumerate()
@@ -339,7 +340,8 @@ impl SimulatedCore {
         self.until = warmup + measured;
     }
 
-    /// The second: simulates up to `to`, or a little further, or to the end.
+    /// The second part of [`SimulatedCore::run`]: simulates up to `to` or a little further, at most to the
+    /// end.
     pub(crate) fn advance(&mut self, to: Ps) {
         while self.now < to.min(self.until) {
             self.checkpoint();
@@ -372,7 +374,7 @@ impl SimulatedCore {
         self.departures = Some(Vec::new());
     }
 
-    /// What has left since the last call.
+    /// The departures since the last call.
     pub(crate) fn take_departures(&mut self) -> Vec<Departure> {
         self.departures.replace(Vec::new()).unwrap_or_default()
     }
@@ -391,7 +393,8 @@ impl SimulatedCore {
     #[cold]
     fn begin_to_measure(&mut self) {
         let (classes, nics) = (self.tally.classes.len(), self.tally.served.len());
-        // The census lets go what the application has finished, which is not measured yet.
+        // The census also counts what the application has finished. That is not measured yet, so it precedes
+        // the new tally.
         self.before = self.census();
         self.tally = Tally::new(classes, nics, self.devices.len());
         self.begun = self.now;
@@ -431,14 +434,14 @@ impl SimulatedCore {
         self.sampled_busy = busy;
         while self.next_sample <= self.now {
             self.tally.loads.add(load);
-            // What is left of a sample that the core slept through.
+            // The core slept through all further samples.
             load = 0.0;
             self.next_sample += self.sample;
         }
     }
 }
 
-/// What a packet's latency has before it is in memory and outside of this model.
+/// The part of a packet's latency that comes before it is in memory, or lies outside this model.
 fn latency_offset(scenario: &Scenario) -> Ps {
     Ps::from_ns(scenario.nic.dma_ns + scenario.nic.fixed_latency_us * 1e3)
 }

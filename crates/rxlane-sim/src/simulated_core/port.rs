@@ -20,7 +20,7 @@ pub(super) struct Port {
     pub(super) known_until: Ps,
     /// Device and ring of each class.
     places: Vec<Place>,
-    /// Of all classes, when it is one.
+    /// The place of all classes, when they share one.
     only_place: Option<Place>,
     /// Number of the first device.
     first_device: usize,
@@ -31,10 +31,10 @@ pub(super) struct Port {
 /// Which of a NIC's packets are for this core.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Share {
-    /// This core's number among those of the NIC, and their count.
+    /// This core's number among the cores of the NIC; `cores` is how many those are.
     pub(super) core: u16,
     pub(super) cores: u16,
-    /// Cores take turns of so many packets, instead of by flow.
+    /// Cores take turns of so many packets; with `None`, a packet's flow decides.
     pub(super) turn: Option<u32>,
 }
 
@@ -77,7 +77,7 @@ impl Port {
         }
     }
 
-    /// Learns of more arrivals. Those of other cores are not ours.
+    /// Makes more arrivals known, and keeps those that are for this core.
     pub(super) fn generate(&mut self, devices: &mut [Device]) {
         let Some(source) = &mut self.source else {
             return;

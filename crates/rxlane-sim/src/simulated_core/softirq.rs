@@ -94,8 +94,9 @@ impl SimulatedCore {
         d.count(u64::from(served), u64::from(served) * self.frame);
     }
 
-    /// Serves what can be served before anything else happens: [`SimulatedCore::serve`] without asking each time.
-    /// Most packets of a loaded core go this way.
+    /// Serves the packets that can be served before anything else happens. It does the same as
+    /// [`SimulatedCore::serve`], but does not ask for events at each packet. Most packets of a loaded core go
+    /// this way.
     #[inline]
     fn serve_undisturbed(&mut self, device: usize, ring: usize, at_most: u32) -> u32 {
         if self.tx_delay.is_some() || self.tandem.is_some() || self.departures.is_some() {
@@ -187,8 +188,8 @@ impl SimulatedCore {
             .record(left - packet.at + self.latency_offset);
     }
 
-    /// Sends the packet just served through the egress NIC, whose vector will be told. When it has left the
-    /// wire, or `None` when the Tx ring is full.
+    /// Sends the packet just served through the egress NIC, whose vector will get the Tx completion. Returns
+    /// when the packet has left the wire, or `None` when the Tx ring is full.
     fn transmit(&mut self, device: usize, delay: Ps) -> Option<Ps> {
         let d = &mut self.devices[self.egress[device]];
         if d.completions.len() >= self.tx_descriptors {

@@ -9,7 +9,7 @@ use super::SimulatedCore;
 use crate::tally::Work;
 
 impl SimulatedCore {
-    /// When the driver's next interrupt has its cause: at once while packets are held, at the packet or
+    /// When the cause of the driver's next interrupt arises: at once while packets are held, at the packet or
     /// the time that mitigation waits for, never while the driver is stopped.
     pub(super) fn softnet_cause(&self, device: usize) -> Option<Ps> {
         let d = &self.devices[device];
@@ -35,7 +35,7 @@ impl SimulatedCore {
         })
     }
 
-    /// The handler: moves packets to the backlog, and listens to its answer.
+    /// The interrupt handler: moves packets to the backlog, and follows its answers.
     pub(super) fn softnet_interrupt(&mut self, device: usize) {
         let port = self.devices[device].port;
         let mut left = self.interrupt_work;

@@ -21,7 +21,7 @@ impl Tandem {
         }
     }
 
-    /// Lets go what the application has finished by `now`; how many.
+    /// Removes the packets that the application has finished by `now`. Returns how many.
     pub(super) fn depart_until(&mut self, now: Ps) -> u64 {
         let before = self.departures.len();
         while self.departures.front().is_some_and(|t| *t <= now) {
@@ -30,8 +30,8 @@ impl Tandem {
         (before - self.departures.len()) as u64
     }
 
-    /// A packet comes at `now`, after [`Self::depart_until`]: when it will be finished, or `None` when the
-    /// buffer is full.
+    /// Takes in a packet that comes at `now`; call [`Self::depart_until`] first. Returns when the packet will
+    /// be finished, or `None` when the buffer is full.
     pub(super) fn enter(&mut self, now: Ps) -> Option<Ps> {
         if self.departures.len() >= self.capacity {
             return None;
