@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use libbpf_rs::Link;
 use rxlane_config::RouterConfig;
 use rxlane_system::links::Link as NetDevice;
+use rxlane_system::xdp::Mode;
 use tracing::warn;
 
 use crate::DataplaneError;
@@ -15,7 +16,6 @@ use crate::lanes::overload::Shared;
 use crate::lanes::program::LaneProgram;
 use crate::layout::{Port, PortTable};
 use crate::pinned;
-use rxlane_system::xdp::Mode;
 
 /// Slots of the configured ports: a port keeps the one it had.
 pub(crate) fn slots(
