@@ -92,7 +92,9 @@ docs: build
 PUBLISHED := rxlane-policy rxlane-fib rxlane-report rxlane-sim
 RUST_VERSION := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 crates: setup
-	cargo publish --dry-run --quiet --allow-dirty $(addprefix -p ,$(PUBLISHED))
+	@# Cargo takes a package of the same version for unchanged, so it must not find one of an earlier time.
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
+		cargo publish --dry-run --quiet --allow-dirty --target-dir "$$dir" $(addprefix -p ,$(PUBLISHED))
 	@rustup toolchain list | grep -q '^$(RUST_VERSION)' || rustup toolchain install --profile minimal --component rustfmt $(RUST_VERSION)
 	cargo +$(RUST_VERSION) check --workspace --all-targets --quiet --target-dir target/msrv
 

@@ -98,16 +98,13 @@ impl Session {
             napi: self.settings.napi_threads.clone(),
             workers,
         };
-        let mut trial = self
-            .bed
-            .run(Pps(pps), Duration::from_secs_f64(seconds), &threads)?;
+        let (rate, length) = (Pps(pps), Duration::from_secs_f64(seconds));
+        let mut trial = self.bed.run(rate, length, &threads)?;
         for _ in 0..RETRIES {
             if trial.valid {
                 break;
             }
-            trial = self
-                .bed
-                .run(Pps(pps), Duration::from_secs_f64(seconds), &threads)?;
+            trial = self.bed.run(rate, length, &threads)?;
         }
         drop(installed);
         self.bar.inc(1);

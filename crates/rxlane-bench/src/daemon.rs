@@ -13,13 +13,17 @@ use nix::unistd::Pid;
 /// How long a daemon may take to end.
 const END: Duration = Duration::from_secs(2);
 
-/// Asks a process to end, and waits for it.
+/// Asks a process to end, and waits for it; one that does not is killed, because what it runs in goes away.
 pub(crate) fn end(pid: Pid) {
     let deadline = Instant::now() + END;
     let mut signal = Some(Signal::SIGTERM);
-    while Instant::now() < deadline && kill(pid, signal.take()).is_ok() {
+    while Instant::now() < deadline {
+        if kill(pid, signal.take()).is_err() {
+            return;
+        }
         std::thread::sleep(Duration::from_millis(20));
     }
+    let _ = kill(pid, Signal::SIGKILL);
 }
 
 /// Removes what a killed daemon left in a network namespace; mostly there is nothing.

@@ -218,6 +218,11 @@ impl Installed {
         if self.ready_within(ATTACH).is_some() {
             return Ok(());
         }
+        let ended = |child: &mut Child| child.try_wait().is_ok_and(|status| status.is_some());
+        if self.child.as_mut().is_some_and(ended) {
+            let said = last_line(log).unwrap_or_else(|| "it ended at once".into());
+            return Err(BenchError::Dut(said));
+        }
         let said = last_line(log).unwrap_or_else(|| "nothing".into());
         Err(BenchError::Dut(format!(
             "it did not attach within {} s; it said last: {said}",
@@ -234,17 +239,17 @@ fn last_line(log: &Path) -> Option<String> {
 impl Drop for Installed {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            // One that was killed has been waited for, and its number may be another's.
-            if let Ok(None) = child.try_wait() {
-                let pid = nix::unistd::Pid::from_raw(child.id() as i32);
-                let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
-                let _ = child.wait();
-            }
+            let status = match child.try_wait() {
+                Ok(None) => {
+                    let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+                    let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
+                    child.wait().ok()
+                }
+                // One that was killed has been waited for, and its number may be another's.
+                ended => ended.ok().flatten(),
+            };
             // There is nothing to detach after one that ended by itself.
-            if !child
-                .try_wait()
-                .is_ok_and(|s| s.is_some_and(|s| s.success()))
-            {
+            if !status.is_some_and(|s| s.success()) {
                 daemon::detach(&self.rxlane, &self.netns);
             }
         }

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use libbpf_rs::Link;
 use rxlane_config::RouterConfig;
 use rxlane_system::links::Link as NetDevice;
+use rxlane_system::sysctl;
+use rxlane_system::xdp::{self, Mode};
 use tracing::warn;
 
 use crate::DataplaneError;
@@ -16,8 +18,6 @@ use crate::lanes::overload::Shared;
 use crate::lanes::program::LaneProgram;
 use crate::layout::{MAX_PORTS, PORT_NO_IPV6, PORT_STRICT, Port, PortTable};
 use crate::pinned;
-use rxlane_system::sysctl;
-use rxlane_system::xdp::{self, Mode};
 
 /// Slots of the configured ports: a port keeps the one it had, and a new one gets none that an old port has, because the
 /// old program counts there until the last link has changed over.

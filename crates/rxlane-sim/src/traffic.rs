@@ -293,7 +293,7 @@ mod tests {
             let mut source = Source::new(&stream(pattern.clone()), 1);
             let n = 200_000;
             let packets = take(&mut source, n);
-            let rate = n as f64 / (packets[n - 1].at.as_s());
+            let rate = n as f64 / packets[n - 1].at.as_s();
             assert!((rate / 1e6 - 1.0).abs() < 0.02, "{pattern:?}: {rate}");
             let high = packets.iter().filter(|p| p.class == 0).count() as f64 / n as f64;
             assert!((high - 0.3).abs() < 0.01, "{pattern:?}: {high}");

@@ -246,7 +246,7 @@ impl Port {
         let sample = Sample {
             packets: packets.saturating_sub(p) / self.queues,
             bytes: bytes.saturating_sub(b) / self.queues,
-            elapsed: Nanos(now_ns.saturating_sub(then_ns).max(1)),
+            elapsed: Nanos(now_ns).since(Nanos(then_ns)).max(Nanos(1)),
         };
         let Nanos(wanted) = self.throttler.update(sample);
         let settled = now_ns.saturating_sub(self.written_ns) >= SETTLE_NS;
