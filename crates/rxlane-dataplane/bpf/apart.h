@@ -13,6 +13,7 @@
 
 static __always_inline void to_numbers(const struct packet *p, struct parsed_packet *n)
 {
+	n->l4_len = p->l4_len;
 	n->vlan = p->vlan;
 	n->pcp = p->pcp;
 	n->src_port = p->src_port;
@@ -32,8 +33,9 @@ static __always_inline int from_numbers(struct xdp_md *ctx, const struct parsed_
 {
 	void *l3;
 
-	p->data = (void *)(long)ctx->data;
-	p->data_end = (void *)(long)ctx->data_end;
+	p->data = packet_pointer(ctx->data);
+	p->data_end = packet_pointer(ctx->data_end);
+	p->l4_len = n->l4_len;
 	p->vlan = n->vlan;
 	p->pcp = n->pcp;
 	p->src_port = n->src_port;

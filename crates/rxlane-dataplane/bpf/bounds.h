@@ -28,6 +28,12 @@
 		told_value;                          \
 	})
 
+/*
+ * ctx->data or ctx->data_end as the pointer that it is. The context declares them as 32-bit numbers, and a compiler that
+ * knows so copies, spills and subtracts 32 bits, after which the verifier knows no pointer.
+ */
+#define packet_pointer(field) ((void *)told(field))
+
 /* A class that can be used as an index. */
 #define class_index(class) masked(class, MAX_CLASSES - 1)
 

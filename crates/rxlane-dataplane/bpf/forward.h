@@ -184,8 +184,8 @@ static __always_inline int trim(struct xdp_md *ctx, struct packet *p)
 		return -1;
 	if (len < ETH_ZLEN && bpf_xdp_adjust_tail(ctx, ETH_ZLEN - len))
 		return -1;
-	p->data = (void *)(long)ctx->data;
-	p->data_end = (void *)(long)ctx->data_end;
+	p->data = packet_pointer(ctx->data);
+	p->data_end = packet_pointer(ctx->data_end);
 	p->l4 = l4 ? p->data + masked(l4, 127) : 0;
 	l3 = p->data + sizeof(struct ethhdr);
 	if (p->v6) {

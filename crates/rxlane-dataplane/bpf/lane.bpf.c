@@ -119,8 +119,8 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 static __always_inline int ingress(struct xdp_md *ctx, const int full)
 {
 	struct packet p = {
-		.data = (void *)(long)ctx->data,
-		.data_end = (void *)(long)ctx->data_end,
+		.data = packet_pointer(ctx->data),
+		.data_end = packet_pointer(ctx->data_end),
 	};
 	const struct port_table *table;
 	const struct port *port;

@@ -28,6 +28,7 @@ struct packet {
 	__u8 fragment;
 	__u8 port_flags; /* of the ingress port */
 	void *l4; /* transport header, where the packet carries ports */
+	__u32 l4_len; /* bytes from there to the end of the IP packet, which padding may follow */
 };
 
 struct vlan_tag {
@@ -40,7 +41,7 @@ static __always_inline int is_vlan(__be16 type)
 	return type == bpf_htons(ETH_P_8021Q) || type == bpf_htons(ETH_P_8021AD);
 }
 
-static __always_inline void parse_ports(struct packet *p, void *l4, void *end)
+static __always_inline void parse_ports(struct packet *p, void *l4, __u32 len)
 {
 	__be16 *ports = l4;
 
@@ -54,12 +55,13 @@ static __always_inline void parse_ports(struct packet *p, void *l4, void *end)
 	default:
 		return;
 	}
-	/* end: of the IP packet; data_end: of what the verifier lets us read. */
-	if (l4 + 4 > end || l4 + 4 > p->data_end)
+	/* len: to the end of the IP packet; data_end: of what the verifier lets us read. */
+	if (len < 4 || l4 + 4 > p->data_end)
 		return;
 	p->src_port = bpf_ntohs(ports[0]);
 	p->dst_port = bpf_ntohs(ports[1]);
 	p->l4 = l4;
+	p->l4_len = len;
 }
 
 static __always_inline int parse_ipv4(struct packet *p, void *l3)
@@ -83,7 +85,7 @@ static __always_inline int parse_ipv4(struct packet *p, void *l3)
 	p->protocol = ip->protocol;
 	p->fragment = fragmentation != 0;
 	if (!(fragmentation & 0x1fff))
-		parse_ports(p, l3 + header_len, l3 + total_len);
+		parse_ports(p, l3 + header_len, total_len - header_len);
 	return PARSED_IPV4;
 }
 
@@ -102,7 +104,7 @@ static __always_inline int parse_ipv6(struct packet *p, void *l3)
 	p->dscp = (ip->priority << 2) | (ip->flow_lbl[0] >> 6);
 	p->protocol = ip->nexthdr;
 	p->fragment = ip->nexthdr == IPPROTO_FRAGMENT;
-	parse_ports(p, l3 + sizeof(*ip), l3 + sizeof(*ip) + payload_len);
+	parse_ports(p, l3 + sizeof(*ip), payload_len);
 	return PARSED_IPV6;
 }
 

@@ -79,6 +79,7 @@ struct class_counters {
 struct parsed_packet {
 	__u32 src_port;
 	__u32 dst_port;
+	__u32 l4_len;
 	__u16 vlan;
 	__u8 pcp;
 	__u8 l3; /* offsets in the frame; l4 is 0 where there are no ports */

@@ -198,15 +198,6 @@ __noinline int established(struct xdp_md *ctx, struct bpf_sock_tuple *tuple, __u
 	return verdict;
 }
 
-/* Bytes from the transport header to the end of the IP packet, which padding may follow. */
-static __always_inline __s64 l4_length(const struct packet *p)
-{
-	if (p->v6)
-		return (__s64)bpf_ntohs(p->ip6->payload_len) + sizeof(struct ipv6hdr) -
-		       (__s64)masked(p->l4 - (void *)p->ip6, 127);
-	return (__s64)bpf_ntohs(p->ip4->tot_len) - (__s64)masked(p->l4 - (void *)p->ip4, 127);
-}
-
 static __always_inline int trusted_flow(struct xdp_md *ctx, const struct packet *p, struct departure *t)
 {
 	struct bpf_sock_tuple tuple = {};
@@ -224,13 +215,13 @@ static __always_inline int trusted_flow(struct xdp_md *ctx, const struct packet 
 		 * it calls invalid (tcp_error in net/netfilter/nf_conntrack_proto_tcp.c).
 		 */
 		if (!tcp_window_ignored || tcp->syn || tcp->fin || tcp->rst || !tcp->ack || tcp->doff < 5 ||
-		    tcp->doff * 4 > l4_length(p))
+		    tcp->doff * 4 > p->l4_len)
 			return TO_STACK_TCP;
 	} else {
 		struct udphdr *udp = p->l4;
 
 		if ((void *)(udp + 1) > p->data_end || bpf_ntohs(udp->len) < sizeof(*udp) ||
-		    bpf_ntohs(udp->len) > l4_length(p))
+		    bpf_ntohs(udp->len) > p->l4_len)
 			return UNTRUSTED;
 	}
 	if (!p->v6) {

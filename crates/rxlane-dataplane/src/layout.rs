@@ -210,8 +210,8 @@ pub struct Core {
     pub reasons: [u64; REASONS.len()],
     pub classes: PerClass<ClassCounters>,
     /// Of the packet in hand: nothing for others to read.
-    pub packet: [u32; 5],
-    pub departure: [u32; 17],
+    pub packet: [u32; 6],
+    pub departure: [u32; 16],
 }
 
 /// What the overload controller must know of the configuration (`struct control`).
