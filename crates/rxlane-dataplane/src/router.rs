@@ -15,6 +15,7 @@ use crate::changeover;
 use crate::engine::{self, Engine, Maps, Programs, RingMap};
 use crate::features::{AF_XDP, CONNTRACK, CPUMAP_TRACE, Features, TYPES};
 use crate::instance::{Instance, State};
+use crate::lanes::next_hops::Noted;
 use crate::lanes::overload::{self, Shared};
 use crate::lanes::program::LaneProgram;
 use crate::lanes::rings;
@@ -39,6 +40,7 @@ pub struct Router {
     pub(crate) accept_bypass: bool,
     pub(crate) route_mtu: RouteMtu,
     pub(crate) egress_asked: Instant,
+    pub(crate) noted: Noted,
     _lock: crate::instance::Lock,
 }
 
@@ -93,6 +95,7 @@ impl Router {
                     accept_bypass,
                     route_mtu: RouteMtu::follow()?,
                     egress_asked: Instant::now(),
+                    noted: Noted::default(),
                     _lock: lock,
                 };
                 router.look_around()?;

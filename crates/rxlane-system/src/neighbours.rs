@@ -4,9 +4,10 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use netlink_packet_core::NetlinkPayload;
+use netlink_packet_route::AddressFamily;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::neighbour::{
-    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
+    NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
 
 use crate::SystemError;
@@ -72,6 +73,44 @@ pub fn all(mut found: impl FnMut(Neighbour)) -> Result<(), SystemError> {
             found(neighbour);
         }
     })
+}
+
+/// Tells the kernel that packets went to these neighbours, each a device and an address: one whose entry is stale is
+/// asked whether it is still there, as if the kernel had sent to it.
+///
+/// # Errors
+/// When netlink fails; a neighbour that the kernel does not know any more is none.
+pub fn are_used(used: impl IntoIterator<Item = (u32, IpAddr)>) -> Result<(), SystemError> {
+    let socket = netlink::open()?;
+    for (ifindex, address) in used {
+        let mut message = NeighbourMessage::default();
+        message.header.family = match address {
+            IpAddr::V4(_) => AddressFamily::Inet,
+            IpAddr::V6(_) => AddressFamily::Inet6,
+        };
+        message.header.ifindex = ifindex;
+        message
+            .attributes
+            .push(NeighbourAttribute::Destination(match address {
+                IpAddr::V4(v4) => NeighbourAddress::Inet(v4),
+                IpAddr::V6(v6) => NeighbourAddress::Inet6(v6),
+            }));
+        let question = RouteNetlinkMessage::GetNeighbour(message.clone());
+        let known = netlink::ask(&socket, question, "ask for a neighbour")?;
+        // All but stale ones look after themselves, and being told of use would take the permanence of a permanent one.
+        if let Some(RouteNetlinkMessage::NewNeighbour(m)) = known
+            && m.header.state == NeighbourState::Stale
+        {
+            message.header.flags = NeighbourFlags::Use;
+            let use_it = RouteNetlinkMessage::NewNeighbour(message);
+            match netlink::change(use_it, 0, "use a neighbour") {
+                Err(SystemError::Refused { source, .. })
+                    if source.raw_os_error() == Some(libc::ENOENT) => {}
+                done => done?,
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A subscription to neighbour changes.
