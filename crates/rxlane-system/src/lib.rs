@@ -15,6 +15,7 @@ pub mod links;
 pub mod napi;
 pub mod neighbours;
 pub mod netns;
+pub mod offloads;
 pub mod route_mtu;
 pub mod routes;
 pub mod rules;
