@@ -225,7 +225,8 @@ static __always_inline int is_same_mac(const __u8 *a, const __u8 *b)
 	return 1;
 }
 
-/* For the daemon, which tells the kernel: a neighbour that nobody seems to use is never asked whether it is still there. */
+/* For the daemon, which tells the kernel: a neighbour that nobody seems to use is never asked whether it is still
+ * there. */
 static __always_inline void note_next_hop(const struct bpf_fib_lookup *fib)
 {
 	__u32 zero = 0, hash, v6 = fib->family != 2; /* AF_INET; an IPv4 route may have an IPv6 gateway */

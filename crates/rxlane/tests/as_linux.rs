@@ -281,6 +281,11 @@ fn translation_keeps_prefixes_with_the_kernel_as_long_as_it_is_there() {
             .is_some_and(|why| why.contains("translates addresses"))
     };
     wait_for("status says why", held_back);
+    let checked = t.rxlane(&["check", "--live", "-c", config.to_str().unwrap()]);
+    assert!(
+        error_of(&checked).contains("ip nat post"),
+        "and check, which fails"
+    );
     let new = Call {
         caller: udp(&t, Place::Gen, "10.10.0.2:6001"),
         called: call.called,
