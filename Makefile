@@ -5,9 +5,9 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 RXLANE := target/release/rxlane
 PACKAGES := clang-19 clang-format libelf-dev zlib1g-dev pkg-config make gcc libc6-dev linux-libc-dev m4 \
 	iproute2 ethtool nftables iputils-ping traceroute socat shellcheck util-linux
-SHELL_SCRIPTS := .ci/run contrib/release $(addprefix tests/vm/,build-kernel build-tests demo get-kernel init matrix mirror run table test-demo test-engine test-suite test-tune)
+SHELL_SCRIPTS := .ci/run contrib/release tests/differential/sabotage $(addprefix tests/vm/,build-kernel build-tests demo get-kernel init matrix mirror run table test-demo test-engine test-suite test-tune)
 
-.PHONY: vm-setup help setup build demo test test-only test-vm test-kernels soak release docs crates deny lint clean
+.PHONY: vm-setup help setup build demo test test-only test-vm test-kernels soak sabotage release docs crates deny lint clean
 
 help:
 	@echo "make demo    build, then kernel against express at twice the kernel's capacity; report.html"
@@ -15,6 +15,7 @@ help:
 	@echo "make test-vm all kernels and compilers, tune and engine on real drivers, in emulated machines (an hour)"
 	@echo "make test-kernels  of that what CI runs: load and forward on the oldest kernel and the newest"
 	@echo "make soak    random routers and packets, plain Linux against rxlane: MINUTES=10"
+	@echo "make sabotage  known ways past Linux put back on purpose: does the oracle find them? (half an hour)"
 	@echo "make release BPF objects compiled once, the binary made of them, tested on all kernels, packed"
 	@echo "make docs    the book, with reference pages made of the program: target/book/index.html"
 	@echo "make crates  the oldest Rust, and whether the crates for others could be published (some minutes)"
@@ -76,6 +77,10 @@ soak: build
 	@cargo build --release --quiet -p rxlane-differential
 	@echo "soak: $(MINUTES) minutes; differences go to target/differential"
 	@$(SUDO) target/release/differential run --minutes $(MINUTES) --rxlane $(RXLANE)
+
+# Whether the oracle finds each known way past Linux when it is put back on purpose (half an hour).
+sabotage: build
+	@$(SUDO) tests/differential/sabotage
 
 release: vm-setup
 	@$(SUDO) contrib/release
