@@ -139,6 +139,9 @@ static __always_inline void fib_key(const struct xdp_md *ctx, const struct packe
 	}
 }
 
+/* BPF_FIB_LOOKUP_SKIP_NEIGH, where the kernel has it (Linux 6.3): nothing is sent back to a source. */
+const volatile __u32 fib_of_sources = 0;
+
 /*
  * Whether Linux would take the packet from where it came (fib_validate_source in net/ipv4/fib_frontend.c, RFC 3704):
  * the way back to its source must be a route to somebody else, and with a strict check lead through the same interface.
@@ -166,7 +169,7 @@ static __always_inline int source_holds(struct xdp_md *ctx, const struct packet 
 		__builtin_memcpy(fib.ipv6_src, &p->ip6->daddr, 16);
 		__builtin_memcpy(fib.ipv6_dst, &p->ip6->saddr, 16);
 	}
-	ret = bpf_fib_lookup(ctx, &fib, sizeof(fib), 0);
+	ret = bpf_fib_lookup(ctx, &fib, sizeof(fib), fib_of_sources);
 	if (ret != BPF_FIB_LKUP_RET_SUCCESS && ret != BPF_FIB_LKUP_RET_NO_NEIGH)
 		return 0;
 	return how == SOURCE_ROUTED || fib.ifindex == ctx->ingress_ifindex;

@@ -11,6 +11,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use rxlane_policy::bits::RuleSet;
 use rxlane_policy::class::{Class, Lane, Overload, Trust};
 use rxlane_policy::compile::Classifier;
+use rxlane_system::features::KernelTypes;
 use rxlane_system::sysctl;
 
 use crate::DataplaneError;
@@ -293,6 +294,9 @@ fn set_constants(
 
     let conntrack = Conntrack::read();
     c.tcp_window_ignored = u32::from(conntrack.liberal);
+    if KernelTypes::read(&[]).know("BPF_FIB_LOOKUP_SKIP_NEIGH") {
+        c.fib_of_sources = libbpf_sys::BPF_FIB_LOOKUP_SKIP_NEIGH;
+    }
     c.kernel_hz = rxlane_system::features::hz().unwrap_or(0);
     c.udp_timeout_ms = conntrack.udp_ms;
     c.udp_stream_timeout_ms = conntrack.udp_stream_ms;
