@@ -33,7 +33,7 @@ pub enum Disturbance {
     Kill,
     /// The firewall is flushed and loaded again, in one transaction.
     Firewall,
-    /// The ingress port goes down and comes back [`DOWN`] later.
+    /// The ingress port goes down and comes back 100 ms later.
     Flap,
     /// The egress port gets a smaller MTU, through which the packets still fit, and then the old one.
     Mtu,
