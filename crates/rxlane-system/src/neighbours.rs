@@ -4,10 +4,10 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use netlink_packet_core::NetlinkPayload;
-use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
 };
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use crate::SystemError;
 use crate::netlink::{self, News};
@@ -27,7 +27,15 @@ pub struct Neighbour {
     pub mac: Option<[u8; 6]>,
 }
 
+/// `None` for what is no neighbour of IP: a bridge tells of its own in the same messages, and a tunnel's entry has the
+/// address of its other end.
 fn from_message(message: &NeighbourMessage) -> Option<Neighbour> {
+    if !matches!(
+        message.header.family,
+        AddressFamily::Inet | AddressFamily::Inet6
+    ) {
+        return None;
+    }
     let mut address = None;
     let mut mac = None;
     for attribute in &message.attributes {
@@ -65,13 +73,15 @@ fn from_message(message: &NeighbourMessage) -> Option<Neighbour> {
 /// When netlink fails.
 pub fn all(mut found: impl FnMut(Neighbour)) -> Result<(), SystemError> {
     let request = RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default());
-    netlink::dump(request, "list neighbours", |message| {
+    let (all, _) = netlink::dump(request, "list neighbours")?;
+    for message in &all {
         if let RouteNetlinkMessage::NewNeighbour(m) = message
-            && let Some(neighbour) = from_message(&m)
+            && let Some(neighbour) = from_message(m)
         {
             found(neighbour);
         }
-    })
+    }
+    Ok(())
 }
 
 /// A subscription to neighbour changes.

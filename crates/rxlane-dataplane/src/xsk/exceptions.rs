@@ -19,6 +19,8 @@ use super::frames::{Frames, Packet};
 /// Names of our device and of its peer, which no packet ever reaches.
 const DEVICE: &str = "rxlane-up";
 const PEER: &str = "rxlane-nil";
+/// Below this a device has no IPv6, and a packet may be larger than its port's MTU is now.
+const LEAST_MTU: u32 = 1500;
 /// Most packets that one system call sends.
 const BATCH: usize = 64;
 const SEND_BUFFER: usize = 4 << 20;
@@ -45,6 +47,20 @@ impl ExceptionDevice {
             links::set_up(links::by_name(name)?.ifindex)?;
         }
         Ok(device)
+    }
+}
+
+impl ExceptionDevice {
+    /// Makes it take packets of that size. Without, the kernel refuses what a port with a larger MTU has received.
+    pub(crate) fn carry(&self, mtu: u32) -> Result<(), rxlane_system::SystemError> {
+        let least = mtu.max(LEAST_MTU);
+        let now = links::all()?
+            .into_iter()
+            .find(|d| d.ifindex == self.ifindex);
+        match now {
+            Some(device) if device.mtu == least => Ok(()),
+            _ => links::set_mtu(self.ifindex, least),
+        }
     }
 }
 
