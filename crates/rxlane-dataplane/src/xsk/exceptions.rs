@@ -19,7 +19,8 @@ use super::frames::{Frames, Packet};
 /// Names of our device and of its peer, which no packet ever reaches.
 const DEVICE: &str = "rxlane-up";
 const PEER: &str = "rxlane-nil";
-/// Below this a device has no IPv6, and a packet may be larger than its port's MTU is now.
+const VLAN_TAG: u32 = 4;
+/// At least this, as a packet may be larger than its port's MTU is by now.
 const LEAST_MTU: u32 = 1500;
 /// Most packets that one system call sends.
 const BATCH: usize = 64;
@@ -51,9 +52,10 @@ impl ExceptionDevice {
 }
 
 impl ExceptionDevice {
-    /// Makes it take packets of that size. Without, the kernel refuses what a port with a larger MTU has received.
+    /// Makes it take what ports with that MTU at most receive, which is as much more as a VLAN tag is long, tag or none
+    /// (`is_skb_forwardable`, include/linux/netdevice.h). The kernel refuses what is larger.
     pub(crate) fn carry(&self, mtu: u32) -> Result<(), rxlane_system::SystemError> {
-        let least = mtu.max(LEAST_MTU);
+        let least = mtu.max(LEAST_MTU) + VLAN_TAG;
         let now = links::all()?
             .into_iter()
             .find(|d| d.ifindex == self.ifindex);
