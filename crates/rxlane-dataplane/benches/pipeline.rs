@@ -11,7 +11,7 @@ use rand_pcg::Pcg64Mcg;
 use rxlane_dataplane::engine::{InMemory, Mirror, Neighbours, Port};
 use rxlane_policy::strategy::Strategy;
 use rxlane_system::neighbours::Neighbour;
-use rxlane_system::routes::{Kind, NextHop, Route, TABLE_MAIN};
+use rxlane_system::routes::{NextHop, Route};
 
 #[path = "../../rxlane-fib/benches/table/mod.rs"]
 mod table;
@@ -51,19 +51,13 @@ fn main() {
             for (address, len) in &routes {
                 let net = ipnet::Ipv4Net::new(Ipv4Addr::from(*address), *len as u8);
                 let Ok(net) = net else { continue };
-                add(Route {
-                    prefix: net.trunc().into(),
-                    table: TABLE_MAIN,
-                    metric: 0,
-                    tos: 0,
-                    kind: Kind::Unicast,
-                    hops: vec![NextHop {
-                        ifindex: 2,
-                        gateway: Some(gateway(hops.random_range(0..GATEWAYS))),
-                        weight: 1,
-                        dead: false,
-                    }],
-                });
+                let hop = NextHop {
+                    ifindex: 2,
+                    gateway: Some(gateway(hops.random_range(0..GATEWAYS))),
+                    weight: 1,
+                    dead: false,
+                };
+                add(Route::through(net.trunc().into(), vec![hop]).into());
             }
             Ok(())
         })
@@ -77,7 +71,8 @@ fn main() {
     let port = |ifindex: u32| Port {
         ifindex,
         mac: [2, 0, 0, 0, 0, ifindex as u8],
-        mtu: 1500,
+        mtu: [1500; 2],
+        sends: true,
     };
     let destinations: Vec<u32> = (0..PACKETS)
         .map(|_| {

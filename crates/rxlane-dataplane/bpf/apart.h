@@ -75,6 +75,22 @@ __noinline int source_apart(struct xdp_md *ctx, struct core *core)
 	return source_holds(ctx, &p, core->departure.source);
 }
 
+/*
+ * Whether the kernel's routes lead a flow where Linux was seen to send it, as forward() asks for the express lane. The
+ * engine's mirror knows nothing of what else may send it elsewhere, such as a filter on the way out.
+ */
+__noinline int goes_as_seen(struct xdp_md *ctx, struct core *core)
+{
+	struct bpf_fib_lookup fib = {};
+	struct packet p;
+
+	if (!core || from_numbers(ctx, &core->packet, &p) < 0)
+		return 0;
+	fib_key(ctx, &p, &core->departure, &fib);
+	return bpf_fib_lookup(ctx, &fib, sizeof(fib), 0) == BPF_FIB_LKUP_RET_SUCCESS &&
+	       fib.ifindex == core->departure.egress && is_same_mac(core->departure.next_hop, fib.dmac);
+}
+
 __noinline int forward_apart(struct xdp_md *ctx, struct core *core)
 {
 	struct packet p;

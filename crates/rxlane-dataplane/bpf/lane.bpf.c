@@ -103,6 +103,8 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 		/* A translated packet would look odd to a kernel that gets it back. */
 		if (t->translated)
 			return to_kernel(core, REASON_NAT);
+		if (full && t->flow && !goes_as_seen(ctx, core))
+			return to_kernel(core, REASON_UNSEEN);
 		ret = to_engine(ctx, p, core, class);
 		if (ret >= 0)
 			return ret;

@@ -267,7 +267,7 @@ mod tests {
             by_ingress: false,
             by_ports: false,
             suppresses: false,
-            stock: false,
+            stock: None,
         };
         let marked = Surroundings {
             rules: vec![rule.clone()],

@@ -200,6 +200,202 @@ fn a_hundred_thousand_answers_are_the_kernel_s_while_routes_flap() {
     .unwrap();
 }
 
+/// A line about nexthop objects and routes through them. Of a route made through a blackhole the mirror does not know
+/// whether it is one by itself; it stays the kernel's, so this draws none.
+fn nexthop_line(rng: &mut Pcg64Mcg) -> String {
+    let id = rng.random_range(1..9);
+    let group = rng.random_range(20..24);
+    let (i, host) = (rng.random_range(0..2), rng.random_range(2..6));
+    let v6 = id % 2 == 0;
+    let via = match v6 {
+        true => format!("via 2001:db8:{}::{host} dev a{i}", i + 1),
+        false => format!("via 10.{}.0.{host} dev a{i}", i + 1),
+    };
+    let net = if v6 {
+        format!("2001:db9:{}::/48", rng.random_range(0..6))
+    } else {
+        format!("20.{}.0.0/16", rng.random_range(0..6))
+    };
+    let of = if rng.random_bool(0.3) {
+        // Groups of one family, as routes of the other cannot use them.
+        group - group % 2 + u32::from(!v6)
+    } else {
+        id
+    };
+    let (a, b) = (id, (id + 2 * rng.random_range(0..2) - 1) % 8 + 1);
+    match rng.random_range(0..9) {
+        0 | 1 => format!("nexthop replace id {id} {via}"),
+        2 => format!("nexthop del id {id}"),
+        3 | 4 => format!("nexthop replace id {group} group {a}/{b},2"),
+        5 => format!("nexthop replace id {group} group {a}"),
+        6 => format!("nexthop del id {group}"),
+        7 => format!("route del {net} metric 9"),
+        _ => format!("route replace {net} nhid {of} metric 9"),
+    }
+}
+
+/// News until now, applied; false when the kernel's routes must be read anew.
+fn followed(mirror: &mut Mirror, monitor: &mut Monitor) -> bool {
+    let mut events = Vec::new();
+    let complete = monitor.drain(|e| events.push(e)).unwrap();
+    if complete {
+        mirror.apply(&events);
+    }
+    complete
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn routes_follow_their_nexthop_objects_whether_or_not_routes_carry_hops() {
+    for compatible in ["1", "0"] {
+        let namespace = Namespace::new(&format!("mirror-nh{compatible}"));
+        let mut rng = Pcg64Mcg::seed_from_u64(3);
+        netns::within(&namespace.0, false, || {
+            rxlane_system::sysctl::write("net.ipv4.nexthop_compat_mode", compatible)?;
+            let mut monitor = Monitor::new()?;
+            let mut mirror = Mirror::default();
+            load(&mut mirror);
+            let mut some = 0;
+            for round in 0..60 {
+                let lines: Vec<String> = (0..12).map(|_| nexthop_line(&mut rng)).collect();
+                namespace.ip(&lines.join("\n"));
+                assert!(followed(&mut mirror, &mut monitor), "news were lost");
+                let mut reader = mirror.reader();
+                for i in 0..6u8 {
+                    for address in [
+                        IpAddr::from([20, i, 0, 1]),
+                        format!("2001:db9:{i}::1").parse().unwrap(),
+                    ] {
+                        some += u32::from(reader.decide(address) != Decision::Kernel);
+                    }
+                }
+                let missed = mirror.load(|found| routes::all(found)).unwrap();
+                assert_eq!(missed, 0, "compat {compatible}, round {round}: {lines:#?}");
+            }
+            assert!(some > 50, "{some} ways were known");
+            Ok(())
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_route_that_carries_only_the_number_of_a_nexthop_object_takes_its_way() {
+    let namespace = Namespace::new("mirror-nhid");
+    netns::within(&namespace.0, false, || {
+        rxlane_system::sysctl::write("net.ipv4.nexthop_compat_mode", "0")?;
+        let mut monitor = Monitor::new()?;
+        let mut mirror = Mirror::default();
+        namespace.ip("route add default via 10.1.0.9
+            nexthop add id 10 via 10.2.0.3 dev a1
+            nexthop add id 11 via 10.2.0.4 dev a1
+            nexthop add id 12 group 10/11
+            nexthop add id 13 via 10.2.0.5 dev a1
+            route add 20.0.0.0/8 nhid 10
+            route add 19.0.0.0/8 nhid 13
+            route add 21.0.0.0/8 nhid 12");
+        load(&mut mirror);
+        let mut reader = mirror.reader();
+        let mut ways = |address: [u8; 4]| -> Vec<String> {
+            match reader.decide(address.into()) {
+                Decision::Kernel => vec!["kernel".into()],
+                Decision::Forward(group) => {
+                    let gateway = |h: &NextHop| h.gateway.unwrap().to_string();
+                    group.hops().iter().map(gateway).collect()
+                }
+            }
+        };
+        assert_eq!(ways([20, 0, 0, 1]), ["10.2.0.3"]);
+        assert_eq!(ways([21, 0, 0, 1]), ["10.2.0.3", "10.2.0.4"]);
+        assert_eq!(ways([22, 0, 0, 1]), ["10.1.0.9"], "the default route");
+        namespace.ip("nexthop replace id 10 via 10.1.0.5 dev a0");
+        assert!(followed(&mut mirror, &mut monitor));
+        assert_eq!(ways([20, 0, 0, 1]), ["10.1.0.5"]);
+        assert_eq!(ways([21, 0, 0, 1]), ["10.1.0.5", "10.2.0.4"]);
+        assert_eq!(ways([19, 0, 0, 1]), ["10.2.0.5"]);
+        namespace.ip("nexthop replace id 13 blackhole");
+        assert!(followed(&mut mirror, &mut monitor));
+        assert_eq!(ways([19, 0, 0, 1]), ["kernel"], "not the default route");
+        namespace.ip("nexthop del id 11");
+        assert!(followed(&mut mirror, &mut monitor));
+        namespace.ip("nexthop del id 10");
+        assert!(followed(&mut mirror, &mut monitor));
+        assert_eq!(ways([20, 0, 0, 1]), ["10.1.0.9"], "the route is gone");
+        assert_eq!(ways([21, 0, 0, 1]), ["10.1.0.9"], "and so is the group's");
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_prefix_with_a_route_by_source_or_of_equal_preference_is_the_kernel_s() {
+    let namespace = Namespace::new("mirror-from");
+    netns::within(&namespace.0, false, || {
+        let mut monitor = Monitor::new()?;
+        let mut mirror = Mirror::default();
+        namespace.ip("route add 2001:db9::/32 via 2001:db8:1::2 dev a0
+            route add 2001:db9:1::/48 via 2001:db8:1::2 dev a0
+            route add 2001:db9:2::/48 via 2001:db8:1::2 dev a0 metric 1024
+            route add 20.0.0.0/8 via 10.1.0.2 dev a0 mtu 1300
+            route add default via 10.1.0.2 dev a0
+            route append default via 10.2.0.2 dev a1");
+        load(&mut mirror);
+        let mut reader = mirror.reader();
+        let mut known = |address: &str| match reader.decide(address.parse().unwrap()) {
+            Decision::Kernel => None,
+            Decision::Forward(group) => Some(group.mtu()),
+        };
+        assert_eq!(known("20.0.0.1"), Some(Some(1300)));
+        assert_eq!(
+            known("21.0.0.1"),
+            None,
+            "of two default routes one that answers"
+        );
+        assert_eq!(known("2001:db9:1::1"), Some(None));
+        namespace.ip(
+            "route add 2001:db9:1::/48 from 2001:db8:2::/64 via 2001:db8:2::2 dev a1
+            route append unreachable 2001:db9:2::/48 metric 1024",
+        );
+        for from_news in [true, false] {
+            if from_news {
+                assert!(followed(&mut mirror, &mut monitor));
+            } else {
+                load(&mut mirror);
+            }
+            assert_eq!(known("2001:db9:1::1"), None, "by source: {from_news}");
+            assert_eq!(known("2001:db9:2::1"), None, "two of a metric: {from_news}");
+            assert_eq!(known("2001:db9:3::1"), Some(None));
+        }
+        namespace.ip("route del 2001:db9:1::/48 from 2001:db8:2::/64");
+        assert!(followed(&mut mirror, &mut monitor));
+        assert_eq!(known("2001:db9:1::1"), Some(None), "the other stays");
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn routes_that_go_with_an_address_are_noticed() {
+    let namespace = Namespace::new("mirror-address");
+    netns::within(&namespace.0, false, || {
+        let mut monitor = Monitor::new()?;
+        let mut mirror = Mirror::default();
+        namespace.ip("route add 20.0.0.0/8 via 10.2.0.2 dev a1");
+        load(&mut mirror);
+        assert!(followed(&mut mirror, &mut monitor));
+        namespace.ip("addr del 10.2.0.1/24 dev a1");
+        assert!(!followed(&mut mirror, &mut monitor), "read everything anew");
+        load(&mut mirror);
+        let gone = mirror.reader().decide(IpAddr::from([20, 0, 0, 1])) == Decision::Kernel;
+        assert!(gone, "without any news of its own");
+        Ok(())
+    })
+    .unwrap();
+}
+
 #[test]
 #[ignore = "needs root: make test"]
 fn a_link_that_goes_down_takes_its_routes_along_and_brings_them_back() {

@@ -1,14 +1,11 @@
 //! Dumps over netlink protocols for which no message types are at hand: netfilter, xfrm, traffic control.
 
-use std::io;
-
 use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST};
 use netlink_sys::{Socket, SocketAddr};
 
+use crate::datagram::{self, Broken};
 use crate::{SystemError, Tried};
 
-const NLMSG_ERROR: u16 = 2;
-const NLMSG_DONE: u16 = 3;
 const HEADER: usize = 16;
 
 /// Everything of a kind: the bodies of all messages, without their netlink headers. Empty where the kernel does not have
@@ -19,14 +16,36 @@ pub(crate) fn dump(
     body: &[u8],
     what: &str,
 ) -> Result<Vec<Vec<u8>>, SystemError> {
-    let mut bodies = Vec::new();
-    dump_each(protocol, kind, body, what, |body| {
-        bodies.push(body.to_vec())
-    })?;
-    Ok(bodies)
+    steadily(what, || {
+        let mut bodies = Vec::new();
+        dump_each(protocol, kind, body, what, |body| {
+            bodies.push(body.to_vec())
+        })?;
+        Ok(bodies)
+    })
 }
 
-/// The same, one at a time: for what may be millions.
+/// How often a dump is asked for that something changes, or that cannot be read, before it counts as failed.
+const ATTEMPTS: u32 = 8;
+
+/// Reads anew for as long as something changes meanwhile, within reason.
+pub(crate) fn steadily<T>(
+    what: &str,
+    mut read: impl FnMut() -> Result<T, SystemError>,
+) -> Result<T, SystemError> {
+    for _ in 0..ATTEMPTS {
+        match read() {
+            Err(SystemError::Unsteady { .. }) => {}
+            outcome => return outcome,
+        }
+    }
+    Err(SystemError::Unsteady { what: what.into() })
+}
+
+/// The same once, one body at a time: for what may be millions.
+///
+/// # Errors
+/// [`SystemError::Unsteady`] when it must be asked for again; what was handed over is worth nothing then.
 pub(crate) fn dump_each(
     protocol: isize,
     kind: u16,
@@ -44,23 +63,15 @@ pub(crate) fn dump_each(
     socket
         .send_to(&request(kind, body), &SocketAddr::new(0, 0), 0)
         .tried(tried)?;
-    loop {
-        let (datagram, _) = socket.recv_from_full().tried(tried)?;
-        for (kind, body) in messages(&datagram) {
-            match kind {
-                NLMSG_DONE => return Ok(()),
-                NLMSG_ERROR => {
-                    let code = body
-                        .get(..4)
-                        .map_or(0, |b| i32::from_ne_bytes([b[0], b[1], b[2], b[3]]));
-                    let absent = [libc::EINVAL, libc::EOPNOTSUPP, libc::ENOENT];
-                    if absent.contains(&-code) {
-                        return Ok(());
-                    }
-                    return Err(io::Error::from_raw_os_error(-code)).tried(tried);
-                }
-                _ => found(body),
+    match datagram::read_dump(|| datagram::receive(&socket), |m| found(m.body)) {
+        Ok(()) => Ok(()),
+        Err(Broken::Again) => Err(SystemError::Unsteady { what: what.into() }),
+        Err(Broken::Refused(e)) => {
+            let absent = [libc::EINVAL, libc::EOPNOTSUPP, libc::ENOENT];
+            if e.raw_os_error().is_some_and(|code| absent.contains(&code)) {
+                return Ok(());
             }
+            Err(e).tried(tried)
         }
     }
 }
@@ -77,7 +88,8 @@ pub(crate) fn messages(datagram: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-fn request(kind: u16, body: &[u8]) -> Vec<u8> {
+/// A request for everything of a kind.
+pub(crate) fn request(kind: u16, body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER + body.len());
     bytes.extend(((HEADER + body.len()) as u32).to_ne_bytes());
     bytes.extend(kind.to_ne_bytes());

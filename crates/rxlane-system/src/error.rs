@@ -13,6 +13,12 @@ pub enum SystemError {
         /// Why it failed.
         source: io::Error,
     },
+    /// A list that something changed while it was read, or that came garbled.
+    #[error("cannot {what}: it changed while it was read, again and again: try once more")]
+    Unsteady {
+        /// What was tried, as an infinitive.
+        what: String,
+    },
     /// A netlink answer that could not be understood.
     #[error("cannot read the kernel's answer to {what}: {why}")]
     Answer {

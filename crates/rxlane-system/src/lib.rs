@@ -15,6 +15,7 @@ pub mod links;
 pub mod napi;
 pub mod neighbours;
 pub mod netns;
+pub mod nexthops;
 pub mod offloads;
 pub mod route_mtu;
 pub mod routes;
@@ -27,9 +28,11 @@ pub mod threads;
 pub mod xdp;
 pub mod xfrm;
 
+mod datagram;
 mod dump;
 mod error;
 mod genl;
 mod netlink;
+mod route_message;
 
 pub use error::{SystemError, Tried};

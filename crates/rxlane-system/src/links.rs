@@ -28,6 +28,8 @@ pub struct Link {
     pub mtu: u32,
     /// Whether it is set up, whatever the carrier says.
     pub up: bool,
+    /// Whether its carrier is there.
+    pub carrier: bool,
     /// Kind of a virtual device, such as `veth`.
     pub kind: Option<String>,
     /// Index of the bridge, bond, team or VRF that it belongs to.
@@ -52,6 +54,11 @@ fn from_message(message: &LinkMessage) -> Option<Link> {
         mac: [0; 6],
         mtu: 0,
         up: message.header.flags.contains(LinkFlags::Up),
+        // As the kernel has it where it marks routes (nh_netdev_event, fib_netdev_event).
+        carrier: message
+            .header
+            .flags
+            .intersects(LinkFlags::Running | LinkFlags::LowerUp),
         kind: None,
         master: None,
         xdp_program: 0,
@@ -96,14 +103,13 @@ fn kind_name(kind: &InfoKind) -> String {
 /// # Errors
 /// When netlink fails.
 pub fn all() -> Result<Vec<Link>, SystemError> {
-    let mut links = Vec::new();
     let request = RouteNetlinkMessage::GetLink(LinkMessage::default());
-    netlink::dump(request, "list network devices", |message| {
-        if let RouteNetlinkMessage::NewLink(m) = message {
-            links.extend(from_message(&m));
-        }
-    })?;
-    Ok(links)
+    let (found, _) = netlink::dump(request, "list network devices")?;
+    let links = found.iter().filter_map(|message| match message {
+        RouteNetlinkMessage::NewLink(m) => from_message(m),
+        _ => None,
+    });
+    Ok(links.collect())
 }
 
 /// Makes a veth pair; its ends are down, because neither can be brought up before the other is there.
@@ -141,6 +147,21 @@ pub fn set_up(ifindex: u32) -> Result<(), SystemError> {
         RouteNetlinkMessage::SetLink(message),
         0,
         &format!("bring device {ifindex} up"),
+    )
+}
+
+/// Sets the largest IP packet that a device takes.
+///
+/// # Errors
+/// When netlink fails, there is none, or it takes no packets of that size.
+pub fn set_mtu(ifindex: u32, mtu: u32) -> Result<(), SystemError> {
+    let mut message = LinkMessage::default();
+    message.header.index = ifindex;
+    message.attributes.push(LinkAttribute::Mtu(mtu));
+    netlink::change(
+        RouteNetlinkMessage::SetLink(message),
+        0,
+        &format!("set the MTU of device {ifindex} to {mtu}"),
     )
 }
 

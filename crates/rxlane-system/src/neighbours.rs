@@ -4,17 +4,20 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use netlink_packet_core::NetlinkPayload;
-use netlink_packet_route::AddressFamily;
-use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use crate::SystemError;
 use crate::netlink::{self, News};
 
 /// Multicast group of neighbour changes (RTNLGRP_NEIGH).
 const NEIGHBOUR_GROUP: u32 = 3;
+
+/// Where `struct ndmsg` has the state, and the state that is asked for (include/uapi/linux/neighbour.h).
+const STATE: usize = 8;
+const STALE: u16 = 4;
 
 /// A neighbour, as far as it can be sent to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +31,15 @@ pub struct Neighbour {
     pub mac: Option<[u8; 6]>,
 }
 
+/// `None` for what is no neighbour of IP: a bridge tells of its own in the same messages, and a tunnel's entry has the
+/// address of its other end.
 fn from_message(message: &NeighbourMessage) -> Option<Neighbour> {
+    if !matches!(
+        message.header.family,
+        AddressFamily::Inet | AddressFamily::Inet6
+    ) {
+        return None;
+    }
     let mut address = None;
     let mut mac = None;
     for attribute in &message.attributes {
@@ -66,13 +77,15 @@ fn from_message(message: &NeighbourMessage) -> Option<Neighbour> {
 /// When netlink fails.
 pub fn all(mut found: impl FnMut(Neighbour)) -> Result<(), SystemError> {
     let request = RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default());
-    netlink::dump(request, "list neighbours", |message| {
+    let (all, _) = netlink::dump(request, "list neighbours")?;
+    for message in &all {
         if let RouteNetlinkMessage::NewNeighbour(m) = message
-            && let Some(neighbour) = from_message(&m)
+            && let Some(neighbour) = from_message(m)
         {
             found(neighbour);
         }
-    })
+    }
+    Ok(())
 }
 
 /// Tells the kernel that packets went to these neighbours, each a device and an address: one whose entry is stale is
@@ -98,9 +111,7 @@ pub fn are_used(used: impl IntoIterator<Item = (u32, IpAddr)>) -> Result<(), Sys
         let question = RouteNetlinkMessage::GetNeighbour(message.clone());
         let known = netlink::ask(&socket, question, "ask for a neighbour")?;
         // All but stale ones look after themselves, and being told of use would take the permanence of a permanent one.
-        if let Some(RouteNetlinkMessage::NewNeighbour(m)) = known
-            && m.header.state == NeighbourState::Stale
-        {
+        if known.is_some_and(|body| body.get(STATE..STATE + 2) == Some(&STALE.to_ne_bytes())) {
             message.header.flags = NeighbourFlags::Use;
             let use_it = RouteNetlinkMessage::NewNeighbour(message);
             match netlink::change(use_it, 0, "use a neighbour") {

@@ -1,6 +1,5 @@
 //! Requests to and news from the kernel's routing sockets.
 
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use netlink_packet_core::{
@@ -9,27 +8,14 @@ use netlink_packet_core::{
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
-use crate::{SystemError, Tried};
+use crate::datagram::{self, Broken, Garbled, Raw};
+use crate::{SystemError, Tried, dump};
 
 /// A message with its header.
 pub(crate) type Message = NetlinkMessage<RouteNetlinkMessage>;
 
-/// The messages of a datagram; what cannot be read ends them.
-fn messages(datagram: &[u8]) -> Vec<Message> {
-    let mut found = Vec::new();
-    let mut at = 0;
-    while let Some(rest) = datagram.get(at..).filter(|r| !r.is_empty()) {
-        let Ok(message) = Message::deserialize(rest) else {
-            break;
-        };
-        let len = message.header.length as usize;
-        if len == 0 {
-            break;
-        }
-        found.push(message);
-        at += len.next_multiple_of(4);
-    }
-    found
+fn parsed(message: Raw<'_>) -> Result<Message, Garbled> {
+    Message::deserialize(message.whole).map_err(|_| Garbled)
 }
 
 pub(crate) fn open() -> Result<Socket, SystemError> {
@@ -59,43 +45,77 @@ fn send(
     Ok(())
 }
 
-/// Asks for everything of a kind and hands each message over.
+/// Asks for everything of a kind: the messages, and how many more there are that cannot be read.
 pub(crate) fn dump(
     request: RouteNetlinkMessage,
     what: &str,
-    mut found: impl FnMut(RouteNetlinkMessage),
-) -> Result<(), SystemError> {
-    let tried = || what.to_owned();
-    let socket = open()?;
-    send(&socket, request, NLM_F_DUMP, what)?;
-    loop {
-        let (datagram, _) = socket.recv_from_full().tried(tried)?;
-        for message in messages(&datagram) {
-            match message.payload {
-                NetlinkPayload::InnerMessage(inner) => found(inner),
-                NetlinkPayload::Done(_) => return Ok(()),
-                NetlinkPayload::Error(e) if e.code.is_some() => return Err(e.to_io()).tried(tried),
-                _ => {}
-            }
-        }
-    }
+) -> Result<(Vec<RouteNetlinkMessage>, usize), SystemError> {
+    dump::steadily(what, || {
+        let (mut all, mut unread) = (Vec::new(), 0);
+        dump_once(request.clone(), what, |message| match parsed(message) {
+            Ok(Message {
+                payload: NetlinkPayload::InnerMessage(inner),
+                ..
+            }) => all.push(inner),
+            _ => unread += 1,
+        })?;
+        Ok((all, unread))
+    })
 }
 
-/// Asks a single question; `None` when the kernel has no answer.
+/// Asks for everything of a kind once, and hands each message over as it comes: for what may be millions.
+///
+/// # Errors
+/// [`SystemError::Unsteady`] when it must be asked for again; what was handed over is worth nothing then.
+pub(crate) fn dump_once(
+    request: RouteNetlinkMessage,
+    what: &str,
+    found: impl FnMut(Raw<'_>),
+) -> Result<(), SystemError> {
+    let socket = open()?;
+    send(&socket, request, NLM_F_DUMP, what)?;
+    read(&socket, what, found)
+}
+
+/// The same, with a request of a kind that has no type here.
+pub(crate) fn dump_raw(
+    kind: u16,
+    body: &[u8],
+    what: &str,
+    found: impl FnMut(Raw<'_>),
+) -> Result<(), SystemError> {
+    let socket = open()?;
+    socket
+        .send_to(&dump::request(kind, body), &SocketAddr::new(0, 0), 0)
+        .tried(|| what.to_owned())?;
+    read(&socket, what, found)
+}
+
+fn read(socket: &Socket, what: &str, found: impl FnMut(Raw<'_>)) -> Result<(), SystemError> {
+    datagram::read_dump(|| datagram::receive(socket), found).map_err(|broken| match broken {
+        Broken::Again => SystemError::Unsteady { what: what.into() },
+        Broken::Refused(source) => SystemError::Refused {
+            what: what.into(),
+            source,
+        },
+    })
+}
+
+/// Asks a single question; the body of the answer, `None` when the kernel has none.
 pub(crate) fn ask(
     socket: &Socket,
     request: RouteNetlinkMessage,
     what: &str,
-) -> Result<Option<RouteNetlinkMessage>, SystemError> {
+) -> Result<Option<Vec<u8>>, SystemError> {
+    const ERROR: u16 = 2;
     let tried = || what.to_owned();
     send(socket, request, 0, what)?;
-    let (datagram, _) = socket.recv_from_full().tried(tried)?;
-    Ok(messages(&datagram)
-        .into_iter()
-        .find_map(|m| match m.payload {
-            NetlinkPayload::InnerMessage(inner) => Some(inner),
-            _ => None,
-        }))
+    let datagram = datagram::receive(socket).tried(tried)?;
+    let first = datagram::messages(&datagram).next();
+    Ok(first
+        .and_then(Result::ok)
+        .filter(|m| m.kind != ERROR)
+        .map(|m| m.body.to_vec()))
 }
 
 /// Changes something, and waits until it is done.
@@ -107,15 +127,11 @@ pub(crate) fn change(
     let tried = || what.to_owned();
     let socket = open()?;
     send(&socket, request, NLM_F_ACK | flags, what)?;
-    let (datagram, _) = socket.recv_from_full().tried(tried)?;
-    for message in messages(&datagram) {
-        if let NetlinkPayload::Error(e) = message.payload
-            && e.code.is_some()
-        {
-            return Err(e.to_io()).tried(tried);
-        }
+    match datagram::read_dump(|| datagram::receive(&socket), |_| ()) {
+        Ok(()) => Ok(()),
+        Err(Broken::Refused(source)) => Err(source).tried(tried),
+        Err(Broken::Again) => Err(SystemError::Unsteady { what: what.into() }),
     }
-    Ok(())
 }
 
 /// A subscription to multicast groups.
@@ -136,28 +152,35 @@ impl News {
             nix::sys::socket::sockopt::RcvBufForce,
             &RECEIVE_BUFFER,
         );
-        for group in groups {
-            socket
-                .add_membership(*group)
-                .tried(|| format!("subscribe to netlink group {group}"))?;
-        }
         socket
             .set_non_blocking(true)
             .tried(|| "make a netlink socket non-blocking".into())?;
-        Ok(Self { socket })
+        let mut this = Self { socket };
+        for group in groups {
+            this.also(*group)?;
+        }
+        Ok(this)
     }
 
-    /// Hands over what has come since the last call. False: news were lost, ask for everything anew.
+    /// Subscribes to one group more.
+    pub(crate) fn also(&mut self, group: u32) -> Result<(), SystemError> {
+        self.socket
+            .add_membership(group)
+            .tried(|| format!("subscribe to netlink group {group}"))
+    }
+
+    /// Hands over what has come since the last call. False: news were lost or could not be read, ask for everything anew.
     pub(crate) fn drain(&mut self, mut news: impl FnMut(Message)) -> Result<bool, SystemError> {
-        loop {
-            let datagram = match self.socket.recv_from_full() {
-                Ok((datagram, _)) => datagram,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(true),
-                Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => return Ok(false),
-                Err(e) => return Err(e).tried(|| "read news of the network".into()),
-            };
-            messages(&datagram).into_iter().for_each(&mut news);
-        }
+        self.drain_raw(|message| parsed(message).map(&mut news))
+    }
+
+    /// The same, for a reader of its own; what it cannot read is lost.
+    pub(crate) fn drain_raw(
+        &mut self,
+        news: impl FnMut(Raw<'_>) -> Result<(), Garbled>,
+    ) -> Result<bool, SystemError> {
+        datagram::read_news(|| datagram::receive(&self.socket), news)
+            .tried(|| "read news of the network".into())
     }
 }
 

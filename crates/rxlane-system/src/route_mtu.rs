@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 
-use crate::dump::{attributes, dump_each, messages};
+use crate::dump::{attributes, dump_each, messages, steadily};
 use crate::{SystemError, Tried};
 
 /// `RTNLGRP_IPV4_ROUTE`, `RTNLGRP_IPV6_ROUTE`, and messages and attributes of include/uapi/linux/rtnetlink.h.
@@ -90,15 +90,17 @@ impl AsFd for RouteMtu {
 }
 
 fn read() -> Result<[Option<u32>; 2], SystemError> {
-    let mut smallest = [None; 2];
-    for family in FAMILIES {
-        let mut request = [0; HEADER];
-        request[0] = family as u8;
-        dump_each(NETLINK_ROUTE, GET_ROUTE, &request, "list routes", |body| {
-            note(&mut smallest, body);
-        })?;
-    }
-    Ok(smallest)
+    steadily("list routes", || {
+        let mut smallest = [None; 2];
+        for family in FAMILIES {
+            let mut request = [0; HEADER];
+            request[0] = family as u8;
+            dump_each(NETLINK_ROUTE, GET_ROUTE, &request, "list routes", |body| {
+                note(&mut smallest, body);
+            })?;
+        }
+        Ok(smallest)
+    })
 }
 
 fn note(smallest: &mut [Option<u32>; 2], body: &[u8]) {

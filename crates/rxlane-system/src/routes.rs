@@ -4,18 +4,28 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use ipnet::IpNet;
-use netlink_packet_core::{NLM_F_APPEND, NLM_F_REPLACE, NetlinkPayload};
-use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteNextHopFlags, RouteType, RouteVia,
-};
+use netlink_packet_core::{NLM_F_APPEND, NLM_F_REPLACE};
+use netlink_packet_route::route::{RouteAttribute, RouteFlags, RouteMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::Socket;
 
 use crate::SystemError;
+use crate::datagram::{Garbled, Raw};
 use crate::netlink::{self, News};
+use crate::nexthops::{self, Nexthop};
+use crate::route_message;
 
-/// Multicast groups of route changes (RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE).
-const ROUTE_GROUPS: [u32; 2] = [7, 11];
+/// Multicast groups of changes of routes and of nexthop objects (RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE, RTNLGRP_NEXTHOP),
+/// and of addresses (RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR).
+const GROUPS: [u32; 4] = [7, 11, 5, 9];
+/// Of its own, because kernels before Linux 5.3 do not have it.
+const NEXTHOP_GROUP: u32 = 32;
+
+/// Kinds of messages, include/uapi/linux/rtnetlink.h.
+const NEW_ADDRESS: u16 = 20;
+const DELETE_ADDRESS: u16 = 21;
+const NEW_ROUTE: u16 = 24;
+const DELETE_ROUTE: u16 = 25;
 
 /// Routing tables that the kernel always asks.
 pub const TABLE_MAIN: u32 = 254;
@@ -28,7 +38,8 @@ pub enum Kind {
     /// Packets are forwarded to a next hop.
     Unicast,
     /// Anything that is the kernel's business, by the number of its type: local, broadcast, multicast,
-    /// unreachable, blackhole ... (`RTN_LOCAL` and so on); unicast through a tunnel is here too.
+    /// unreachable, blackhole ... (`RTN_LOCAL` and so on). Unicast is here too when only the kernel knows the way: through a
+    /// tunnel, by source, for a time, or with something that is not understood.
     Kernel(u8),
 }
 
@@ -50,6 +61,8 @@ pub struct NextHop {
 pub struct Route {
     /// Destinations that the route is for.
     pub prefix: IpNet,
+    /// Sources that the route is for; `None` for all. Only IPv6 has others.
+    pub source: Option<IpNet>,
     /// Number of the routing table.
     pub table: u32,
     /// Lower is preferred.
@@ -60,9 +73,40 @@ pub struct Route {
     pub kind: Kind,
     /// Ways on; several share the flows. Empty unless unicast.
     pub hops: Vec<NextHop>,
+    /// Nexthop object that says where the ways are; the hops above are then what it was once, or not told.
+    pub nexthop: Option<u32>,
+    /// Largest packet, bytes; `None`: what the link takes.
+    pub mtu: Option<u32>,
 }
 
-/// News about a route.
+impl Route {
+    /// A plain route of the main table.
+    pub fn through(prefix: IpNet, hops: Vec<NextHop>) -> Self {
+        Self {
+            prefix,
+            source: None,
+            table: TABLE_MAIN,
+            metric: 0,
+            tos: 0,
+            kind: Kind::Unicast,
+            hops,
+            nexthop: None,
+            mtu: None,
+        }
+    }
+}
+
+impl From<Route> for Event {
+    fn from(route: Route) -> Self {
+        Self::Added {
+            route,
+            replaces: false,
+            last: true,
+        }
+    }
+}
+
+/// News about routes and nexthop objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// It is there now. `replaces`: in place of the one of the same prefix, table and metric; `last`: after
@@ -77,113 +121,66 @@ pub enum Event {
     },
     /// It is gone.
     Removed(Route),
+    /// A nexthop object is there now, or has become this; routes through it follow without news of their own.
+    Nexthop(u32, Nexthop),
+    /// A nexthop object is gone, and so are all routes through it, without news of their own.
+    NexthopGone(u32),
 }
 
-fn address(a: &RouteAddress) -> Option<IpAddr> {
-    match a {
-        RouteAddress::Inet(v4) => Some(IpAddr::V4(*v4)),
-        RouteAddress::Inet6(v6) => Some(IpAddr::V6(*v6)),
-        _ => None,
+/// Hands over all nexthop objects, then all routes of the current network namespace, of all tables, in the order in which
+/// the kernel asks those of one prefix.
+///
+/// # Errors
+/// When netlink fails. [`SystemError::Unsteady`]: forget what was handed over, and ask anew.
+pub fn all(mut found: impl FnMut(Event)) -> Result<(), SystemError> {
+    const WHAT: &str = "list routes";
+    nexthops::all(|id, nexthop| found(Event::Nexthop(id, nexthop)))?;
+    for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+        let mut request = RouteMessage::default();
+        request.header.address_family = family;
+        let mut unread = false;
+        let request = RouteNetlinkMessage::GetRoute(request);
+        netlink::dump_once(request, WHAT, |message| {
+            if message.kind != NEW_ROUTE {
+                return;
+            }
+            match route_message::route(message.body) {
+                Ok(Some(route)) => found(route.into()),
+                Ok(None) => {}
+                Err(Garbled) => unread = true,
+            }
+        })?;
+        if unread {
+            return Err(SystemError::Unsteady { what: WHAT.into() });
+        }
     }
+    Ok(())
 }
 
-fn gateway(attributes: &[RouteAttribute]) -> Option<IpAddr> {
-    attributes.iter().find_map(|a| match a {
-        RouteAttribute::Gateway(g) => address(g),
-        RouteAttribute::Via(RouteVia::Inet(v4)) => Some(IpAddr::V4(*v4)),
-        RouteAttribute::Via(RouteVia::Inet6(v6)) => Some(IpAddr::V6(*v6)),
+/// One of the news, if it is about routes or nexthop objects.
+fn event(message: Raw<'_>) -> Result<Option<Event>, Garbled> {
+    let route = || route_message::route(message.body);
+    Ok(match message.kind {
+        NEW_ROUTE => route()?.map(|route| Event::Added {
+            route,
+            replaces: message.flags & NLM_F_REPLACE != 0,
+            last: message.flags & NLM_F_APPEND != 0,
+        }),
+        DELETE_ROUTE => route()?.map(Event::Removed),
+        nexthops::NEW => {
+            let (id, nexthop) = nexthops::nexthop(message.body)?;
+            Some(Event::Nexthop(id, nexthop))
+        }
+        nexthops::DELETE => Some(Event::NexthopGone(nexthops::nexthop(message.body)?.0)),
         _ => None,
     })
 }
 
-/// `None` for what is no route of the forwarding tables: other families, cached exceptions.
-fn from_message(message: &RouteMessage) -> Option<Route> {
-    let header = &message.header;
-    if header.flags.contains(RouteFlags::Cloned) {
-        return None;
-    }
-    let mut destination = match header.address_family {
-        AddressFamily::Inet => IpAddr::from([0u8; 4]),
-        AddressFamily::Inet6 => IpAddr::from([0u8; 16]),
-        _ => return None,
-    };
-    let mut route = Route {
-        prefix: IpNet::new(destination, 0).ok()?,
-        table: u32::from(header.table),
-        metric: 0,
-        tos: header.tos,
-        kind: match header.kind {
-            RouteType::Unicast => Kind::Unicast,
-            other => Kind::Kernel(other.into()),
-        },
-        hops: Vec::new(),
-    };
-    let (mut device, mut encapsulated) = (None, false);
-    for attribute in &message.attributes {
-        match attribute {
-            RouteAttribute::Destination(d) => destination = address(d)?,
-            RouteAttribute::Priority(metric) => route.metric = *metric,
-            RouteAttribute::Table(table) => route.table = *table,
-            RouteAttribute::Oif(ifindex) => device = Some(*ifindex),
-            RouteAttribute::Encap(_) | RouteAttribute::EncapType(_) => encapsulated = true,
-            RouteAttribute::MultiPath(hops) => {
-                for hop in hops {
-                    encapsulated |= hop
-                        .attributes
-                        .iter()
-                        .any(|a| matches!(a, RouteAttribute::EncapType(_)));
-                    route.hops.push(NextHop {
-                        ifindex: hop.interface_index,
-                        gateway: gateway(&hop.attributes),
-                        weight: u16::from(hop.hops) + 1,
-                        dead: hop.flags.contains(RouteNextHopFlags::Dead),
-                    });
-                }
-            }
-            _ => {}
-        }
-    }
-    route.prefix = IpNet::new(destination, header.destination_prefix_length).ok()?;
-    if let Some(ifindex) = device.filter(|_| route.hops.is_empty()) {
-        route.hops.push(NextHop {
-            ifindex,
-            gateway: gateway(&message.attributes),
-            weight: 1,
-            dead: header.flags.contains(RouteFlags::Dead),
-        });
-    }
-    // Tunnels are built by the kernel.
-    if encapsulated {
-        route.kind = Kind::Kernel(header.kind.into());
-    }
-    if route.kind != Kind::Unicast {
-        route.hops.clear();
-    }
-    Some(route)
-}
-
-/// Hands over all routes of the current network namespace, of all tables, in the order in which the kernel
-/// asks those of one prefix.
-///
-/// # Errors
-/// When netlink fails.
-pub fn all(mut found: impl FnMut(Route)) -> Result<(), SystemError> {
-    for family in [AddressFamily::Inet, AddressFamily::Inet6] {
-        let mut request = RouteMessage::default();
-        request.header.address_family = family;
-        netlink::dump(
-            RouteNetlinkMessage::GetRoute(request),
-            "list routes",
-            |message| {
-                if let RouteNetlinkMessage::NewRoute(m) = message
-                    && let Some(route) = from_message(&m)
-                {
-                    found(route);
-                }
-            },
-        )?;
-    }
-    Ok(())
+/// Whether routes may have come or gone with an address, of which no news tell: with the last IPv4 address of a device all
+/// routes through it go, with any address those that prefer it as their source, and with a new one dead hops come alive.
+fn shakes_routes(message: Raw<'_>) -> bool {
+    let v4 = message.body.first().map(|f| i32::from(*f)) == Some(libc::AF_INET);
+    message.kind == DELETE_ADDRESS || (message.kind == NEW_ADDRESS && v4)
 }
 
 /// Asks the kernel which of its routes addresses take.
@@ -218,16 +215,12 @@ impl Lookups {
             .attributes
             .push(RouteAttribute::Destination(destination.into()));
         let question = RouteNetlinkMessage::GetRoute(request);
-        Ok(
-            match netlink::ask(&self.socket, question, "ask for a route")? {
-                Some(RouteNetlinkMessage::NewRoute(m)) => from_message(&m),
-                _ => None,
-            },
-        )
+        let answer = netlink::ask(&self.socket, question, "ask for a route")?;
+        Ok(answer.and_then(|body| route_message::route(&body).ok().flatten()))
     }
 }
 
-/// A subscription to route changes.
+/// A subscription to changes of routes and nexthop objects.
 pub struct Monitor {
     news: News,
 }
@@ -239,35 +232,27 @@ impl Monitor {
     /// # Errors
     /// When netlink fails.
     pub fn new() -> Result<Self, SystemError> {
-        Ok(Self {
-            news: News::of(&ROUTE_GROUPS)?,
-        })
+        let mut news = News::of(&GROUPS)?;
+        // Where there is no such group there are no such objects.
+        let _ = news.also(NEXTHOP_GROUP);
+        Ok(Self { news })
     }
 
-    /// Hands over what has happened since the last call. False: news were lost, ask for [`all`] anew.
+    /// Hands over what has happened since the last call. False: news were lost or could not be read, or routes may have
+    /// changed without news; ask for [`all`] anew, and until then believe nothing.
     ///
     /// # Errors
     /// When netlink fails otherwise.
     pub fn drain(&mut self, mut happened: impl FnMut(Event)) -> Result<bool, SystemError> {
-        self.news.drain(|message| {
-            let flags = message.header.flags;
-            match message.payload {
-                NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewRoute(m)) => {
-                    if let Some(route) = from_message(&m) {
-                        happened(Event::Added {
-                            route,
-                            replaces: flags & NLM_F_REPLACE != 0,
-                            last: flags & NLM_F_APPEND != 0,
-                        });
-                    }
-                }
-                NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelRoute(m)) => {
-                    if let Some(route) = from_message(&m) {
-                        happened(Event::Removed(route));
-                    }
-                }
-                _ => {}
+        self.news.drain_raw(|message| {
+            // As good as lost: all routes must be read anew.
+            if shakes_routes(message) {
+                return Err(Garbled);
             }
+            if let Some(event) = event(message)? {
+                happened(event);
+            }
+            Ok(())
         })
     }
 }

@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::net::UdpSocket;
 use std::time::Duration;
 
 use common::{TestLab, error_of, wait_for};
@@ -118,6 +119,294 @@ fn what_the_engine_cannot_forward_is_answered_by_the_kernel_and_nothing_is_lost(
         t.exec(Place::Gen, "ping -c 1 -W 1 -M probe -s 1372 10.20.0.2");
         to_kernel(&t, "mtu") > 0
     });
+}
+
+/// Frames that a port of the sink has received.
+fn received(t: &TestLab, port: &str) -> u64 {
+    let line = format!("cat /sys/class/net/{port}/statistics/rx_packets");
+    t.must(Place::Sink, &line).trim().parse().unwrap()
+}
+
+/// A router with two ways to the sink, whose hosts are 198.51.100.1 and 2001:db8::1, and neighbours that it knows.
+fn two_ways(name: &str) -> TestLab {
+    let t = TestLab::up(name, |c| c.ports = 2);
+    t.must(
+        Place::Sink,
+        "ip addr add 198.51.100.1/32 dev lo; ip -6 addr add 2001:db8::1/128 dev lo nodad; ip link set lo up; sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.snk0.rp_filter=0 net.ipv4.conf.snk1.rp_filter=0",
+    );
+    t.must(
+        Place::Router,
+        "ping -q -c 1 10.20.0.2; ping -q -c 1 10.20.1.2; ping -q -6 -c 1 fd20::2; ping -q -6 -c 1 fd20:1::2; sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.out0.rp_filter=0 net.ipv4.conf.out1.rp_filter=0",
+    );
+    t.must(
+        Place::Gen,
+        "ip route add 198.51.100.0/24 via 10.10.0.1; ip -6 route add 2001:db8::/64 via fd10::1",
+    );
+    t
+}
+
+/// Which of the two ports of the sink ten datagrams for an address arrive at, and how many of them the engine forwarded.
+fn way(t: &TestLab, to: &str) -> (Vec<&'static str>, u64) {
+    const PORTS: [&str; 2] = ["snk0", "snk1"];
+    let forwarded = worker(t, "forwarded");
+    let before = PORTS.map(|port| received(t, port));
+    let line = format!("for i in 1 2 3 4 5 6 7 8 9 10; do echo x >/dev/udp/{to}/9; done");
+    t.must(Place::Gen, &format!("bash -c '{line}'"));
+    std::thread::sleep(Duration::from_millis(100));
+    let arrived = |at: usize| received(t, PORTS[at]) >= before[at] + 10;
+    let ports = (0..2).filter(|at| arrived(*at)).map(|at| PORTS[at]);
+    (ports.collect(), worker(t, "forwarded") - forwarded)
+}
+
+/// The way of an address becomes that through a port, by the engine or by the kernel.
+fn comes_to(t: &TestLab, what: &str, to: &str, port: &str, by_engine: bool) {
+    wait_for(what, || {
+        let (ports, forwarded) = way(t, to);
+        ports == [port] && (forwarded >= 10) == by_engine
+    });
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_route_that_names_only_a_nexthop_object_is_followed_and_never_the_default_route() {
+    let mut t = two_ways("nexthops");
+    t.must(
+        Place::Router,
+        "sysctl -q -w net.ipv4.nexthop_compat_mode=0; ip route add default via 10.20.1.2; ip nexthop add id 10 via 10.20.0.2 dev out0; ip nexthop add id 11 via 10.20.1.2 dev out1; ip nexthop add id 12 group 10; ip route add 198.51.100.0/24 nhid 12",
+    );
+    let _router = t.router(&forwarding(""));
+    let to = "198.51.100.1";
+    comes_to(&t, "the object's way is taken", to, "snk0", true);
+    t.must(Place::Router, "ip nexthop replace id 12 group 11");
+    comes_to(&t, "the group is another", to, "snk1", true);
+    t.must(
+        Place::Router,
+        "ip nexthop replace id 11 via 10.20.0.2 dev out0",
+    );
+    comes_to(&t, "its member is another", to, "snk0", true);
+    t.must(Place::Router, "ip nexthop replace id 12 group 10/11");
+    comes_to(&t, "several share it", to, "snk0", false);
+    t.must(Place::Router, "ip nexthop del id 12");
+    comes_to(&t, "the route is gone with its object", to, "snk1", true);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn several_hops_and_routes_by_source_are_shared_out_by_the_kernel() {
+    let mut t = two_ways("sources");
+    t.must(
+        Place::Router,
+        "ip route add 198.51.100.0/24 nexthop via 10.20.0.2 dev out0 nexthop via 10.20.1.2 dev out1; ip -6 route add 2001:db8::/32 via fd20::2 dev out0; ip -6 route add 2001:db8::/64 from fd10::/64 via fd20:1::2 dev out1",
+    );
+    let _router = t.router(&forwarding(""));
+    let before = to_kernel(&t, "by_kernel");
+    let (_, forwarded) = way(&t, "198.51.100.1");
+    assert_eq!(forwarded, 0, "only the kernel knows its hash");
+    assert!(to_kernel(&t, "by_kernel") >= before + 10);
+    let to = "2001:db8::1";
+    comes_to(&t, "the kernel looks at the source", to, "snk1", false);
+    t.must(
+        Place::Router,
+        "ip -6 route del 2001:db8::/64 from fd10::/64",
+    );
+    comes_to(&t, "the route by source is gone", to, "snk0", true);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn routes_that_go_with_an_address_or_a_carrier_are_no_longer_used() {
+    let mut t = two_ways("addresses");
+    t.must(
+        Place::Router,
+        "sysctl -q -w net.ipv4.conf.out0.ignore_routes_with_linkdown=1; ip route add 198.51.100.0/24 via 10.20.0.2 metric 10; ip route add 198.51.100.0/24 via 10.20.1.2 metric 20",
+    );
+    let _router = t.router(&forwarding(""));
+    let to = "198.51.100.1";
+    comes_to(&t, "the better route is taken", to, "snk0", true);
+    t.must(Place::Sink, "ip link set snk0 down");
+    let arrives_by_snk1 = || {
+        let before = received(&t, "snk1");
+        t.must(Place::Gen, &format!("bash -c 'echo x >/dev/udp/{to}/9'"));
+        std::thread::sleep(Duration::from_millis(50));
+        received(&t, "snk1") > before
+    };
+    wait_for("the kernel passes over it", arrives_by_snk1);
+    t.must(Place::Sink, "ip link set snk0 up");
+    t.must(Place::Router, "ping -q -c 1 -W 5 10.20.0.2");
+    comes_to(&t, "the carrier is back", to, "snk0", true);
+    // With its last address all routes through a port go, and nobody tells.
+    t.must(Place::Router, "ip addr del 10.20.0.1/24 dev out0");
+    comes_to(&t, "the other route is taken", to, "snk1", true);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_route_s_mtu_is_announced_by_the_kernel() {
+    let mut t = two_ways("routemtu");
+    t.must(
+        Place::Router,
+        "ip route add 198.51.100.0/24 via 10.20.0.2 mtu 1300",
+    );
+    let _router = t.router(&forwarding(""));
+    comes_to(
+        &t,
+        "small packets are forwarded",
+        "198.51.100.1",
+        "snk0",
+        true,
+    );
+    wait_for("the MTU is announced", || {
+        let out = t.exec(Place::Gen, "ping -c 1 -W 1 -M do -s 1372 198.51.100.1");
+        let text = String::from_utf8_lossy(&out.stdout) + String::from_utf8_lossy(&out.stderr);
+        text.contains("mtu = 1300") || text.contains("mtu=1300")
+    });
+    assert!(to_kernel(&t, "mtu") > 0);
+}
+
+/// A filter of traffic control that sends all that is to leave a port of the router out of another.
+#[allow(unsafe_code)]
+fn redirect_all(t: &TestLab, from: &str, to: &str) {
+    use libbpf_rs::libbpf_sys as sys;
+    const PIN: &str = "/sys/fs/bpf/rxlane-t-redirect";
+    let line = format!("cat /sys/class/net/{to}/ifindex");
+    let ifindex: u64 = t.must(Place::Router, &line).trim().parse().unwrap();
+    // r1 = ifindex, r2 = 0, bpf_redirect(r1, r2), exit.
+    let program: [u64; 4] = [
+        ifindex << 32 | 0x01b7,
+        0x02b7,
+        u64::from(sys::BPF_FUNC_redirect) << 32 | 0x85,
+        0x95,
+    ];
+    let kind = sys::BPF_PROG_TYPE_SCHED_CLS;
+    // SAFETY: four instructions of eight bytes, and strings that end with a zero.
+    let pinned = unsafe {
+        let fd = sys::bpf_prog_load(
+            kind,
+            c"redirect".as_ptr(),
+            c"GPL".as_ptr(),
+            program.as_ptr().cast(),
+            program.len() as _,
+            std::ptr::null_mut(),
+        );
+        let path = std::ffi::CString::new(PIN).unwrap();
+        let pinned = sys::bpf_obj_pin(fd, path.as_ptr());
+        nix::libc::close(fd);
+        pinned
+    };
+    assert_eq!(pinned, 0, "{}", std::io::Error::last_os_error());
+    let netns = t.lab.netns(Place::Router);
+    let added = rxlane_system::netns::within(&netns, false, || {
+        let filter = format!("filter add dev {from} egress bpf da object-pinned {PIN}");
+        let mut tc = std::process::Command::new("tc");
+        Ok(tc.args(filter.split(' ')).status().expect("tc"))
+    });
+    std::fs::remove_file(PIN).unwrap();
+    assert!(added.unwrap().success());
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_flow_that_linux_sends_out_of_another_port_is_not_sent_by_the_mirror() {
+    let mut t = TestLab::up("elsewhere", |c| c.ports = 2);
+    let mac = t.must(Place::Sink, "cat /sys/class/net/snk0/address");
+    t.must(
+        Place::Sink,
+        &format!("ip link set snk1 address {}; sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.snk0.rp_filter=0 net.ipv4.conf.snk1.rp_filter=0", mac.trim()),
+    );
+    t.must(
+        Place::Router,
+        "nft 'table inet fw { chain forwarded { type filter hook forward priority 0; policy drop; ct state established,related accept; iifname in0 accept; }; }'",
+    );
+    t.must(
+        Place::Router,
+        &format!(
+            "ip neigh replace 10.20.0.2 lladdr {} dev out0 nud permanent; tc qdisc add dev out0 clsact",
+            mac.trim()
+        ),
+    );
+    // Nor would answers to whoever asks for the router's address come back.
+    let own = t.must(Place::Router, "cat /sys/class/net/out0/address");
+    t.must(
+        Place::Sink,
+        &format!(
+            "ip neigh replace 10.20.0.1 lladdr {} dev snk0 nud permanent",
+            own.trim()
+        ),
+    );
+    redirect_all(&t, "out0", "out1");
+    let established = RT.replace("\"all\"", "\"established\"");
+    let established = established.replace("dscp = \"EF\"", "protocol = \"udp\"");
+    let _router = t.router(&engine("", &(established + BE_BY_STACK)));
+    let socket = |place, address: &str| {
+        let netns = t.lab.netns(place);
+        rxlane_system::netns::within(&netns, false, || {
+            Ok(UdpSocket::bind(address).expect("a socket"))
+        })
+        .expect("the namespace")
+    };
+    let (caller, called) = ("10.10.0.2:6000", "10.20.0.2:7000");
+    let (gen_socket, sink_socket) = (socket(Place::Gen, caller), socket(Place::Sink, called));
+    for socket in [&gen_socket, &sink_socket] {
+        let patience = Some(Duration::from_millis(500));
+        socket.set_read_timeout(patience).unwrap();
+    }
+    let talk = |times: u64| {
+        for _ in 0..times {
+            gen_socket.send_to(b"said", called).unwrap();
+            assert!(sink_socket.recv(&mut [0; 64]).is_ok(), "it arrives");
+            sink_socket.send_to(b"answer", caller).unwrap();
+            assert!(gen_socket.recv(&mut [0; 64]).is_ok(), "it is answered");
+        }
+    };
+    talk(10);
+    let (first, second) = (received(&t, "snk0"), received(&t, "snk1"));
+    let forwarded = worker(&t, "forwarded");
+    talk(20);
+    assert!(received(&t, "snk1") >= second + 20, "where Linux sends it");
+    assert!(received(&t, "snk0") < first + 10, "and not elsewhere");
+    let answers = worker(&t, "forwarded") - forwarded;
+    assert!(answers >= 15, "the engine forwards the answers: {answers}");
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn an_mtu_that_grows_while_the_engine_runs_is_that_of_its_packets_for_the_kernel() {
+    let mut t = TestLab::up("wider", |_| ());
+    let _router = t.router(&forwarding(""));
+    let mtu_of = |name: &str| -> u32 {
+        let line = format!("cat /sys/class/net/{name}/mtu");
+        t.must(Place::Router, &line).trim().parse().unwrap()
+    };
+    // As much more as a VLAN tag is long: what Linux takes, tag or none.
+    assert_eq!(mtu_of("rxlane-up"), 1504);
+    t.must(Place::Gen, "ip link set gen0 mtu 1504");
+    let out = t.must(Place::Gen, "ping -c 3 -i 0.2 -W 2 -M do -s 1476 10.10.0.1");
+    assert!(out.contains(" 0% packet loss"), "{out}");
+    for (place, port) in [
+        (Place::Gen, "gen0"),
+        (Place::Router, "in0"),
+        (Place::Router, "out0"),
+        (Place::Sink, "snk0"),
+    ] {
+        t.must(place, &format!("ip link set {port} mtu 3000"));
+    }
+    wait_for("the way into the kernel is wider", || {
+        mtu_of("rxlane-up") == 3004
+    });
+    // To the router itself: through the engine into the kernel. Then through the engine alone.
+    for to in ["10.10.0.1", "10.20.0.2", "-6 fd10::1", "-6 fd20::2"] {
+        wait_for(to, || {
+            let out = t.exec(Place::Gen, &format!("ping -c 1 -W 1 -M do -s 2900 {to}"));
+            out.status.success()
+        });
+    }
+    let (delivered, forwarded) = (to_kernel(&t, "not_routed"), worker(&t, "forwarded"));
+    let out = t.must(Place::Gen, "ping -c 3 -i 0.2 -W 2 -M do -s 2900 10.10.0.1");
+    assert!(out.contains(" 0% packet loss"), "{out}");
+    assert!(to_kernel(&t, "not_routed") >= delivered + 3);
+    t.must(Place::Gen, "ping -c 3 -i 0.2 -W 2 -M do -s 2900 10.20.0.2");
+    assert!(worker(&t, "forwarded") >= forwarded + 6);
+    assert_eq!(worker(&t, "kernel_full"), 0, "none was refused");
 }
 
 #[test]

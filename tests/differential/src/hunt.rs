@@ -37,6 +37,8 @@ pub struct Hunt {
     pub settle: Duration,
     /// Statements and packets in whose text one of these is are left out: what is known and looked past.
     pub without: Vec<String>,
+    /// Whether the AF_XDP engine forwards in all of them.
+    pub engine: bool,
     /// Whether to go on after a difference.
     pub keep_going: bool,
     /// Where findings are written.
@@ -199,7 +201,8 @@ impl Shared<'_> {
     }
 
     fn one(&self, seed: u64, settings: &Settings) -> Result<(), OracleError> {
-        let drawn = grammar::draw(seed, self.hunt.packets);
+        let mut drawn = grammar::draw(seed, self.hunt.packets);
+        drawn.lanes.engine |= self.hunt.engine;
         let scenario = shrink::without(&drawn, &self.hunt.without);
         let outcome = trial::run(&scenario, settings)?;
         lock(&self.tally).add(&outcome);

@@ -137,6 +137,9 @@ pub struct Lanes {
     pub ports: Vec<String>,
     /// Classes without the default one, highest priority first.
     pub classes: Vec<Class>,
+    /// The AF_XDP engine forwards instead of the XDP program.
+    #[serde(default)]
+    pub engine: bool,
 }
 
 /// A class of rxlane.toml.
@@ -187,6 +190,9 @@ impl Lanes {
             "ports = {}\noverlap = \"first-match\"\n",
             quoted(&self.ports)
         );
+        if self.engine {
+            text += "datapath = \"afxdp\"\n";
+        }
         for class in &self.classes {
             let _ = write!(text, "\n[[class]]\nname = \"{}\"\n", class.name);
             match &class.trust {

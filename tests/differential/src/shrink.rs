@@ -72,6 +72,13 @@ pub fn shrink(
             tried(&candidate)
         })?;
         best.lanes.classes = classes;
+        if best.lanes.engine {
+            let mut candidate = best.clone();
+            candidate.lanes.engine = false;
+            if tried(&candidate)? {
+                best = candidate;
+            }
+        }
         for n in 0..best.lanes.classes.len() {
             let mut candidate = best.clone();
             candidate.lanes.classes[n].policed = false;

@@ -38,6 +38,7 @@ fn hunt(second: Second, out: &str) -> Hunt {
         jobs: 6,
         settle: Duration::from_millis(1100),
         without: Vec::new(),
+        engine: false,
         keep_going: true,
         out: std::env::temp_dir().join(out),
     }

@@ -20,9 +20,9 @@ use crate::xsk::socket::{QueueSockets, SocketError, prefer_busy_poll};
 impl Control {
     /// Everything that a worker needs, with its sockets open.
     pub(super) fn parts(&self, at: usize) -> Result<Parts, DataplaneError> {
-        let ports = self.ports.load_full();
+        let ports = self.kernel.ports.load_full();
         let present = |port: &usize| ports.all[*port].ifindex != 0;
-        let mtu = ports.all.iter().map(|p| p.mtu).max().unwrap_or(1500);
+        let mtu = ports.largest_mtu();
         let n_queues: u32 = (0..ports.all.len())
             .filter(present)
             .map(|port| self.plan.queues_of(at, port).count() as u32)
@@ -77,9 +77,9 @@ impl Control {
             queues,
             devices,
             forwarder: Forwarder::new(
-                self.mirror.reader(),
-                self.neighbours.reader(),
-                Arc::clone(&self.ports),
+                self.kernel.mirror.reader(),
+                self.kernel.neighbours.reader(),
+                Arc::clone(&self.kernel.ports),
             ),
             kernel: KernelLane::new(self.programs.device.ifindex, &indices)
                 .at("a packet socket")?,
@@ -110,7 +110,7 @@ impl Control {
                 }
                 Err(source) => {
                     return Err(DataplaneError::Socket {
-                        port: self.names[port].clone(),
+                        port: self.kernel.names[port].clone(),
                         source,
                     });
                 }

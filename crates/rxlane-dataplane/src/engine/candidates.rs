@@ -1,8 +1,9 @@
 //! All routes of every prefix, and which of them is used.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
-use rxlane_fib::Net;
+use ipnet::IpNet;
+use rxlane_fib::{Key, Net};
 use rxlane_system::routes::{Kind, TABLE_LOCAL, TABLE_MAIN};
 
 use super::groups::{GroupNumber, KERNEL};
@@ -13,7 +14,13 @@ pub(super) struct Candidate {
     pub(super) table: u32,
     pub(super) metric: u32,
     pub(super) tos: u8,
+    /// Sources that it is for; `None` for all.
+    pub(super) source: Option<IpNet>,
     pub(super) kind: Kind,
+    /// The nexthop object that its hop comes from.
+    pub(super) nexthop: Option<u32>,
+    /// Largest packet that it takes, bytes.
+    pub(super) mtu: Option<u32>,
     /// Whether this is an IPv6 route through gateways: those of one metric become one route, whose hops are
     /// announced together.
     pub(super) merges: bool,
@@ -23,7 +30,8 @@ pub(super) struct Candidate {
 
 impl Candidate {
     fn is_asked_with(&self, other: &Self) -> bool {
-        (self.table, self.metric, self.tos) == (other.table, other.metric, other.tos)
+        (self.table, self.metric, self.tos, self.source)
+            == (other.table, other.metric, other.tos, other.source)
     }
 
     fn is_like(&self, other: &Self) -> bool {
@@ -73,7 +81,8 @@ impl<N: Net> Candidates<N> {
             return;
         };
         let exact = all.iter().position(|c| *c == old);
-        if let Some(at) = exact.or_else(|| all.iter().position(|c| c.is_like(&old))) {
+        let like = |c: &Candidate| c.is_like(&old) && c.nexthop == old.nexthop;
+        if let Some(at) = exact.or_else(|| all.iter().position(like)) {
             let left = match (all[at].hop, old.hop) {
                 (Some(has), Some(loses)) => rest(has, loses),
                 (has, _) => has,
@@ -107,6 +116,38 @@ impl<N: Net> Candidates<N> {
         changed
     }
 
+    /// Gives candidates of these nexthop objects their hops anew. Returns the prefixes that it changed.
+    pub(super) fn follow_nexthops(
+        &mut self,
+        ids: &HashSet<u32>,
+        mut hop: impl FnMut(&Candidate) -> Option<GroupNumber>,
+    ) -> Vec<N> {
+        let mut changed = Vec::new();
+        for (prefix, all) in &mut self.by_prefix {
+            for candidate in all {
+                if candidate.nexthop.is_some_and(|id| ids.contains(&id)) {
+                    candidate.hop = hop(candidate);
+                    changed.push(*prefix);
+                }
+            }
+        }
+        changed
+    }
+
+    /// Takes candidates of these nexthop objects away. Returns their prefixes.
+    pub(super) fn drop_nexthops(&mut self, ids: &HashSet<u32>) -> Vec<N> {
+        let mut changed = Vec::new();
+        self.by_prefix.retain(|prefix, all| {
+            let before = all.len();
+            all.retain(|c| !c.nexthop.is_some_and(|id| ids.contains(&id)));
+            if all.len() < before {
+                changed.push(*prefix);
+            }
+            !all.is_empty()
+        });
+        changed
+    }
+
     pub(super) fn prefixes(&self) -> impl Iterator<Item = N> + '_ {
         self.by_prefix.keys().copied()
     }
@@ -137,15 +178,20 @@ impl<N: Net> Candidates<N> {
         }
         let all = self.by_prefix.get(prefix)?;
         let main = || all.iter().filter(|c| c.table == TABLE_MAIN);
-        // Telling routes by type of service apart is left to the kernel.
-        if main().any(|c| c.tos != 0) {
+        // Telling routes by type of service or by source apart is left to the kernel.
+        if main().any(|c| c.tos != 0 || c.source.is_some()) {
             return Some(KERNEL);
         }
-        // Of equal metrics the first one wins; a route without a usable hop is passed over.
-        main()
-            .filter(|c| c.hop.is_some())
-            .min_by_key(|c| c.metric)
-            .and_then(|c| c.hop)
+        // A route without a usable hop is passed over.
+        let usable = || main().filter(|c| c.hop.is_some());
+        let best = usable().min_by_key(|c| c.metric)?;
+        let rivals = usable().filter(|c| c.metric == best.metric).count() > 1;
+        // Of equal metrics the first one wins in IPv4, but of default routes the one whose gateway answers
+        // (fib_select_default), and in IPv6 what the router's preference and more say (rt6_score_route).
+        if rivals && (N::Key::BITS > 32 || prefix.len() == 0) {
+            return Some(KERNEL);
+        }
+        best.hop
     }
 
     /// Whether a prefix has routes in the local table.

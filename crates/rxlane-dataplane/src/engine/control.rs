@@ -3,23 +3,19 @@
 //! A control thread owns all of it. Workers share nothing that they would have to wait for: each has its UMEM,
 //! its queues of every port, and its views of the mirrors.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwap;
 use libbpf_rs::MapHandle;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rxlane_system::threads::{self, Scheduling};
-use rxlane_system::{links, neighbours, routes, rules, sysctl};
 use tracing::{info, warn};
 
 use super::counters::{Count, Counters, RingTable, Shared, WORKER_BYTES};
-use super::forward::{Port, Ports};
-use super::mirror::Mirror;
-use super::neighbours::Neighbours;
+use super::follow::{Complaint, Following};
+use super::forward::Ports;
 use super::programs::Programs;
 use super::ring_map::RingMap;
 use super::signals::Signals;
@@ -115,55 +111,17 @@ struct Running {
 /// What the control thread owns.
 pub(super) struct Control {
     pub(super) plan: RingMap,
-    pub(super) names: Vec<String>,
     pub(super) maps: Maps,
     pub(super) table: RingTable,
     pub(super) counters: Shared,
     pub(super) programs: Programs,
-    pub(super) mirror: Mirror,
-    pub(super) neighbours: Neighbours,
-    pub(super) ports: Arc<ArcSwap<Ports>>,
-    route_news: routes::Monitor,
-    neighbour_news: neighbours::Monitor,
-    link_news: links::Monitor,
-    rule_news: rules::RuleMonitor,
-    /// When settings that the kernel does not announce, such as sysctls, were last looked at.
-    looked: Instant,
+    pub(super) kernel: Following,
+    /// Bytes of a frame of the workers that run.
+    frame_bytes: u32,
     workers: Vec<Option<Running>>,
     scheduling: Option<Scheduling>,
     placed: Instant,
     started: Instant,
-    up: Up,
-}
-
-/// Devices, and whether they are up.
-type Up = std::collections::BTreeMap<u32, bool>;
-
-fn ports_now(names: &[String]) -> Result<Ports, DataplaneError> {
-    let devices = links::all()?;
-    let all = names
-        .iter()
-        .map(|name| match devices.iter().find(|d| d.name == *name) {
-            Some(d) => Port {
-                ifindex: d.ifindex,
-                mac: d.mac,
-                mtu: d.mtu,
-            },
-            None => Port {
-                ifindex: 0,
-                mac: [0; 6],
-                mtu: 0,
-            },
-        })
-        .collect();
-    let mut by_kernel = rules::policy_rules()?;
-    for (family, by_kernel) in ["ipv4", "ipv6"].into_iter().zip(&mut by_kernel) {
-        // A setting that cannot be read belongs to a device that is gone.
-        *by_kernel |= names
-            .iter()
-            .any(|name| sysctl::read(&format!("net/{family}/conf/{name}/forwarding")) == Some(0));
-    }
-    Ok(Ports { all, by_kernel })
 }
 
 impl Control {
@@ -173,54 +131,33 @@ impl Control {
         maps: Maps,
         programs: Programs,
     ) -> Result<Self, DataplaneError> {
-        // Listen for news before the dump, so that nothing in between is missed.
-        let (route_news, neighbour_news) = (routes::Monitor::new()?, neighbours::Monitor::new()?);
-        let (link_news, rule_news) = (links::Monitor::new()?, rules::RuleMonitor::new()?);
         let entries = plan.entries(names.len());
         let workers = plan.engine.cores.len();
+        let kernel = Following::start(names)?;
         let mut this = Self {
             table: RingTable(Shared::of(&maps.rings, entries * size_of::<EngineRing>())?),
             counters: Shared::of(&maps.workers, workers * WORKER_BYTES)?,
-            ports: Arc::new(ArcSwap::from_pointee(ports_now(&names)?)),
-            mirror: Mirror::default(),
-            neighbours: Neighbours::default(),
+            frame_bytes: RingMap::frame_size(kernel.ports.load().largest_mtu())?,
+            kernel,
             workers: (0..workers).map(|_| None).collect(),
             scheduling: None,
             placed: Instant::now(),
             started: Instant::now(),
-            up: links::all()?.iter().map(|d| (d.ifindex, d.up)).collect(),
             plan,
-            names,
             maps,
             programs,
-            route_news,
-            neighbour_news,
-            link_news,
-            rule_news,
-            looked: Instant::now(),
         };
-        let begin = Instant::now();
-        this.load_routes()?;
-        this.load_neighbours()?;
-        tracing::debug!("mirrored routes and neighbours in {:?}", begin.elapsed());
+        this.widen()?;
         for worker in 0..workers {
             this.start_worker(worker)?;
         }
         Ok(this)
     }
 
-    fn load_routes(&mut self) -> Result<(), DataplaneError> {
-        self.mirror
-            .load(|found| routes::all(found))
-            .map_err(DataplaneError::from)?;
-        Ok(())
-    }
-
-    fn load_neighbours(&mut self) -> Result<(), DataplaneError> {
-        let mut all = Vec::new();
-        neighbours::all(|n| all.push(n))?;
-        self.neighbours.load(all);
-        Ok(())
+    /// Makes room for the largest packets of the ports on their way into the kernel.
+    fn widen(&mut self) -> Result<(), DataplaneError> {
+        let mtu = self.kernel.ports.load().largest_mtu();
+        Ok(self.programs.device.carry(mtu)?)
     }
 
     /// Opens a worker's sockets and lets it run.
@@ -256,27 +193,30 @@ impl Control {
 
     /// Follows the kernel until told to stop.
     fn run(&mut self, signals: &Signals) {
+        let mut complaint = Complaint::default();
         while !signals.stop.load(Ordering::Relaxed) {
             let tick = if self.started.elapsed() < SETTLING {
                 TICK_SETTLING
             } else {
                 TICK
             };
+            let tick = tick.min(self.kernel.patience());
             let timeout = Timespec {
                 tv_sec: tick.as_secs() as i64,
                 tv_nsec: i64::from(tick.subsec_nanos()),
             };
-            let mut fds = [
-                PollFd::new(&*signals.wake, PollFlags::IN),
-                PollFd::new(&self.route_news, PollFlags::IN),
-                PollFd::new(&self.neighbour_news, PollFlags::IN),
-                PollFd::new(&self.link_news, PollFlags::IN),
-                PollFd::new(&self.rule_news, PollFlags::IN),
-            ];
-            let _ = poll(&mut fds, Some(&timeout));
-            if let Err(error) = self.follow() {
-                warn!(%error, "cannot follow the kernel's routes");
-            }
+            let [routes, neighbours, links, rules] = self.kernel.sources();
+            let wake = PollFd::new(&*signals.wake, PollFlags::IN);
+            let _ = poll(
+                &mut [wake, routes, neighbours, links, rules],
+                Some(&timeout),
+            );
+            let outcome = match self.kernel.follow() {
+                Ok(None) => Ok(()),
+                Ok(Some(before)) => self.follow_ports(&before),
+                Err(error) => Err(error.into()),
+            };
+            complaint.about(&outcome.map_err(|e: DataplaneError| e.to_string()));
             self.restart_dead_workers();
             let settling = self.started.elapsed() < SETTLING;
             if settling || self.placed.elapsed() >= PLACEMENT {
@@ -285,78 +225,19 @@ impl Control {
         }
     }
 
-    fn follow(&mut self) -> Result<(), DataplaneError> {
-        if self.rule_news.changed()? || self.looked.elapsed() > TICK {
-            self.looked = Instant::now();
-            self.follow_settings()?;
-        }
-        match self.link_news.drain()? {
-            Some(events) if events.is_empty() => {}
-            _ => self.follow_links()?,
-        }
-        let mut events = Vec::new();
-        if !self.route_news.drain(|e| events.push(e))? {
-            self.load_routes()?;
-        } else if !events.is_empty() {
-            self.mirror.apply(&events);
-        }
-        let mut changed = Vec::new();
-        if !self.neighbour_news.drain(|n| changed.push(n))? {
-            self.load_neighbours()?;
-        } else if !changed.is_empty() {
-            self.neighbours.apply(changed);
-        }
-        Ok(())
-    }
-
-    /// Brings what workers know of ports, policy rules and forwarding up to date.
-    fn follow_settings(&mut self) -> Result<Arc<Ports>, DataplaneError> {
-        let now = ports_now(&self.names)?;
-        let before = self.ports.load_full();
-        if *before == now {
-            return Ok(before);
-        }
-        if before.by_kernel != now.by_kernel {
-            let on_off = |kernel: bool| if kernel { "the kernel" } else { "the engine" };
-            info!(
-                "IPv4 is forwarded by {}, IPv6 by {} (policy rules, VRFs, forwarding)",
-                on_off(now.by_kernel[0]),
-                on_off(now.by_kernel[1])
-            );
-        }
-        self.ports.store(Arc::new(now));
-        Ok(self.ports.load_full())
-    }
-
-    fn follow_links(&mut self) -> Result<(), DataplaneError> {
-        let before = self.ports.load_full();
-        let now = self.follow_settings()?;
-        let devices = links::all()?;
-        let up: Up = devices.iter().map(|d| (d.ifindex, d.up)).collect();
+    /// Workers have sockets on ports, and frames as large as these need.
+    fn follow_ports(&mut self, before: &Ports) -> Result<(), DataplaneError> {
+        self.widen()?;
+        let now = self.kernel.ports.load_full();
+        let frame_bytes = RingMap::frame_size(now.largest_mtu())?;
         let moved = now
             .all
             .iter()
             .zip(&before.all)
             .any(|(a, b)| a.ifindex != b.ifindex);
-        // IPv4 routes through a device that goes down disappear without news.
-        let down = |up: &Up, i: &u32| !up.get(i).copied().unwrap_or(false);
-        let (fell, rose): (Vec<u32>, Vec<u32>) = self
-            .up
-            .keys()
-            .chain(up.keys())
-            .copied()
-            .filter(|i| down(&self.up, i) != down(&up, i))
-            .partition(|i| down(&up, i));
-        self.up = up;
-        if !rose.is_empty() {
-            self.load_routes()?;
-        } else {
-            for ifindex in &fell {
-                self.mirror.link_down(*ifindex);
-            }
-        }
-        if moved {
+        if moved || frame_bytes > self.frame_bytes {
             info!("ports have changed; the workers begin anew");
+            self.frame_bytes = frame_bytes;
             self.stop_workers();
             for worker in 0..self.workers.len() {
                 if let Err(error) = self.start_worker(worker) {
@@ -396,6 +277,7 @@ impl Control {
     fn place_workers(&mut self) {
         self.placed = Instant::now();
         let lowest = self
+            .kernel
             .names
             .iter()
             .flat_map(|name| threads::napi_of_device(name))

@@ -28,8 +28,20 @@ pub struct Port {
     pub ifindex: u32,
     /// Source address of frames that leave there.
     pub mac: [u8; 6],
-    /// Largest IP packet, bytes.
-    pub mtu: u32,
+    /// Largest IPv4 and IPv6 packet, bytes: IPv6 has a setting of its own.
+    pub mtu: [u32; 2],
+    /// Whether it is up and has a carrier. What leaves through others Linux decides (`ignore_routes_with_linkdown`).
+    pub sends: bool,
+}
+
+impl Port {
+    /// A port that is not there.
+    pub const ABSENT: Self = Self {
+        ifindex: 0,
+        mac: [0; 6],
+        mtu: [0; 2],
+        sends: false,
+    };
 }
 
 /// What workers know of the ports and of how the kernel routes.
@@ -37,8 +49,18 @@ pub struct Port {
 pub struct Ports {
     /// All ports; packets and counters name a port by its place here.
     pub all: Vec<Port>,
-    /// Whether the kernel must decide about every packet, IPv4 and IPv6: policy rules, VRFs, forwarding off.
+    /// Whether the kernel must decide about every packet, IPv4 and IPv6: policy rules, VRFs, forwarding off, or nothing
+    /// is known for certain because news were lost.
     pub by_kernel: [bool; 2],
+}
+
+impl Ports {
+    /// The largest packet that one of the ports takes, bytes.
+    pub fn largest_mtu(&self) -> u32 {
+        const ETHERNET: u32 = 1500;
+        let largest = self.all.iter().flat_map(|p| p.mtu).max();
+        largest.filter(|mtu| *mtu > 0).unwrap_or(ETHERNET)
+    }
 }
 
 /// Why a packet is given to the kernel. In the order of `enum reason` in bpf/shared.h, as far as they
@@ -60,7 +82,8 @@ pub enum Reason {
     Mtu,
     /// The route leaves through no port of the router, or through the port that the packet came from.
     Egress,
-    /// Policy rules or VRFs route it, or forwarding is off.
+    /// Policy rules or VRFs route it, forwarding is off, routes are being read anew, or several next hops share it: only
+    /// the kernel knows its hash.
     ByKernel,
 }
 
@@ -93,12 +116,13 @@ pub enum Verdict {
 #[derive(Debug, Clone, Copy)]
 enum Adjacency {
     Unknown,
-    /// The way depends on the packet: there are several hops, or the destination itself is on the link.
-    ByPacket,
+    /// The destination itself is on the link.
+    OnLink,
     Gone(Reason),
     Ready {
         port: u16,
-        mtu: u32,
+        /// For IPv4 and IPv6.
+        mtu: [u32; 2],
         /// Destination and source address.
         macs: [u8; 12],
     },
@@ -191,6 +215,10 @@ impl Forwarder {
                 }
                 Pending::Kernel(reason) => Verdict::Kernel(reason),
             };
+            if matches!(verdict, Verdict::Send(_)) {
+                let len = trimmed(frame);
+                packet.truncate(len);
+            }
         }
     }
 
@@ -225,7 +253,7 @@ impl Forwarder {
         let (port, mtu, macs) = match found {
             Adjacency::Ready { port, mtu, macs } => (port, mtu, macs),
             Adjacency::Gone(reason) => return Verdict::Kernel(reason),
-            _ => match self.by_packet(frame, v6, hop) {
+            _ => match self.on_link(frame, v6, hop) {
                 Ok(way) => way,
                 Err(reason) => return Verdict::Kernel(reason),
             },
@@ -234,7 +262,7 @@ impl Forwarder {
             // The kernel also sends the ICMP redirect.
             return Verdict::Kernel(Reason::Egress);
         }
-        if ip_len(frame, v6) > mtu {
+        if ip_len(frame, v6) > mtu[usize::from(v6)] {
             return Verdict::Kernel(Reason::Mtu);
         }
         frame[..12].copy_from_slice(&macs);
@@ -248,19 +276,20 @@ impl Forwarder {
 
     #[cold]
     fn learn(&mut self, hop: Option<GroupNumber>) -> Adjacency {
-        let adjacency = match self.routes.group(hop).map(|g| g.hops()) {
+        let adjacency = match self.routes.group(hop).map(|g| (g.hops(), g.mtu())) {
             None => Adjacency::Gone(Reason::NotRouted),
-            Some([one]) => match one.gateway {
-                None => Adjacency::ByPacket,
+            Some(([one], mtu)) => match one.gateway {
+                None => Adjacency::OnLink,
                 Some(gateway) => {
                     let ifindex = one.ifindex;
-                    match self.way(ifindex, gateway) {
+                    match self.way(ifindex, gateway, mtu) {
                         Ok((port, mtu, macs)) => Adjacency::Ready { port, mtu, macs },
                         Err(reason) => Adjacency::Gone(reason),
                     }
                 }
             },
-            Some(_) => Adjacency::ByPacket,
+            // The kernel spreads flows by a hash with a secret (fib_multipath_hash).
+            Some(_) => Adjacency::Gone(Reason::ByKernel),
         };
         let at = GroupNumber::slot(hop);
         if at >= self.adjacencies.len() {
@@ -270,22 +299,19 @@ impl Forwarder {
         adjacency
     }
 
-    fn by_packet(
-        &mut self,
-        frame: &[u8],
-        v6: bool,
-        hop: Option<GroupNumber>,
-    ) -> Result<(u16, u32, [u8; 12]), Reason> {
-        let (source, destination) = addresses(frame, v6);
+    fn on_link(&mut self, frame: &[u8], v6: bool, hop: Option<GroupNumber>) -> Result<Way, Reason> {
         let group = self.routes.group(hop).ok_or(Reason::NotRouted)?;
-        let hop = group.pick(flow_hash(source, destination));
-        let (ifindex, to) = (hop.ifindex, hop.gateway.unwrap_or(destination));
-        self.way(ifindex, to)
+        let (hop, mtu) = match group.hops() {
+            [one] => (*one, group.mtu()),
+            _ => return Err(Reason::ByKernel),
+        };
+        self.way(hop.ifindex, destination(frame, v6), mtu)
     }
 
-    fn way(&mut self, ifindex: u32, to: IpAddr) -> Result<(u16, u32, [u8; 12]), Reason> {
-        let at = self.known.all.iter().position(|p| p.ifindex == ifindex);
-        let at = at.filter(|_| ifindex != 0).ok_or(Reason::Egress)?;
+    fn way(&mut self, ifindex: u32, to: IpAddr, mtu: Option<u32>) -> Result<Way, Reason> {
+        let usable = |p: &Port| p.ifindex == ifindex && p.ifindex != 0 && p.sends;
+        let at = self.known.all.iter().position(usable);
+        let at = at.ok_or(Reason::Egress)?;
         let mac = self
             .neighbours
             .mac(ifindex, to)
@@ -294,9 +320,13 @@ impl Forwarder {
         let mut macs = [0; 12];
         macs[..6].copy_from_slice(&mac);
         macs[6..].copy_from_slice(&port.mac);
-        Ok((at as u16, port.mtu, macs))
+        let mtu = port.mtu.map(|link| mtu.map_or(link, |m| m.min(link)));
+        Ok((at as u16, mtu, macs))
     }
 }
+
+/// Egress port, largest packet for IPv4 and IPv6, destination and source address.
+type Way = (u16, [u32; 2], [u8; 12]);
 
 /// What the first pass leaves for the last one.
 #[derive(Debug, Clone, Copy)]
@@ -361,22 +391,27 @@ fn sixteen(bytes: &[u8]) -> [u8; 16] {
     address
 }
 
-fn addresses(frame: &[u8], v6: bool) -> (IpAddr, IpAddr) {
+fn destination(frame: &[u8], v6: bool) -> IpAddr {
     let ip = &frame[ETHERNET..];
     if v6 {
-        let at = |from: usize| IpAddr::V6(Ipv6Addr::from(sixteen(&ip[from..from + 16])));
-        (at(8), at(24))
+        Ipv6Addr::from(sixteen(&ip[24..40])).into()
     } else {
-        let at = |from: usize| {
-            IpAddr::V4(Ipv4Addr::new(
-                ip[from],
-                ip[from + 1],
-                ip[from + 2],
-                ip[from + 3],
-            ))
-        };
-        (at(12), at(16))
+        Ipv4Addr::new(ip[16], ip[17], ip[18], ip[19]).into()
     }
+}
+
+/// The length that a frame leaves with, as Linux cuts off what follows the packet (ip_rcv_core). What it needs to be as
+/// long as Ethernet wants it becomes zeros.
+#[inline]
+fn trimmed(frame: &mut [u8]) -> usize {
+    const SHORTEST: usize = 60;
+    let end = ETHERNET + ip_len(frame, frame[12] == 0x86) as usize;
+    if end >= frame.len() {
+        return frame.len();
+    }
+    let len = end.max(SHORTEST.min(frame.len()));
+    frame[end..len].fill(0);
+    len
 }
 
 #[inline]
@@ -396,23 +431,4 @@ fn age(ip: &mut [u8]) {
     let check = u32::from(u16::from_be_bytes([ip[10], ip[11]])) + 0x0100;
     let check = (check + (check >> 16)) as u16;
     ip[10..12].copy_from_slice(&check.to_be_bytes());
-}
-
-/// Hashes addresses only, as the kernel does by default (`fib_multipath_hash_policy` 0), so that fragments of a
-/// packet stay together.
-fn flow_hash(source: IpAddr, destination: IpAddr) -> u32 {
-    let word = |a: IpAddr| match a {
-        IpAddr::V4(v4) => u128::from(u32::from(v4)),
-        IpAddr::V6(v6) => u128::from(v6),
-    };
-    let mix = |h: u64, x: u64| {
-        let product = u128::from(h ^ x) * 0x9e37_79b9_7f4a_7c15;
-        (product >> 64) as u64 ^ product as u64
-    };
-    let (s, d) = (word(source), word(destination));
-    let mut h = 0x243f_6a88_85a3_08d3;
-    for x in [s as u64, (s >> 64) as u64, d as u64, (d >> 64) as u64] {
-        h = mix(h, x.wrapping_add(0x1319_8a2e_0370_7344));
-    }
-    (h >> 32) as u32
 }

@@ -48,52 +48,29 @@ impl GroupNumber {
     }
 }
 
-/// The next hops of a route, among which its flows are shared.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The next hops of a route, among which its flows are shared, and the largest packet that it takes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Group {
     hops: Vec<NextHop>,
-    /// For each hop, the last value of its share of the 32-bit hashes. The kernel cuts the shares in the same
-    /// way (`fib_rebalance`).
-    upper: Vec<u32>,
+    mtu: Option<u32>,
 }
 
 impl Group {
-    fn new(hops: &[NextHop]) -> Self {
-        let total: u64 = hops.iter().map(|h| u64::from(h.weight)).sum();
-        let mut sum = 0u64;
-        let upper = hops
-            .iter()
-            .map(|h| {
-                sum += u64::from(h.weight);
-                ((sum << 32) / total.max(1)).saturating_sub(1) as u32
-            })
-            .collect();
-        Self {
-            hops: hops.to_vec(),
-            upper,
-        }
-    }
-
     /// The next hops that flows of this group are spread over.
     pub fn hops(&self) -> &[NextHop] {
         &self.hops
     }
 
-    /// The hop of a flow, by 32 bits of hash.
-    #[inline]
-    pub fn pick(&self, hash: u32) -> &NextHop {
-        let i = match self.upper.len() {
-            1 => 0,
-            _ => self.upper.iter().position(|u| hash <= *u).unwrap_or(0),
-        };
-        &self.hops[i]
+    /// Largest packet, bytes; `None`: what the link takes.
+    pub fn mtu(&self) -> Option<u32> {
+        self.mtu
     }
 }
 
 /// Groups by number. Numbers are never used again, so whoever holds an old table finds what it meant.
 #[derive(Debug)]
 pub(super) struct Groups {
-    numbers: HashMap<Vec<NextHop>, GroupNumber>,
+    numbers: HashMap<Group, GroupNumber>,
     all: Vec<Group>,
     shared: Arc<ArcSwap<Vec<Group>>>,
 }
@@ -110,12 +87,15 @@ impl Default for Groups {
 
 impl Groups {
     /// The number of a group of usable hops: `None` without any, [`KERNEL`] once all numbers are taken.
-    pub(super) fn number(&mut self, hops: &[NextHop]) -> Option<GroupNumber> {
-        let usable: Vec<NextHop> = hops.iter().copied().filter(|h| !h.dead).collect();
-        if usable.is_empty() {
+    pub(super) fn number(&mut self, hops: &[NextHop], mtu: Option<u32>) -> Option<GroupNumber> {
+        let group = Group {
+            hops: hops.iter().copied().filter(|h| !h.dead).collect(),
+            mtu,
+        };
+        if group.hops.is_empty() {
             return None;
         }
-        if let Some(number) = self.numbers.get(&usable) {
+        if let Some(number) = self.numbers.get(&group) {
             return Some(*number);
         }
         let Some(number) = GroupNumber::of(self.all.len()) else {
@@ -124,8 +104,8 @@ impl Groups {
             );
             return Some(KERNEL);
         };
-        self.all.push(Group::new(&usable));
-        self.numbers.insert(usable, number);
+        self.all.push(group.clone());
+        self.numbers.insert(group, number);
         Some(number)
     }
 
@@ -142,10 +122,11 @@ impl Groups {
 
     /// The hops of a group; empty for a number that is no group.
     fn hops(&self, group: GroupNumber) -> &[NextHop] {
-        group
-            .index()
-            .and_then(|i| self.all.get(i))
-            .map_or(&[], |g| &g.hops)
+        self.group(group).map_or(&[], |g| &g.hops)
+    }
+
+    fn group(&self, group: GroupNumber) -> Option<&Group> {
+        self.all.get(group.index()?)
     }
 
     /// The number of a group without some of its hops.
@@ -160,7 +141,8 @@ impl Groups {
             .copied()
             .filter(|h| !gone(h))
             .collect();
-        self.number(&left)
+        let mtu = self.group(group).and_then(Group::mtu);
+        self.number(&left, mtu)
     }
 
     /// The number of a group without the hops of another.
@@ -192,35 +174,22 @@ mod tests {
     }
 
     #[test]
-    fn flows_are_shared_by_weight() {
-        let group = Group::new(&[hop(1, 1), hop(2, 2), hop(3, 1)]);
-        let mut seen = [0u32; 4];
-        for i in 0..4000u32 {
-            let hash = i.wrapping_mul(2_654_435_761);
-            seen[group.pick(hash).ifindex as usize] += 1;
-        }
-        for (ifindex, share) in [(1, 1000), (2, 2000), (3, 1000)] {
-            assert!(seen[ifindex].abs_diff(share) < 20, "{seen:?}");
-        }
-        assert_eq!(
-            (group.pick(0).ifindex, group.pick(u32::MAX).ifindex),
-            (1, 3)
-        );
-    }
-
-    #[test]
     fn equal_groups_have_one_number_and_dead_hops_do_not_count() {
         let mut groups = Groups::default();
-        let a = groups.number(&[hop(1, 1), hop(2, 1)]).unwrap();
-        assert_eq!(groups.number(&[hop(1, 1), hop(2, 1)]), Some(a));
+        let a = groups.number(&[hop(1, 1), hop(2, 1)], None).unwrap();
+        assert_eq!(groups.number(&[hop(1, 1), hop(2, 1)], None), Some(a));
         let dead = NextHop {
             dead: true,
             ..hop(2, 1)
         };
-        let one = groups.number(&[hop(1, 1), dead]).unwrap();
+        let one = groups.number(&[hop(1, 1), dead], None).unwrap();
         assert_ne!(one, a);
-        assert_eq!(groups.number(&[hop(1, 1)]), Some(one));
-        assert_eq!(groups.number(&[dead]), None);
+        assert_eq!(groups.number(&[hop(1, 1)], None), Some(one));
+        assert_eq!(groups.number(&[dead], None), None);
+        let small = groups.number(&[hop(1, 1)], Some(1300)).unwrap();
+        assert_ne!(small, one, "another MTU");
+        let alone = groups.without(a, |h| h.ifindex == 2);
+        assert_eq!(alone, Some(one));
         assert!(groups.uses(a, 2) && !groups.uses(one, 2) && !groups.uses(KERNEL, 1));
     }
 }

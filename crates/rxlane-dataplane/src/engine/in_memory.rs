@@ -97,7 +97,7 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
     use rxlane_system::neighbours::Neighbour;
-    use rxlane_system::routes::{Kind, NextHop, Route, TABLE_MAIN};
+    use rxlane_system::routes::{NextHop, Route};
 
     use super::*;
 
@@ -109,19 +109,13 @@ mod tests {
             .load::<()>(|add| {
                 for (prefix, gateway) in [("198.51.100.0/24", Some(GATEWAY)), ("10.2.0.0/24", None)]
                 {
-                    add(Route {
-                        prefix: prefix.parse().unwrap(),
-                        table: TABLE_MAIN,
-                        metric: 0,
-                        tos: 0,
-                        kind: Kind::Unicast,
-                        hops: vec![NextHop {
-                            ifindex: 2,
-                            gateway,
-                            weight: 1,
-                            dead: false,
-                        }],
-                    });
+                    let hop = NextHop {
+                        ifindex: 2,
+                        gateway,
+                        weight: 1,
+                        dead: false,
+                    };
+                    add(Route::through(prefix.parse().unwrap(), vec![hop]).into());
                 }
                 Ok(())
             })
@@ -135,7 +129,8 @@ mod tests {
         let port = |ifindex: u32| Port {
             ifindex,
             mac: [ifindex as u8; 6],
-            mtu: 1500,
+            mtu: [1500; 2],
+            sends: true,
         };
         InMemory::new(&mirror, &neighbours, [port(1), port(2)], strategy).unwrap()
     }
@@ -202,6 +197,84 @@ mod tests {
                 });
                 assert_eq!(n, 1, "{to:?} {ttl}");
             }
+        }
+    }
+
+    #[test]
+    fn what_follows_a_packet_is_cut_off_and_padding_is_zeros() {
+        let mut b = bench(&Strategy::Sq);
+        // 46 bytes of IP fill the shortest frame.
+        for (ip_len, frame_len, sent_len) in
+            [(46u8, 60, 60), (46, 90, 60), (40, 60, 60), (40, 56, 56)]
+        {
+            let mut p = packet(0, [198, 51, 100, 7], 64);
+            p[17] = ip_len;
+            let sum = [p[24], p[25]];
+            let sum = u16::from_be_bytes(sum).wrapping_add(u16::from(46 - ip_len));
+            p[24..26].copy_from_slice(&sum.to_be_bytes());
+            p.resize(frame_len, 0xaa);
+            p[14 + usize::from(ip_len)..].fill(0xaa);
+            assert!(b.receive(0, &p));
+            b.serve();
+            let n = b.sent(|p| {
+                assert_eq!(p.len(), sent_len, "{ip_len} in {frame_len}");
+                assert!(p[14 + usize::from(ip_len)..].iter().all(|b| *b == 0));
+            });
+            assert_eq!(n, 1);
+        }
+    }
+
+    #[test]
+    fn a_route_s_mtu_and_a_port_without_carrier_leave_packets_to_the_kernel() {
+        let hop = |ifindex| NextHop {
+            ifindex,
+            gateway: Some(GATEWAY),
+            weight: 1,
+            dead: false,
+        };
+        let small = Route {
+            mtu: Some(40),
+            ..Route::through("198.51.100.0/24".parse().unwrap(), vec![hop(2)])
+        };
+        let wide = Route::through("203.0.113.0/24".parse().unwrap(), vec![hop(2)]);
+        let shared = vec![
+            hop(2),
+            NextHop {
+                weight: 2,
+                ..hop(2)
+            },
+        ];
+        let shared = Route::through("192.0.2.0/24".parse().unwrap(), shared);
+        let mut mirror = Mirror::default();
+        mirror.apply(&[small.into(), wide.into(), shared.into()]);
+        let mut neighbours = Neighbours::default();
+        neighbours.apply([Neighbour {
+            ifindex: 2,
+            address: GATEWAY,
+            mac: Some([6; 6]),
+        }]);
+        let port = |sends| Port {
+            ifindex: 2,
+            mac: [2; 6],
+            mtu: [1500; 2],
+            sends,
+        };
+        let first = Port {
+            ifindex: 1,
+            ..port(true)
+        };
+        for (to, sends, expected) in [
+            ([203, 0, 113, 7], true, 1),
+            ([203, 0, 113, 7], false, 0),
+            ([198, 51, 100, 7], true, 0),
+            // Only the kernel knows which of several hops a flow takes.
+            ([192, 0, 2, 7], true, 0),
+        ] {
+            let mut b =
+                InMemory::new(&mirror, &neighbours, [first, port(sends)], &Strategy::Sq).unwrap();
+            assert!(b.receive(0, &packet(0, to, 64)));
+            b.serve();
+            assert_eq!(b.sent(|_| ()), expected, "{to:?}, carrier {sends}");
         }
     }
 

@@ -1,19 +1,21 @@
 //! The kernel's routes in a form that workers look up without asking it.
 //!
 //! Workers forward by the routes of the main table. Whatever else decides about a packet (the local table,
-//! types of service, tunnels, unreachable and blackhole routes) is left to the kernel. News are applied in
-//! batches, each published as a whole.
+//! types of service, sources, tunnels, unreachable and blackhole routes) is left to the kernel, for all addresses of the
+//! prefix that it is about. News are applied in batches, each published as a whole.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Cache};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use rxlane_fib::{Change, Net, Publisher, Reader};
-use rxlane_system::routes::{Event, Kind, Route};
+use rxlane_system::routes::{Event, Kind, NextHop, Route};
 
 use super::candidates::{Candidate, Candidates};
 use super::groups::{Group, GroupNumber, Groups, KERNEL};
+use super::nexthops::Nexthops;
 
 /// The routes of one address family.
 #[derive(Debug)]
@@ -55,6 +57,12 @@ impl<N: Net> Family<N> {
         self.touch(prefix, local);
     }
 
+    fn drop_nexthops(&mut self, ids: &HashSet<u32>) {
+        for prefix in self.candidates.drop_nexthops(ids) {
+            self.touch(prefix, true);
+        }
+    }
+
     fn publish(&mut self) -> usize {
         self.touched.sort_unstable();
         self.touched.dedup();
@@ -82,6 +90,24 @@ pub struct Mirror {
     v4: Family<Ipv4Net>,
     v6: Family<Ipv6Net>,
     groups: Groups,
+    nexthops: Nexthops,
+}
+
+/// What a route's hop is: of its nexthop object, if it has one, else its own.
+fn hop_of(
+    nexthops: &mut Nexthops,
+    groups: &mut Groups,
+    nexthop: Option<u32>,
+    own: &[NextHop],
+    mtu: Option<u32>,
+) -> Option<GroupNumber> {
+    match nexthop {
+        None => groups.number(own, mtu),
+        Some(id) => match nexthops.hops(id) {
+            Some(hops) => groups.number(&hops, mtu),
+            None => Some(KERNEL),
+        },
+    }
 }
 
 impl Mirror {
@@ -96,11 +122,23 @@ impl Mirror {
             table: route.table,
             metric: route.metric,
             tos: route.tos,
+            source: route.source,
             kind: route.kind,
-            merges: v6 && !hops.is_empty() && hops.iter().all(|h| h.gateway.is_some()),
+            nexthop: route.nexthop,
+            mtu: route.mtu,
+            merges: v6
+                && route.nexthop.is_none()
+                && !hops.is_empty()
+                && hops.iter().all(|h| h.gateway.is_some()),
             hop: match route.kind {
                 Kind::Kernel(_) => Some(KERNEL),
-                Kind::Unicast => self.groups.number(&hops),
+                Kind::Unicast => hop_of(
+                    &mut self.nexthops,
+                    &mut self.groups,
+                    route.nexthop,
+                    &hops,
+                    route.mtu,
+                ),
             },
         }
     }
@@ -122,39 +160,83 @@ impl Mirror {
         }
     }
 
+    fn take(&mut self, event: &Event) {
+        match event {
+            Event::Added {
+                route,
+                replaces,
+                last,
+            } => self.add(route, *replaces, *last),
+            Event::Removed(route) => self.remove(route),
+            Event::Nexthop(id, nexthop) => {
+                if self.nexthops.is_gone(*id) {
+                    // Routes of the object that had this number before are not routes of the new one.
+                    self.drop_gone();
+                }
+                self.nexthops.put(*id, nexthop.clone());
+            }
+            Event::NexthopGone(id) => self.nexthops.remove(*id),
+        }
+    }
+
+    fn drop_gone(&mut self) {
+        let gone = self.nexthops.take_gone();
+        if !gone.is_empty() {
+            self.v4.drop_nexthops(&gone);
+            self.v6.drop_nexthops(&gone);
+        }
+    }
+
+    fn follow_changed(&mut self) {
+        let changed = self.nexthops.take_changed();
+        if changed.is_empty() {
+            return;
+        }
+        let (nexthops, groups) = (&mut self.nexthops, &mut self.groups);
+        let mut hop = |c: &Candidate| match c.kind {
+            Kind::Kernel(_) => Some(KERNEL),
+            Kind::Unicast => hop_of(nexthops, groups, c.nexthop, &[], c.mtu),
+        };
+        let v4 = self.v4.candidates.follow_nexthops(&changed, &mut hop);
+        let v6 = self.v6.candidates.follow_nexthops(&changed, &mut hop);
+        self.v4.touched.extend(v4);
+        self.v6.touched.extend(v6);
+    }
+
     fn publish(&mut self) -> usize {
+        self.drop_gone();
+        self.follow_changed();
         self.groups.publish();
         self.v4.publish() + self.v6.publish()
     }
 
-    /// Replaces everything by what `routes` hands over (`rxlane_system::routes::all`), and publishes the
+    /// Replaces everything by what `all` hands over (`rxlane_system::routes::all`), and publishes the
     /// difference as one batch. Returns how many prefixes changed.
     ///
     /// # Errors
-    /// What `routes` returns; nothing is published then, and the next load begins anew.
+    /// What `all` returns; nothing is published then, and the next load begins anew.
     pub fn load<E>(
         &mut self,
-        routes: impl FnOnce(&mut dyn FnMut(Route)) -> Result<(), E>,
+        all: impl FnOnce(&mut dyn FnMut(Event)) -> Result<(), E>,
     ) -> Result<usize, E> {
         self.v4.forget();
         self.v6.forget();
-        routes(&mut |route| self.add(&route, false, true))?;
+        self.nexthops = Nexthops::default();
+        all(&mut |event| self.take(&event))?;
         Ok(self.publish())
     }
 
     /// Applies news as one batch. Returns how many prefixes changed.
     pub fn apply(&mut self, events: &[Event]) -> usize {
         for event in events {
-            match event {
-                Event::Added {
-                    route,
-                    replaces,
-                    last,
-                } => self.add(route, *replaces, *last),
-                Event::Removed(route) => self.remove(route),
-            }
+            self.take(event);
         }
         self.publish()
+    }
+
+    /// Whether there are nexthop objects: the kernel removes those of a device that goes down without a word.
+    pub fn has_nexthops(&self) -> bool {
+        !self.nexthops.is_empty()
     }
 
     /// A device is down or gone. The kernel drops IPv4 routes through it without a word; when it comes back,

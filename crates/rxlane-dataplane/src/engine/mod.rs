@@ -8,14 +8,17 @@ mod assemble;
 mod candidates;
 mod control;
 mod counters;
+mod follow;
 mod forward;
 mod groups;
 #[cfg(any(test, feature = "testing"))]
 mod in_memory;
 mod mirror;
 mod neighbours;
+mod nexthops;
 mod programs;
 mod ring_map;
+mod settings;
 mod signals;
 pub(crate) mod status;
 mod worker;

@@ -19,6 +19,9 @@ use super::frames::{Frames, Packet};
 /// Names of our device and of its peer, which no packet ever reaches.
 const DEVICE: &str = "rxlane-up";
 const PEER: &str = "rxlane-nil";
+const VLAN_TAG: u32 = 4;
+/// At least this, as a packet may be larger than its port's MTU is by now.
+const LEAST_MTU: u32 = 1500;
 /// Most packets that one system call sends.
 const BATCH: usize = 64;
 const SEND_BUFFER: usize = 4 << 20;
@@ -45,6 +48,21 @@ impl ExceptionDevice {
             links::set_up(links::by_name(name)?.ifindex)?;
         }
         Ok(device)
+    }
+}
+
+impl ExceptionDevice {
+    /// Makes it take what ports with that MTU at most receive, which is as much more as a VLAN tag is long, tag or none
+    /// (`is_skb_forwardable`, include/linux/netdevice.h). The kernel refuses what is larger.
+    pub(crate) fn carry(&self, mtu: u32) -> Result<(), rxlane_system::SystemError> {
+        let least = mtu.max(LEAST_MTU) + VLAN_TAG;
+        let now = links::all()?
+            .into_iter()
+            .find(|d| d.ifindex == self.ifindex);
+        match now {
+            Some(device) if device.mtu == least => Ok(()),
+            _ => links::set_mtu(self.ifindex, least),
+        }
     }
 }
 

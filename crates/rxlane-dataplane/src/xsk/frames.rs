@@ -26,6 +26,14 @@ pub struct Packet {
     len: u32,
 }
 
+impl Packet {
+    /// Cuts it off after so many bytes.
+    #[inline]
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len as u32);
+    }
+}
+
 /// The memory, and the frames that are not in use.
 #[derive(Debug)]
 pub struct Frames {

@@ -108,6 +108,9 @@ struct RunArgs {
     /// Leave out statements and packets in whose text this is (may be given several times): looks past what is known
     #[arg(long, value_name = "TEXT")]
     without: Vec<String>,
+    /// The AF_XDP engine forwards in every configuration, not in one of eight
+    #[arg(long)]
+    engine: bool,
     /// Go on after a difference, and report distinct ones
     #[arg(long)]
     keep_going: bool,
@@ -160,6 +163,7 @@ fn run(args: RunArgs) -> Result<ExitCode, OracleError> {
         jobs: args.jobs.max(1),
         settle: Duration::from_millis(args.router.settle),
         without: args.without,
+        engine: args.engine,
         keep_going: args.keep_going,
         out: args.out,
     };

@@ -72,7 +72,7 @@ pub fn draw(seed: u64, about_packets: usize) -> Scenario {
     let mut scenario = Scenario {
         seed,
         setup: Vec::new(),
-        lanes: lanes::draw(dice),
+        lanes: lanes::draw(dice, seed),
         alive: addresses::alive(),
         steps: Vec::new(),
     };
