@@ -202,8 +202,8 @@ impl Core {
         let class = class & (MAX_CLASSES - 1);
         let stack = plan.stack & (1 << class) != 0;
         if self.dropping {
-            self.unread = self.unread.saturating_add(1);
             if stack {
+                self.unread = self.unread.saturating_add(1);
                 let ring = &mut self.rings[self.ring];
                 ring.cut_drops = ring.cut_drops.saturating_add(1);
                 return Verdict::Drop;
