@@ -117,7 +117,7 @@ fn replace(
     }
     let gone = |name: &&String| !state.ports.contains_key(*name);
     for name in old.iter().flat_map(|o| o.ports.keys()).filter(gone) {
-        pinned::remove_pin(&ports::link_path(instance, name))?;
+        pinned::detach(&ports::link_path(instance, name))?;
     }
     ports::write_ports(shared, &state.ports, devices)?;
     if !established(state) {
@@ -169,7 +169,7 @@ fn attach_all(
 fn undo(done: Vec<Attached>, running: Option<&LaneProgram>) {
     for attached in done.into_iter().rev() {
         let outcome = match &attached {
-            Attached::Fresh(path) => pinned::remove_pin(path).map_err(|e| e.to_string()),
+            Attached::Fresh(path) => pinned::detach(path).map_err(|e| e.to_string()),
             Attached::Replaced(link, before) => {
                 let before = before.as_ref().map(AsFd::as_fd);
                 match before.or_else(|| running.map(|lane| lane.program.as_fd())) {

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::DataplaneError;
 use crate::error::FileTried;
 use crate::features::Features;
+use crate::pinned;
 use crate::verifier::Accepted;
 use rxlane_config::RouterConfig;
 use rxlane_system::{bpffs, netns};
@@ -255,22 +256,30 @@ impl Instance {
         self.pins.join("overload").exists() || self.load_state().is_some()
     }
 
-    /// Removes pins of a router that cannot be taken over.
+    /// Detaches from all ports, and removes the pins.
     ///
     /// # Errors
     /// When a file cannot be removed.
     pub fn remove_pins(&self) -> Result<(), DataplaneError> {
+        for entry in std::fs::read_dir(&self.pins)
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            if entry.file_name().to_string_lossy().starts_with("port_") {
+                pinned::detach(&entry.path())?;
+            }
+        }
         remove_tree(&self.pins)
     }
 
-    /// Removes pins and files. Removing the pin of a link detaches it.
+    /// Detaches from all ports, and removes pins and files.
     ///
     /// # Errors
     /// When a file cannot be removed.
     pub fn remove(&self) -> Result<(), DataplaneError> {
-        for path in [&self.pins, &self.run] {
-            remove_tree(path)?;
-        }
+        self.remove_pins()?;
+        remove_tree(&self.run)?;
         // The parents go with the last instance; others may still be there.
         for parent in [self.pins.parent(), self.run.parent()]
             .into_iter()

@@ -151,6 +151,21 @@ pub(crate) fn check_layout<T>(
     })
 }
 
+/// Takes the program of a pinned link off its device, and removes the pin.
+///
+/// Removing the pin alone would do so some time later: the kernel frees links when it gets to it (`bpf_link_put`), and who
+/// starts again at once would find a device that is still occupied.
+pub(crate) fn detach(path: &Path) -> Result<(), DataplaneError> {
+    if path.exists()
+        && let Ok(link) = Link::open(path)
+        && let Err(error) = link.detach()
+    {
+        // A link whose device is gone has nothing to be taken off from.
+        tracing::debug!(?path, %error, "nothing to detach");
+    }
+    remove_pin(path)
+}
+
 /// Removes a pin; a missing one is fine.
 pub(crate) fn remove_pin(path: &Path) -> Result<(), DataplaneError> {
     match nix::unistd::unlink(path) {
