@@ -7,6 +7,8 @@
 pub mod bpffs;
 pub mod capabilities;
 pub mod changes;
+#[cfg(feature = "testing")]
+pub mod decode;
 pub mod ethtool;
 pub mod features;
 pub mod filters;

@@ -9,7 +9,7 @@ use netlink_packet_route::link::{
     InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, LinkXdp,
 };
 
-use crate::netlink::{self, News};
+use crate::netlink::{self, Message, News};
 use crate::{SystemError, Tried};
 
 /// Multicast group of link changes (RTNLGRP_LINK).
@@ -98,7 +98,8 @@ fn kind_name(kind: &InfoKind) -> String {
 pub fn all() -> Result<Vec<Link>, SystemError> {
     let mut links = Vec::new();
     let request = RouteNetlinkMessage::GetLink(LinkMessage::default());
-    netlink::dump(request, "list network devices", |message| {
+    // A device of a kind that is not known here is left out: nobody has asked for it, or its port is missed by name.
+    netlink::dump_readable(request, "list network devices", |message| {
         if let RouteNetlinkMessage::NewLink(m) = message {
             links.extend(from_message(&m));
         }
@@ -249,16 +250,21 @@ impl Monitor {
     /// When netlink fails otherwise.
     pub fn drain(&mut self) -> Result<Option<Vec<Event>>, SystemError> {
         let mut events = Vec::new();
-        let complete = self.news.drain(|message| match message.payload {
-            NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(m)) => {
-                events.extend(from_message(&m).map(Event::Changed));
-            }
-            NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelLink(m)) => {
-                events.push(Event::Gone(m.header.index));
-            }
-            _ => {}
-        })?;
+        let complete = self.news.drain(|message| events.extend(event(message)))?;
         Ok(complete.then_some(events))
+    }
+}
+
+/// What a message of the kernel's says about a device.
+pub(crate) fn event(message: Message) -> Option<Event> {
+    match message.payload {
+        NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(m)) => {
+            from_message(&m).map(Event::Changed)
+        }
+        NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelLink(m)) => {
+            Some(Event::Gone(m.header.index))
+        }
+        _ => None,
     }
 }
 

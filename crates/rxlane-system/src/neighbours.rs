@@ -10,7 +10,7 @@ use netlink_packet_route::neighbour::{
 };
 
 use crate::SystemError;
-use crate::netlink::{self, News};
+use crate::netlink::{self, Message, News};
 
 /// Multicast group of neighbour changes (RTNLGRP_NEIGH).
 const NEIGHBOUR_GROUP: u32 = 3;
@@ -65,13 +65,15 @@ fn from_message(message: &NeighbourMessage) -> Option<Neighbour> {
 /// When netlink fails.
 pub fn all(mut found: impl FnMut(Neighbour)) -> Result<(), SystemError> {
     let request = RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default());
-    netlink::dump(request, "list neighbours", |message| {
+    // Packets to a neighbour that is left out are the kernel's.
+    netlink::dump_readable(request, "list neighbours", |message| {
         if let RouteNetlinkMessage::NewNeighbour(m) = message
             && let Some(neighbour) = from_message(&m)
         {
             found(neighbour);
         }
-    })
+    })?;
+    Ok(())
 }
 
 /// A subscription to neighbour changes.
@@ -96,20 +98,22 @@ impl Monitor {
     /// # Errors
     /// When netlink fails otherwise.
     pub fn drain(&mut self, mut changed: impl FnMut(Neighbour)) -> Result<bool, SystemError> {
-        self.news.drain(|message| match message.payload {
-            NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewNeighbour(m)) => {
-                from_message(&m).into_iter().for_each(&mut changed);
-            }
-            NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelNeighbour(m)) => {
-                if let Some(neighbour) = from_message(&m) {
-                    changed(Neighbour {
-                        mac: None,
-                        ..neighbour
-                    });
-                }
-            }
-            _ => {}
-        })
+        self.news
+            .drain(|message| became(message).into_iter().for_each(&mut changed))
+    }
+}
+
+/// A neighbour as a message of the kernel's says that it has become.
+pub(crate) fn became(message: Message) -> Option<Neighbour> {
+    match message.payload {
+        NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewNeighbour(m)) => from_message(&m),
+        NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelNeighbour(m)) => {
+            from_message(&m).map(|neighbour| Neighbour {
+                mac: None,
+                ..neighbour
+            })
+        }
+        _ => None,
     }
 }
 

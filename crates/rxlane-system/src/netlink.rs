@@ -4,30 +4,34 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+    DecodeError, NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
+    NetlinkPayload,
 };
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 use crate::{SystemError, Tried};
 
+/// `struct nlmsghdr`.
+const HEADER: usize = 16;
+
 /// A message with its header.
 pub(crate) type Message = NetlinkMessage<RouteNetlinkMessage>;
 
-/// The messages of a datagram; what cannot be read ends them.
-fn messages(datagram: &[u8]) -> Vec<Message> {
+/// The messages of a datagram. One that cannot be read stands for itself; only a length that cannot be hides the rest.
+pub(crate) fn messages(datagram: &[u8]) -> Vec<Result<Message, DecodeError>> {
     let mut found = Vec::new();
-    let mut at = 0;
-    while let Some(rest) = datagram.get(at..).filter(|r| !r.is_empty()) {
-        let Ok(message) = Message::deserialize(rest) else {
+    let mut rest = datagram;
+    while let Some(len) = rest.first_chunk() {
+        let len = u32::from_ne_bytes(*len) as usize;
+        let Some(message) = rest.get(..len).filter(|m| m.len() >= HEADER) else {
+            found.push(Err(
+                format!("a message of {len} bytes in {}", rest.len()).into()
+            ));
             break;
         };
-        let len = message.header.length as usize;
-        if len == 0 {
-            break;
-        }
-        found.push(message);
-        at += len.next_multiple_of(4);
+        found.push(Message::deserialize(message));
+        rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
     }
     found
 }
@@ -59,25 +63,49 @@ fn send(
     Ok(())
 }
 
-/// Asks for everything of a kind and hands each message over.
+/// Asks for everything of a kind and hands each message over. What cannot be read is an error, though only at the end, so
+/// that nothing is left on the socket: whoever forwards by what is listed must not miss any of it.
 pub(crate) fn dump(
     request: RouteNetlinkMessage,
     what: &str,
-    mut found: impl FnMut(RouteNetlinkMessage),
+    found: impl FnMut(RouteNetlinkMessage),
 ) -> Result<(), SystemError> {
+    match dump_readable(request, what, found)? {
+        None => Ok(()),
+        Some(error) => Err(unreadable(what, &error)),
+    }
+}
+
+/// The same where one that is missing does no harm; the first that could not be read comes back.
+pub(crate) fn dump_readable(
+    request: RouteNetlinkMessage,
+    what: &str,
+    mut found: impl FnMut(RouteNetlinkMessage),
+) -> Result<Option<DecodeError>, SystemError> {
     let tried = || what.to_owned();
     let socket = open()?;
     send(&socket, request, NLM_F_DUMP, what)?;
+    let mut first = None;
     loop {
         let (datagram, _) = socket.recv_from_full().tried(tried)?;
         for message in messages(&datagram) {
-            match message.payload {
-                NetlinkPayload::InnerMessage(inner) => found(inner),
-                NetlinkPayload::Done(_) => return Ok(()),
-                NetlinkPayload::Error(e) if e.code.is_some() => return Err(e.to_io()).tried(tried),
-                _ => {}
+            match message.map(|m| m.payload) {
+                Err(error) => first = first.or(Some(error)),
+                Ok(NetlinkPayload::InnerMessage(inner)) => found(inner),
+                Ok(NetlinkPayload::Done(_)) => return Ok(first),
+                Ok(NetlinkPayload::Error(e)) if e.code.is_some() => {
+                    return Err(e.to_io()).tried(tried);
+                }
+                Ok(_) => {}
             }
         }
+    }
+}
+
+fn unreadable(what: &str, error: &DecodeError) -> SystemError {
+    SystemError::Answer {
+        what: what.into(),
+        why: error.to_string(),
     }
 }
 
@@ -90,12 +118,13 @@ pub(crate) fn ask(
     let tried = || what.to_owned();
     send(socket, request, 0, what)?;
     let (datagram, _) = socket.recv_from_full().tried(tried)?;
-    Ok(messages(&datagram)
-        .into_iter()
-        .find_map(|m| match m.payload {
-            NetlinkPayload::InnerMessage(inner) => Some(inner),
-            _ => None,
-        }))
+    for message in messages(&datagram) {
+        let message = message.map_err(|error| unreadable(what, &error))?;
+        if let NetlinkPayload::InnerMessage(inner) = message.payload {
+            return Ok(Some(inner));
+        }
+    }
+    Ok(None)
 }
 
 /// Changes something, and waits until it is done.
@@ -109,6 +138,7 @@ pub(crate) fn change(
     send(&socket, request, NLM_F_ACK | flags, what)?;
     let (datagram, _) = socket.recv_from_full().tried(tried)?;
     for message in messages(&datagram) {
+        let message = message.map_err(|error| unreadable(what, &error))?;
         if let NetlinkPayload::Error(e) = message.payload
             && e.code.is_some()
         {
@@ -147,16 +177,22 @@ impl News {
         Ok(Self { socket })
     }
 
-    /// Hands over what has come since the last call. False: news were lost, ask for everything anew.
+    /// Hands over what has come since the last call. False: news were lost, or could not be read; ask for everything anew.
     pub(crate) fn drain(&mut self, mut news: impl FnMut(Message)) -> Result<bool, SystemError> {
+        let mut complete = true;
         loop {
             let datagram = match self.socket.recv_from_full() {
                 Ok((datagram, _)) => datagram,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(complete),
                 Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => return Ok(false),
                 Err(e) => return Err(e).tried(|| "read news of the network".into()),
             };
-            messages(&datagram).into_iter().for_each(&mut news);
+            for message in messages(&datagram) {
+                match message {
+                    Ok(message) => news(message),
+                    Err(_) => complete = false,
+                }
+            }
         }
     }
 }
@@ -164,5 +200,44 @@ impl News {
 impl AsFd for News {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A message of that kind and body, as the kernel writes it.
+    fn message(kind: u16, body: &[u8]) -> Vec<u8> {
+        let len = 16 + body.len();
+        let mut bytes = (len as u32).to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend([0; 10]);
+        bytes.extend(body);
+        bytes.resize(len.next_multiple_of(4), 0);
+        bytes
+    }
+
+    #[test]
+    fn what_follows_an_unreadable_message_is_read_so_that_a_dump_ends() {
+        const NEW_ROUTE: u16 = 24;
+        const DONE: u16 = 3;
+        let datagram = [message(NEW_ROUTE, &[2, 1]), message(DONE, &[0; 4])].concat();
+        let found = messages(&datagram);
+        assert_eq!(found.len(), 2);
+        assert!(found[0].is_err());
+        let done = found[1].as_ref().map(|m| &m.payload);
+        assert!(matches!(done, Ok(NetlinkPayload::Done(_))));
+    }
+
+    #[test]
+    fn a_length_that_lies_ends_the_datagram_and_is_not_silent() {
+        let good = message(3, &[0; 4]);
+        for len in [0u8, 15, 21, 255] {
+            let mut bad = good.clone();
+            bad[0] = len;
+            let found = messages(&bad);
+            assert!(found.len() == 1 && found[0].is_err(), "{len}");
+        }
     }
 }

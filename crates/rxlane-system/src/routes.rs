@@ -12,7 +12,7 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::Socket;
 
 use crate::SystemError;
-use crate::netlink::{self, News};
+use crate::netlink::{self, Message, News};
 
 /// Multicast groups of route changes (RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE).
 const ROUTE_GROUPS: [u32; 2] = [7, 11];
@@ -249,26 +249,26 @@ impl Monitor {
     /// # Errors
     /// When netlink fails otherwise.
     pub fn drain(&mut self, mut happened: impl FnMut(Event)) -> Result<bool, SystemError> {
-        self.news.drain(|message| {
-            let flags = message.header.flags;
-            match message.payload {
-                NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewRoute(m)) => {
-                    if let Some(route) = from_message(&m) {
-                        happened(Event::Added {
-                            route,
-                            replaces: flags & NLM_F_REPLACE != 0,
-                            last: flags & NLM_F_APPEND != 0,
-                        });
-                    }
-                }
-                NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelRoute(m)) => {
-                    if let Some(route) = from_message(&m) {
-                        happened(Event::Removed(route));
-                    }
-                }
-                _ => {}
-            }
-        })
+        self.news
+            .drain(|message| event(message).into_iter().for_each(&mut happened))
+    }
+}
+
+/// What a message of the kernel's says about a route.
+pub(crate) fn event(message: Message) -> Option<Event> {
+    let flags = message.header.flags;
+    match message.payload {
+        NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewRoute(m)) => {
+            from_message(&m).map(|route| Event::Added {
+                route,
+                replaces: flags & NLM_F_REPLACE != 0,
+                last: flags & NLM_F_APPEND != 0,
+            })
+        }
+        NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelRoute(m)) => {
+            from_message(&m).map(Event::Removed)
+        }
+        _ => None,
     }
 }
 

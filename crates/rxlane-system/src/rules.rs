@@ -61,7 +61,7 @@ pub fn all() -> Result<Vec<Rule>, SystemError> {
     Ok(found)
 }
 
-fn from_message(rule: &RuleMessage) -> Rule {
+pub(crate) fn from_message(rule: &RuleMessage) -> Rule {
     let mut found = Rule {
         v6: rule.header.family == AddressFamily::Inet6,
         priority: 0,
