@@ -21,6 +21,7 @@ pub mod route_mtu;
 pub mod routes;
 pub mod rules;
 pub mod seccomp;
+pub mod ssh;
 pub mod stop;
 pub mod sysctl;
 pub mod tc;

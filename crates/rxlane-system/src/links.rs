@@ -228,6 +228,24 @@ pub fn by_name(name: &str) -> Result<Link, SystemError> {
         .tried(|| format!("find `{name}`"))
 }
 
+/// Devices that have an address of this machine: link-local ones may be on several.
+///
+/// # Errors
+/// When the kernel refuses to list addresses.
+pub fn with_address(address: std::net::IpAddr) -> Result<Vec<String>, SystemError> {
+    let all = nix::ifaddrs::getifaddrs().tried(|| "list addresses".into())?;
+    let of = |interface: &nix::ifaddrs::InterfaceAddress| {
+        let storage = interface.address.as_ref()?;
+        let v4 = storage.as_sockaddr_in().map(|a| a.ip().into());
+        v4.or_else(|| storage.as_sockaddr_in6().map(|a| a.ip().into()))
+    };
+    Ok(all
+        .into_iter()
+        .filter(|interface| of(interface) == Some(address))
+        .map(|interface| interface.interface_name)
+        .collect())
+}
+
 /// A subscription to link changes.
 pub struct Monitor {
     news: News,
