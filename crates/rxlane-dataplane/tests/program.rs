@@ -2,7 +2,7 @@
 //!
 //! Needs root: a network namespace of its own, two veth pairs, static routes and neighbours.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 use std::process::Command;
 
@@ -328,9 +328,14 @@ fn expected(
                 if !source_holds(trust, headers.src) {
                     return (Expected::Foreign(i), untrusted);
                 }
+                // Behind the neighbours, or the neighbours themselves, which a mutation hits once in a million frames.
                 let routed = match headers.dst {
-                    IpAddr::V4(a) => a.octets()[..2] == [10, 20],
-                    IpAddr::V6(a) => a.segments()[..2] == [0x2001, 0xdb8] && a.segments()[2] != 1,
+                    IpAddr::V4(a) => a.octets()[..2] == [10, 20] || a.octets() == [10, 2, 0, 9],
+                    IpAddr::V6(a) => {
+                        let [first, second, third, ..] = a.segments();
+                        let beyond = [first, second] == [0x2001, 0xdb8] && third != 1;
+                        beyond || a == Ipv6Addr::new(0xfd02, 0, 0, 0, 0, 0, 0, 9)
+                    }
                 };
                 return (
                     if routed {
@@ -487,7 +492,7 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 fn verdicts_agree_with_the_reference_on_generated_and_mutated_packets() {
     let ifindex = namespace();
     let classes = classes();
-    let router = start(classes.clone());
+    let mut router = start(classes.clone());
     let frames = number("RXLANE_FRAMES", 120_000);
     let seed = number("RXLANE_SEED", 20_261_121);
     println!("{frames} frames, seed {seed}");
@@ -499,6 +504,10 @@ fn verdicts_agree_with_the_reference_on_generated_and_mutated_packets() {
         let mut frame = generate(&mut rng);
         if n % 2 == 1 {
             mutate(&mut rng, &mut frame);
+        }
+        // As a daemon does: without one for ten seconds, who trusts without asking stays with the kernel.
+        if n % 1000 == 0 {
+            router.keep_watch().unwrap();
         }
         let (wanted, untrusted) = expected(&classes, &rules, &parse(&frame, 0, IN_MAC));
         let out =
