@@ -143,7 +143,7 @@ fn flags(port: &str) -> u8 {
     let v4 = |interface| sysctl::of_interface("ipv4", interface, "rp_filter").unwrap_or(0);
     let v6_off = sysctl::of_interface("ipv6", port, "disable_ipv6") == Some(1);
     let strict = v4("all").max(v4(port)) == 1;
-    u8::from(strict) * PORT_STRICT | u8::from(v6_off) * PORT_NO_IPV6
+    (u8::from(strict) * PORT_STRICT) | (u8::from(v6_off) * PORT_NO_IPV6)
 }
 
 /// The devices that the express lane may send to: ports whose drivers take frames from it.
