@@ -78,14 +78,15 @@ pub(crate) fn schedule(
         .collect())
 }
 
-/// Gaps of the capture in a file.
+/// Gaps of the capture in a file, repeated until the schedule is full.
 fn pcap_gaps(path: &Path) -> Result<Vec<f64>, BenchError> {
     let bad = |why: String| BenchError::Parameter(format!("{}: {why}", path.display()));
     let file = File::open(path).map_err(|e| bad(format!("{e}; give a readable capture")))?;
-    capture_gaps(file).map_err(bad)
+    let gaps = capture_gaps(file).map_err(bad)?;
+    Ok(gaps.iter().copied().cycle().take(SCHEDULE).collect())
 }
 
-/// The gaps of as many packets of a capture as a schedule has, repeated until it is full.
+/// The gaps of as many packets of a capture as a schedule has, and no more.
 ///
 /// # Errors
 /// What is wrong with the capture, and what to do.
@@ -107,7 +108,7 @@ pub fn capture_gaps(capture: impl Read) -> Result<Vec<f64>, String> {
     if gaps.iter().sum::<f64>() <= 0.0 {
         return Err("no two packets at different times; give a longer capture".into());
     }
-    Ok(gaps.iter().copied().cycle().take(SCHEDULE).collect())
+    Ok(gaps)
 }
 
 #[cfg(test)]
