@@ -5,17 +5,20 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 RXLANE := target/release/rxlane
 PACKAGES := clang-19 clang-format libelf-dev zlib1g-dev pkg-config make gcc libc6-dev linux-libc-dev m4 \
 	iproute2 ethtool nftables iputils-ping traceroute socat shellcheck util-linux
-SHELL_SCRIPTS := .ci/run contrib/release tests/differential/sabotage $(addprefix tests/vm/,build-kernel build-tests demo get-kernel init matrix mirror run table test-demo test-engine test-suite test-tune)
+SHELL_SCRIPTS := .ci/run contrib/release fuzz/run tests/differential/sabotage $(addprefix tests/vm/,build-kernel build-tests demo get-kernel init matrix mirror run table test-demo test-engine test-suite test-tune)
 
-.PHONY: vm-setup help setup build demo test test-only test-vm test-kernels soak sabotage release docs crates deny lint clean
+.PHONY: vm-setup help setup build demo test test-only test-vm test-kernels soak sabotage fuzz miri sanitize nightly release docs crates deny lint clean
 
 help:
 	@echo "make demo    build, then kernel against express at twice the kernel's capacity; report.html"
 	@echo "make test    all tests: unit, property, BPF programs, end to end in network namespaces"
 	@echo "make test-vm all kernels and compilers, tune and engine on real drivers, in emulated machines (an hour)"
 	@echo "make test-kernels  of that what CI runs: load and forward on the oldest kernel and the newest"
-	@echo "make soak    random routers and packets, plain Linux against rxlane: MINUTES=10"
 	@echo "make sabotage  known ways past Linux put back on purpose: does the oracle find them? (half an hour)"
+	@echo "make soak    random routers and packets, plain Linux against rxlane: MINUTES=10; verdicts on FRAMES=10000000"
+	@echo "make fuzz    made-up bytes for every decoder, each for SECONDS=60 (nightly Rust; installs cargo-fuzz)"
+	@echo "make miri    what of the engine's rings makes no system call, interpreted (nightly Rust)"
+	@echo "make sanitize  the engine's rings under AddressSanitizer and ThreadSanitizer (nightly Rust)"
 	@echo "make release BPF objects compiled once, the binary made of them, tested on all kernels, packed"
 	@echo "make docs    the book, with reference pages made of the program: target/book/index.html"
 	@echo "make crates  the oldest Rust, and whether the crates for others could be published (some minutes)"
@@ -48,14 +51,16 @@ demo: build
 
 # Tests need root for namespaces and BPF; they are built by the user and run in turn, because they share
 # two cores.
+HOST := $(shell rustc -vV | sed -n 's/^host: //p')
+AS_ROOT := CARGO_TARGET_$(shell echo $(HOST) | tr 'a-z-' 'A-Z_')_RUNNER="$(if $(SUDO),sudo -E,env)"
+
 test: setup test-only
 
 test-only:
 	@echo "test: building"
 	@cargo test --workspace --quiet --no-run
 	@echo "test: running as root, one at a time"
-	@CARGO_TARGET_$(shell rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER="$(if $(SUDO),sudo -E,env)" \
-		cargo test --workspace --no-fail-fast -- --test-threads=1 --include-ignored
+	@$(AS_ROOT) cargo test --workspace --no-fail-fast -- --test-threads=1 --include-ignored
 
 # Not part of `make test`: they download kernels and emulate machines.
 VM_PACKAGES := qemu-system-x86 busybox-static kmod cpio xz-utils zstd binutils procps dash file debian-archive-keyring
@@ -72,15 +77,44 @@ test-kernels: vm-setup
 	@$(SUDO) tests/vm/matrix --kernels "6.1 newest" --suites "shapes program" --rxlane $(RXLANE)
 
 # Looks for packets that rxlane treats otherwise than plain Linux; tests/differential/README.md says how to read one.
+# The frames of the second part are others each time; RXLANE_SEED repeats those of a failure.
 soak: MINUTES := 10
+soak: FRAMES := 10000000
 soak: build
 	@cargo build --release --quiet -p rxlane-differential
+	@echo "soak: verdicts of the XDP program against the reference parser, $(FRAMES) frames"
+	@RXLANE_FRAMES=$(FRAMES) RXLANE_SEED=$${RXLANE_SEED:-$$(date +%s)} $(AS_ROOT) \
+		cargo test --release --quiet -p rxlane-dataplane --test program -- --include-ignored --nocapture verdicts_agree
 	@echo "soak: $(MINUTES) minutes; differences go to target/differential"
 	@$(SUDO) target/release/differential run --minutes $(MINUTES) --rxlane $(RXLANE)
 
 # Whether the oracle finds each known way past Linux when it is put back on purpose (half an hour).
 sabotage: build
 	@$(SUDO) tests/differential/sabotage
+
+# What a fuzzer finds goes, minimised, into fuzz/seeds, which `cargo test` runs; fuzz/README.md says how.
+nightly:
+	@rustup toolchain list | grep -q '^nightly' || rustup toolchain install --profile minimal nightly
+	@rustup +nightly component list | grep -q '^rust-src.*installed' || rustup component add --toolchain nightly rust-src
+
+fuzz: SECONDS := 60
+fuzz: setup nightly
+	@command -v cargo-fuzz >/dev/null || cargo install --quiet --locked cargo-fuzz
+	@fuzz/run $(SECONDS)
+
+# What maps memory, opens sockets or starts processes is not for an interpreter; the rings are, with memory of the heap.
+miri: nightly
+	@rustup +nightly component list | grep -q '^miri.*installed' || rustup component add --toolchain nightly miri
+	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=4 cargo +nightly miri test -p rxlane-dataplane --lib -- \
+		xsk::ring xsk::frames engine::in_memory
+
+# The standard library is built with the sanitizer, too, else its locks look like races.
+sanitize: nightly setup
+	@for sanitizer in address thread; do \
+		echo "sanitize: $$sanitizer"; \
+		RUSTFLAGS="-Zsanitizer=$$sanitizer" cargo +nightly test -Zbuild-std --target $(HOST) --quiet \
+			--target-dir $${CARGO_TARGET_DIR:-target}/$$sanitizer -p rxlane-dataplane --lib -- xsk:: engine:: || exit 1; \
+	done
 
 release: vm-setup
 	@$(SUDO) contrib/release

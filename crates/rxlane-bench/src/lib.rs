@@ -26,6 +26,7 @@ mod sink;
 mod wire;
 
 pub use error::BenchError;
+pub use pattern::capture_gaps;
 
 /// What the BPF programs in this crate are: the compiler, then name and SHA-256 of each object, separated by `;`.
 pub const BPF: &str = env!("RXLANE_BPF");

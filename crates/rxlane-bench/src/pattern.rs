@@ -1,6 +1,7 @@
 //! When packets are sent, and of which flow: a schedule that the generator walks round and round.
 
 use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use pcap_file::pcap::PcapReader;
@@ -77,22 +78,26 @@ pub(crate) fn schedule(
         .collect())
 }
 
-/// Gaps of a capture, repeated until the schedule is full.
+/// Gaps of the capture in a file, repeated until the schedule is full.
 fn pcap_gaps(path: &Path) -> Result<Vec<f64>, BenchError> {
     let bad = |why: String| BenchError::Parameter(format!("{}: {why}", path.display()));
     let file = File::open(path).map_err(|e| bad(format!("{e}; give a readable capture")))?;
-    let mut reader = PcapReader::new(file).map_err(|e| {
-        bad(format!(
-            "no pcap file ({e}); convert it with editcap -F pcap"
-        ))
-    })?;
+    let gaps = capture_gaps(file).map_err(bad)?;
+    Ok(gaps.iter().copied().cycle().take(SCHEDULE).collect())
+}
+
+/// The gaps of as many packets of a capture as a schedule has, and no more.
+///
+/// # Errors
+/// What is wrong with the capture, and what to do.
+pub fn capture_gaps(capture: impl Read) -> Result<Vec<f64>, String> {
+    let mut reader = PcapReader::new(capture)
+        .map_err(|e| format!("no pcap file ({e}); convert it with editcap -F pcap"))?;
     let mut times = Vec::new();
     while let Some(packet) = reader.next_packet() {
         let packet = packet.map_err(|e| {
-            bad(format!(
-                "truncated after {} packets ({e}); capture it again",
-                times.len()
-            ))
+            let whole = times.len();
+            format!("truncated after {whole} packets ({e}); capture it again")
         })?;
         times.push(packet.timestamp.as_secs_f64());
         if times.len() > SCHEDULE {
@@ -101,11 +106,9 @@ fn pcap_gaps(path: &Path) -> Result<Vec<f64>, BenchError> {
     }
     let gaps: Vec<f64> = times.windows(2).map(|w| (w[1] - w[0]).max(0.0)).collect();
     if gaps.iter().sum::<f64>() <= 0.0 {
-        return Err(bad(
-            "no two packets at different times; give a longer capture".into(),
-        ));
+        return Err("no two packets at different times; give a longer capture".into());
     }
-    Ok(gaps.iter().copied().cycle().take(SCHEDULE).collect())
+    Ok(gaps)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! Needs root: a network namespace of its own, two veth pairs, static routes and neighbours.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 use std::process::Command;
 
@@ -287,20 +287,27 @@ enum Expected {
     Foreign(usize),
 }
 
-fn expected(classes: &[Class], parsed: &Parsed) -> (Expected, Option<usize>) {
+/// Rules in the order in which they are asked, with the class of each.
+fn in_order(classes: &[Class]) -> Vec<(usize, &Rule)> {
+    let classes = classes.iter().enumerate();
+    classes
+        .flat_map(|(c, class)| class.rules.iter().map(move |r| (c, r)))
+        .collect()
+}
+
+fn expected(
+    classes: &[Class],
+    rules: &[(usize, &Rule)],
+    parsed: &Parsed,
+) -> (Expected, Option<usize>) {
     let headers: &Headers = match parsed {
         Parsed::Ip(h) => h,
         Parsed::NotToUs => return (Expected::ToKernel("not_to_us"), None),
         Parsed::NotIp => return (Expected::ToKernel("not_ip"), None),
         Parsed::Malformed => return (Expected::ToKernel("malformed"), None),
     };
-    let all: Vec<(usize, &Rule)> = classes
-        .iter()
-        .enumerate()
-        .flat_map(|(c, class)| class.rules.iter().map(move |r| (c, r)))
-        .collect();
-    let first =
-        first_match(all.iter().map(|(_, r)| *r), headers).map_or(classes.len() - 1, |i| all[i].0);
+    let first = first_match(rules.iter().map(|(_, r)| *r), headers)
+        .map_or(classes.len() - 1, |i| rules[i].0);
     let mut untrusted = None;
     for (i, class) in classes.iter().enumerate().skip(first) {
         match &class.lane {
@@ -321,9 +328,14 @@ fn expected(classes: &[Class], parsed: &Parsed) -> (Expected, Option<usize>) {
                 if !source_holds(trust, headers.src) {
                     return (Expected::Foreign(i), untrusted);
                 }
+                // Behind the neighbours, or the neighbours themselves, which a mutation hits once in a million frames.
                 let routed = match headers.dst {
-                    IpAddr::V4(a) => a.octets()[..2] == [10, 20],
-                    IpAddr::V6(a) => a.segments()[..2] == [0x2001, 0xdb8] && a.segments()[2] != 1,
+                    IpAddr::V4(a) => a.octets()[..2] == [10, 20] || a.octets() == [10, 2, 0, 9],
+                    IpAddr::V6(a) => {
+                        let [first, second, third, ..] = a.segments();
+                        let beyond = [first, second] == [0x2001, 0xdb8] && third != 1;
+                        beyond || a == Ipv6Addr::new(0xfd02, 0, 0, 0, 0, 0, 0, 9)
+                    }
                 };
                 return (
                     if routed {
@@ -465,16 +477,30 @@ fn minus(after: &Counts, before: &Counts) -> Counts {
     d
 }
 
+/// A number from the environment; `make soak` asks for more frames than there is time for in a test.
+fn number(variable: &str, otherwise: u64) -> u64 {
+    match std::env::var(variable) {
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|e| panic!("{variable}={text}: {e}")),
+        Err(_) => otherwise,
+    }
+}
+
 #[test]
 #[ignore = "needs root: make test"]
-fn verdicts_agree_with_the_reference_on_a_hundred_thousand_generated_and_mutated_packets() {
+fn verdicts_agree_with_the_reference_on_generated_and_mutated_packets() {
     let ifindex = namespace();
     let classes = classes();
     let mut router = start(classes.clone());
-    let mut rng = Pcg64Mcg::seed_from_u64(20_261_121);
+    let frames = number("RXLANE_FRAMES", 120_000);
+    let seed = number("RXLANE_SEED", 20_261_121);
+    println!("{frames} frames, seed {seed}");
+    let rules = in_order(&classes);
+    let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let mut before = testing::counts(&router, 0).unwrap();
     let mut seen = std::collections::BTreeMap::new();
-    for n in 0..120_000 {
+    for n in 0..frames {
         // As the daemon does: without anybody who watches, `all` goes back to the kernel, and a slow machine takes long.
         if n % 1000 == 0 {
             router.keep_watch().unwrap();
@@ -483,7 +509,11 @@ fn verdicts_agree_with_the_reference_on_a_hundred_thousand_generated_and_mutated
         if n % 2 == 1 {
             mutate(&mut rng, &mut frame);
         }
-        let (wanted, untrusted) = expected(&classes, &parse(&frame, 0, IN_MAC));
+        // As a daemon does: without one for ten seconds, who trusts without asking stays with the kernel.
+        if n % 1000 == 0 {
+            router.keep_watch().unwrap();
+        }
+        let (wanted, untrusted) = expected(&classes, &rules, &parse(&frame, 0, IN_MAC));
         let out =
             testing::run(&router, &frame, ifindex).unwrap_or_else(|e| panic!("{frame:02x?}: {e}"));
         let after = testing::counts(&router, 0).unwrap();
@@ -513,7 +543,9 @@ fn a_burst_conforms_and_the_rest_becomes_the_next_class() {
     // One EF packet that can be forwarded, again and again.
     let frame = loop {
         let f = generate(&mut rng);
-        if expected(&self::classes(), &parse(&f, 0, IN_MAC)) == (Expected::Forward(1), None) {
+        let classes = self::classes();
+        let wanted = expected(&classes, &in_order(&classes), &parse(&f, 0, IN_MAC));
+        if wanted == (Expected::Forward(1), None) {
             break f;
         }
     };

@@ -1,5 +1,6 @@
 //! Packet captures as traffic: reads the gaps between their packets.
 
+use std::io::Read;
 use std::path::Path;
 
 use pcap_file::pcap::PcapReader;
@@ -22,23 +23,27 @@ pub(crate) fn gaps(path: &Path) -> Result<Vec<f64>, SimError> {
         path: name.clone(),
         source,
     })?;
-    let mut reader = PcapReader::new(std::io::BufReader::new(file))
-        .map_err(|e| broken(format!("{e}: give a capture in pcap format")))?;
+    read(std::io::BufReader::new(file)).map_err(broken)
+}
+
+/// Gaps of a capture's text, in units of their mean.
+///
+/// # Errors
+/// What is wrong with it, as [`SimError::Capture`] says it.
+pub fn read(capture: impl Read) -> Result<Vec<f64>, String> {
+    let mut reader =
+        PcapReader::new(capture).map_err(|e| format!("{e}: give a capture in pcap format"))?;
     let mut times = Vec::new();
     while let Some(packet) = reader.next_packet() {
         let packet = packet.map_err(|e| {
-            broken(format!(
-                "packet {}: {e}: the file is cut short; record it again",
-                times.len() + 1
-            ))
+            let number = times.len() + 1;
+            format!("packet {number}: {e}: the file is cut short; record it again")
         })?;
         times.push(packet.timestamp.as_nanos() as f64);
     }
     let gaps = gaps_of(&times);
     if gaps.is_empty() {
-        return Err(broken(
-            "no two packets at different times: record more".into(),
-        ));
+        return Err("no two packets at different times: record more".into());
     }
     Ok(gaps)
 }

@@ -25,6 +25,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod capture;
 pub mod congestion;
 #[cfg(feature = "plots")]
 pub mod distribution;
@@ -40,7 +41,6 @@ pub mod sweep;
 pub mod tally;
 pub mod traffic;
 
-mod capture;
 mod error;
 mod lockstep;
 

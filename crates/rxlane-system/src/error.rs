@@ -20,10 +20,12 @@ pub enum SystemError {
         what: String,
     },
     /// A netlink answer that could not be understood.
-    #[error("cannot read the kernel's answer to {what}: {why}")]
+    #[error(
+        "cannot {what}: the kernel's answer is not understood ({why}); report it with what `uname -r` says"
+    )]
     Answer {
-        /// What the kernel was asked for.
-        what: &'static str,
+        /// What was tried, as an infinitive.
+        what: String,
         /// What was wrong with the answer.
         why: String,
     },

@@ -187,17 +187,25 @@ fn nftables_hooks() -> Result<Vec<Hook>, SystemError> {
         &[0; 4],
         "list firewall rules",
     )?;
-    let rules: Vec<Rule> = rules.iter().filter_map(|body| rule(body)).collect();
     let chains = dump(
         NETLINK_NETFILTER,
         nft::GET_CHAIN,
         &[0; 4],
         "list firewall chains",
     )?;
+    Ok(hooks_of(&rules, &chains))
+}
+
+/// The hooks that bodies of rules and chains amount to.
+pub(crate) fn hooks_of(rules: &[impl AsRef<[u8]>], chains: &[impl AsRef<[u8]>]) -> Vec<Hook> {
+    let rules: Vec<Rule> = rules
+        .iter()
+        .filter_map(|body| rule(body.as_ref()))
+        .collect();
     let mut hooks = Vec::new();
     let mut base = Vec::new();
-    for body in &chains {
-        if let Some((hook, is_nat)) = hook(body) {
+    for body in chains {
+        if let Some((hook, is_nat)) = hook(body.as_ref()) {
             base.push((hook.table.clone(), hook.chain.clone()));
             hooks.push((hook, is_nat));
         }
@@ -213,11 +221,11 @@ fn nftables_hooks() -> Result<Vec<Hook>, SystemError> {
             hook.effects.translates |= *is_nat;
         }
     }
-    Ok(hooks
+    hooks
         .into_iter()
         .map(|(hook, _)| hook)
         .filter(|hook| hook.effects.any())
-        .collect())
+        .collect()
 }
 
 /// Family of a message (`struct nfgenmsg`), and what follows.

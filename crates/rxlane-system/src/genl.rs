@@ -138,8 +138,8 @@ impl Family {
             }));
         })?;
         let id = id.ok_or_else(|| SystemError::Answer {
-            what: "a netlink family's number",
-            why: format!("{name} has none"),
+            what: tried(),
+            why: "it has no number".into(),
         })?;
         Ok(Self { socket, id, name })
     }
@@ -208,16 +208,8 @@ where
         .tried(tried)?;
     loop {
         let (datagram, _) = socket.recv_from_full().tried(tried)?;
-        let mut at = 0;
-        while let Some(rest) = datagram.get(at..).filter(|r| !r.is_empty()) {
-            let message = NetlinkMessage::<GenlMessage<F>>::deserialize(rest).map_err(|e| {
-                SystemError::Answer {
-                    what: "a netlink request",
-                    why: e.to_string(),
-                }
-            })?;
-            at += (message.header.length as usize).max(1).next_multiple_of(4);
-            match message.payload {
+        for payload in answers(&datagram, what)? {
+            match payload {
                 NetlinkPayload::InnerMessage(inner) => found(inner),
                 NetlinkPayload::Done(_) => return Ok(()),
                 NetlinkPayload::Error(e) if e.code.is_some() => return Err(e.to_io()).tried(tried),
@@ -226,4 +218,27 @@ where
             }
         }
     }
+}
+
+/// What is in a datagram.
+pub(crate) fn answers<F>(
+    datagram: &[u8],
+    what: &str,
+) -> Result<Vec<NetlinkPayload<GenlMessage<F>>>, SystemError>
+where
+    F: GenlFamily + Emitable + ParseableParametrized<[u8], GenlHeader> + Clone + std::fmt::Debug,
+{
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(rest) = datagram.get(at..).filter(|r| !r.is_empty()) {
+        let message = NetlinkMessage::<GenlMessage<F>>::deserialize(rest).map_err(|e| {
+            SystemError::Answer {
+                what: format!("ask the netlink family {what}"),
+                why: e.to_string(),
+            }
+        })?;
+        at += (message.header.length as usize).max(1).next_multiple_of(4);
+        found.push(message.payload);
+    }
+    Ok(found)
 }

@@ -7,6 +7,8 @@
 pub mod bpffs;
 pub mod capabilities;
 pub mod changes;
+#[cfg(feature = "testing")]
+pub mod decode;
 pub mod ethtool;
 pub mod features;
 pub mod filters;
@@ -21,6 +23,7 @@ pub mod route_mtu;
 pub mod routes;
 pub mod rules;
 pub mod seccomp;
+pub mod ssh;
 pub mod stop;
 pub mod sysctl;
 pub mod tc;

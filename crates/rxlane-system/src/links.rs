@@ -9,7 +9,7 @@ use netlink_packet_route::link::{
     InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, LinkXdp,
 };
 
-use crate::netlink::{self, News};
+use crate::netlink::{self, Message, News};
 use crate::{SystemError, Tried};
 
 /// Multicast group of link changes (RTNLGRP_LINK).
@@ -248,6 +248,24 @@ pub fn by_name(name: &str) -> Result<Link, SystemError> {
         .tried(|| format!("find `{name}`"))
 }
 
+/// Devices that have an address of this machine: link-local ones may be on several.
+///
+/// # Errors
+/// When the kernel refuses to list addresses.
+pub fn with_address(address: std::net::IpAddr) -> Result<Vec<String>, SystemError> {
+    let all = nix::ifaddrs::getifaddrs().tried(|| "list addresses".into())?;
+    let of = |interface: &nix::ifaddrs::InterfaceAddress| {
+        let storage = interface.address.as_ref()?;
+        let v4 = storage.as_sockaddr_in().map(|a| a.ip().into());
+        v4.or_else(|| storage.as_sockaddr_in6().map(|a| a.ip().into()))
+    };
+    Ok(all
+        .into_iter()
+        .filter(|interface| of(interface) == Some(address))
+        .map(|interface| interface.interface_name)
+        .collect())
+}
+
 /// A subscription to link changes.
 pub struct Monitor {
     news: News,
@@ -270,16 +288,21 @@ impl Monitor {
     /// When netlink fails otherwise.
     pub fn drain(&mut self) -> Result<Option<Vec<Event>>, SystemError> {
         let mut events = Vec::new();
-        let complete = self.news.drain(|message| match message.payload {
-            NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(m)) => {
-                events.extend(from_message(&m).map(Event::Changed));
-            }
-            NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelLink(m)) => {
-                events.push(Event::Gone(m.header.index));
-            }
-            _ => {}
-        })?;
+        let complete = self.news.drain(|message| events.extend(event(message)))?;
         Ok(complete.then_some(events))
+    }
+}
+
+/// What a message of the kernel's says about a device.
+pub(crate) fn event(message: Message) -> Option<Event> {
+    match message.payload {
+        NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(m)) => {
+            from_message(&m).map(Event::Changed)
+        }
+        NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelLink(m)) => {
+            Some(Event::Gone(m.header.index))
+        }
+        _ => None,
     }
 }
 

@@ -10,7 +10,7 @@ use netlink_packet_route::neighbour::{
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use crate::SystemError;
-use crate::netlink::{self, News};
+use crate::netlink::{self, Message, News};
 
 /// Multicast group of neighbour changes (RTNLGRP_NEIGH).
 const NEIGHBOUR_GROUP: u32 = 3;
@@ -146,20 +146,22 @@ impl Monitor {
     /// # Errors
     /// When netlink fails otherwise.
     pub fn drain(&mut self, mut changed: impl FnMut(Neighbour)) -> Result<bool, SystemError> {
-        self.news.drain(|message| match message.payload {
-            NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewNeighbour(m)) => {
-                from_message(&m).into_iter().for_each(&mut changed);
-            }
-            NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelNeighbour(m)) => {
-                if let Some(neighbour) = from_message(&m) {
-                    changed(Neighbour {
-                        mac: None,
-                        ..neighbour
-                    });
-                }
-            }
-            _ => {}
-        })
+        self.news
+            .drain(|message| became(message).into_iter().for_each(&mut changed))
+    }
+}
+
+/// What a neighbour has become, by a message of the kernel's.
+pub(crate) fn became(message: Message) -> Option<Neighbour> {
+    match message.payload {
+        NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewNeighbour(m)) => from_message(&m),
+        NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelNeighbour(m)) => {
+            from_message(&m).map(|neighbour| Neighbour {
+                mac: None,
+                ..neighbour
+            })
+        }
+        _ => None,
     }
 }
 

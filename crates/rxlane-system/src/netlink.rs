@@ -14,7 +14,7 @@ use crate::{SystemError, Tried, dump};
 /// A message with its header.
 pub(crate) type Message = NetlinkMessage<RouteNetlinkMessage>;
 
-fn parsed(message: Raw<'_>) -> Result<Message, Garbled> {
+pub(crate) fn parsed(message: Raw<'_>) -> Result<Message, Garbled> {
     Message::deserialize(message.whole).map_err(|_| Garbled)
 }
 

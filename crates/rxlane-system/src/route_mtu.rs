@@ -103,7 +103,7 @@ fn read() -> Result<[Option<u32>; 2], SystemError> {
     })
 }
 
-fn note(smallest: &mut [Option<u32>; 2], body: &[u8]) {
+pub(crate) fn note(smallest: &mut [Option<u32>; 2], body: &[u8]) {
     let family = body.first().map(|f| libc::c_int::from(*f));
     let at = FAMILIES.iter().position(|f| Some(*f) == family);
     if let (Some(at), Some(mtu)) = (at, mtu(body)) {

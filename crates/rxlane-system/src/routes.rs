@@ -1,5 +1,6 @@
 //! The kernel's routes, and news about them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -158,7 +159,7 @@ pub fn all(mut found: impl FnMut(Event)) -> Result<(), SystemError> {
 }
 
 /// One of the news, if it is about routes or nexthop objects.
-fn event(message: Raw<'_>) -> Result<Option<Event>, Garbled> {
+pub(crate) fn event(message: Raw<'_>) -> Result<Option<Event>, Garbled> {
     let route = || route_message::route(message.body);
     Ok(match message.kind {
         NEW_ROUTE => route()?.map(|route| Event::Added {
@@ -181,6 +182,51 @@ fn event(message: Raw<'_>) -> Result<Option<Event>, Garbled> {
 fn shakes_routes(message: Raw<'_>) -> bool {
     let v4 = message.body.first().map(|f| i32::from(*f)) == Some(libc::AF_INET);
     message.kind == DELETE_ADDRESS || (message.kind == NEW_ADDRESS && v4)
+}
+
+/// Devices that default routes lead through, in any table: whether IPv6, and the index.
+///
+/// # Errors
+/// When netlink fails.
+pub fn default_devices() -> Result<BTreeSet<(bool, u32)>, SystemError> {
+    let mut objects: BTreeMap<u32, Nexthop> = BTreeMap::new();
+    let mut found = BTreeSet::new();
+    let mut by_object = Vec::new();
+    all(|event| match event {
+        Event::Nexthop(id, nexthop) => {
+            objects.insert(id, nexthop);
+        }
+        Event::Added { route, .. } if route.prefix.prefix_len() == 0 => {
+            let v6 = route.prefix.addr().is_ipv6();
+            found.extend(route.hops.iter().map(|hop| (v6, hop.ifindex)));
+            by_object.extend(route.nexthop.map(|id| (v6, id)));
+        }
+        _ => {}
+    })?;
+    while let Some((v6, id)) = by_object.pop() {
+        // A group has no groups in it, so this ends (Documentation of `ip nexthop`).
+        match objects.get(&id) {
+            Some(Nexthop::Hop(hop)) => {
+                found.insert((v6, hop.ifindex));
+            }
+            Some(Nexthop::Group(members)) => {
+                by_object.extend(members.iter().map(|(member, _)| (v6, *member)));
+            }
+            Some(Nexthop::Kernel) | None => {}
+        }
+    }
+    // A default route that a router has announced has a lifetime, so nothing is said above of its hops.
+    let text = std::fs::read_to_string("/proc/thread-self/net/ipv6_route").unwrap_or_default();
+    let devices = crate::links::all()?;
+    let announced = text.lines().filter_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [_, "00", .., name] = fields[..] else {
+            return None;
+        };
+        devices.iter().find(|d| d.name == name && name != "lo")
+    });
+    found.extend(announced.map(|device| (true, device.ifindex)));
+    Ok(found)
 }
 
 /// Asks the kernel which of its routes addresses take.

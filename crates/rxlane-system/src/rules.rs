@@ -78,7 +78,7 @@ fn unreadable(family: AddressFamily) -> Rule {
     }
 }
 
-fn from_message(rule: &RuleMessage) -> Rule {
+pub(crate) fn from_message(rule: &RuleMessage) -> Rule {
     let mut found = Rule {
         v6: rule.header.family == AddressFamily::Inet6,
         priority: 0,

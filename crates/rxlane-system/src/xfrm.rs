@@ -25,6 +25,10 @@ pub fn policies() -> Result<usize, SystemError> {
         &[0; POLICY_ID],
         "list IPsec policies",
     )?;
-    let forwards = |body: &&Vec<u8>| body.get(DIRECTION).is_none_or(|d| *d != IN);
-    Ok(all.iter().filter(forwards).count())
+    Ok(all.iter().filter(|body| forwards(body)).count())
+}
+
+/// Whether a policy is for forwarded packets, from the body of its message; what cannot be read is.
+pub(crate) fn forwards(body: &[u8]) -> bool {
+    body.get(DIRECTION).is_none_or(|d| *d != IN)
 }

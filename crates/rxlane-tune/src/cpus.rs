@@ -5,14 +5,18 @@ use std::collections::BTreeSet;
 /// Cores, lowest first.
 pub type Cpus = BTreeSet<usize>;
 
-/// Reads a list; `None` when it is none.
+/// Larger than any machine: a damaged file must not fill the memory.
+const MOST: usize = 65_536;
+
+/// Reads a list, lowest first, as the kernel writes it; `None` when it is none.
 pub fn parse_list(text: &str) -> Option<Cpus> {
     let mut cpus = Cpus::new();
     for part in text.trim().split(',').filter(|p| !p.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        // Larger than any machine: a damaged file must not fill the memory.
-        if first > last || last > 65_535 {
+        // What names a core twice was not written by the kernel, and could be long for ever.
+        let again = cpus.last().is_some_and(|before| *before >= first);
+        if first > last || last >= MOST || again {
             return None;
         }
         cpus.extend(first..=last);
@@ -46,6 +50,9 @@ pub fn list(cpus: &Cpus) -> String {
 pub fn parse_mask(text: &str) -> Option<Cpus> {
     let mut cpus = Cpus::new();
     for (word, digits) in text.trim().split(',').rev().enumerate() {
+        if word >= MOST / 32 {
+            return None;
+        }
         let bits = u32::from_str_radix(digits, 16).ok()?;
         cpus.extend(
             (0..32)
@@ -90,10 +97,12 @@ mod tests {
         assert_eq!(parse_list("0-2,8,33\n"), Some(cpus.clone()));
         assert_eq!(parse_mask("00000002,00000107\n"), Some(cpus));
         assert_eq!(parse_list(""), Some(Cpus::new()));
-        for bad in ["x", "3-1", "0-99999999", "1,,x"] {
+        for bad in ["x", "3-1", "0-99999999", "1,,x", "0-3,2", "1,1", "2,1"] {
             assert_eq!(parse_list(bad), None, "{bad}");
         }
         assert_eq!(parse_mask("zz"), None);
+        assert_eq!(parse_mask(&"1,".repeat(5000)), None);
+        assert_eq!(parse_mask(&["1"; 5000].join(",")), None);
     }
 
     proptest::proptest! {

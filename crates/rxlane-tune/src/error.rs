@@ -60,6 +60,18 @@ pub enum TuneError {
         /// What it should be the name of.
         what: &'static str,
     },
+    /// A plan that would touch how this machine is reached.
+    #[error(
+        "{what} is left alone, because of {device}: {reason}; --include-management changes it all the same"
+    )]
+    Management {
+        /// The knob.
+        what: String,
+        /// The interface that it belongs to.
+        device: String,
+        /// How this machine is reached through it.
+        reason: String,
+    },
     /// Someone changed a value after the plan was made.
     #[error("{knob} is `{now}` and was `{planned}` when this was planned: plan again")]
     Changed {
@@ -71,7 +83,7 @@ pub enum TuneError {
         now: String,
     },
     /// Something is not there any more.
-    #[error("{knob} is gone: was a device unplugged? TunePlan again")]
+    #[error("{knob} is gone: was a device unplugged? plan again")]
     Gone {
         /// The knob, or the port.
         knob: String,

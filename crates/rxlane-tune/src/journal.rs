@@ -3,12 +3,15 @@
 //! One JSON object a line. The first line names the boot, because no change survives one; each further line is a
 //! knob with its value before rxlane and the one it is about to get. A knob that is turned again gets another
 //! line. A last line without its end is a crash while it was written, so its knob was not turned.
+//!
+//! The first line also says until when somebody has to confirm the changes, if they are to be undone otherwise.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
+use rxlane_policy::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::{Knob, Machine, Value};
@@ -24,6 +27,19 @@ const LONGEST: usize = 1000;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Head {
     boot: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    confirm_until_ns: Option<u64>,
+}
+
+/// What a journal says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Contents {
+    /// The boot that it is of.
+    pub boot: String,
+    /// All is to be undone if nobody confirms it until then, in time since that boot.
+    pub confirm_until: Option<Nanos>,
+    /// In the order in which they were first turned.
+    pub entries: Vec<Entry>,
 }
 
 /// Values are in the knob's own text form.
@@ -71,6 +87,7 @@ pub struct Journal {
     path: PathBuf,
     file: Flock<File>,
     boot: String,
+    confirm_until: Option<Nanos>,
     /// In the order in which they were first turned.
     pub entries: Vec<Entry>,
     lines: usize,
@@ -109,24 +126,30 @@ impl Journal {
             path: path.into(),
             file,
             boot: boot(machine),
+            confirm_until: None,
             entries: Vec::new(),
             lines: 0,
         };
         let newest = newest(path, &text);
         match parse(path, &newest)? {
-            Some((boot, entries)) if boot == this.boot => {
+            Some(found) if found.boot == this.boot => {
                 this.lines = text.lines().count();
-                this.entries = entries;
+                this.entries = found.entries;
+                this.confirm_until = found.confirm_until;
                 // What a crash left of a line would damage the next one, and what it left in the copy belongs here.
                 if newest != text || !text.ends_with('\n') {
                     this.rewrite()?;
                 }
             }
-            Some((_, entries)) => {
-                if !entries.is_empty() {
+            Some(found) => {
+                if !found.entries.is_empty() {
+                    let unconfirmed = match found.confirm_until {
+                        Some(_) => ", never confirmed",
+                        None => "",
+                    };
                     tracing::info!(
-                        "the journal is of an earlier boot, which took its {} changes with it",
-                        entries.len()
+                        "the journal is of an earlier boot, which took its {} changes with it{unconfirmed}",
+                        found.entries.len()
                     );
                 }
                 this.rewrite()?;
@@ -136,18 +159,32 @@ impl Journal {
         Ok(this)
     }
 
-    /// What a journal says, without holding it. `None`: there is none, or it is of another boot.
+    /// What a journal says, without holding it. `None`: there is none, it is of another boot, or nothing is in force.
     ///
     /// # Errors
     /// [`TuneError::Damaged`], or the file system's refusal.
-    pub fn peek(path: &Path, machine: &dyn Machine) -> Result<Option<Vec<Entry>>, TuneError> {
+    pub fn peek(path: &Path, machine: &dyn Machine) -> Result<Option<Contents>, TuneError> {
         let text = match std::fs::read_to_string(path) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             text => text.tried(|| format!("read the journal {}", path.display()))?,
         };
         Ok(parse(path, &newest(path, &text))?
-            .filter(|(of, entries)| *of == boot(machine) && !entries.is_empty())
-            .map(|(_, entries)| entries))
+            .filter(|found| found.boot == boot(machine) && !found.entries.is_empty()))
+    }
+
+    /// Until when all of it is to be confirmed, in time since the boot; `None`: it stays.
+    pub fn confirm_until(&self) -> Option<Nanos> {
+        self.confirm_until
+    }
+
+    /// Writes down that what follows is undone unless it is confirmed until then; `None`: that it stays. On disk when this
+    /// returns.
+    ///
+    /// # Errors
+    /// The file system's refusal.
+    pub fn await_confirmation(&mut self, until: Option<Nanos>) -> Result<(), TuneError> {
+        self.confirm_until = until;
+        self.rewrite()
     }
 
     /// Writes down that a knob is about to be turned. On disk when this returns.
@@ -175,14 +212,7 @@ impl Journal {
     fn rewrite(&mut self) -> Result<(), TuneError> {
         let path = self.path.clone();
         let tried = || format!("write the journal {}", path.display());
-        let mut text = line(&Head {
-            boot: self.boot.clone(),
-        })?;
-        for entry in &self.entries {
-            for new in entry.ours() {
-                text += &line(&Line::new(&entry.knob, &entry.old, new))?;
-            }
-        }
+        let text = self.contents().text()?;
         let copy = path.with_extension("copy");
         let mut other = File::create(&copy).tried(tried)?;
         other.write_all(text.as_bytes()).tried(tried)?;
@@ -195,10 +225,19 @@ impl Journal {
         Ok(std::fs::remove_file(&copy).tried(tried)?)
     }
 
-    /// Keeps only those entries: the others are undone, or no longer rxlane's.
+    /// Keeps only those entries: the others are undone, or no longer rxlane's. Without any there is nothing to confirm.
     pub(crate) fn keep(&mut self, left: Vec<Entry>) -> Result<(), TuneError> {
         self.entries = left;
+        self.confirm_until = self.confirm_until.filter(|_| !self.entries.is_empty());
         self.rewrite()
+    }
+
+    fn contents(&self) -> Contents {
+        Contents {
+            boot: self.boot.clone(),
+            confirm_until: self.confirm_until,
+            entries: self.entries.clone(),
+        }
     }
 }
 
@@ -228,8 +267,30 @@ fn newest(path: &Path, text: &str) -> String {
         .unwrap_or_else(|| text.to_owned())
 }
 
-/// The boot and the entries; `None` for an empty file.
-fn parse(path: &Path, text: &str) -> Result<Option<(String, Vec<Entry>)>, TuneError> {
+impl Contents {
+    /// What a journal that says this has in its file.
+    ///
+    /// # Errors
+    /// Values that no line can hold.
+    pub fn text(&self) -> Result<String, TuneError> {
+        let mut text = line(&Head {
+            boot: self.boot.clone(),
+            confirm_until_ns: self.confirm_until.map(|Nanos(ns)| ns),
+        })?;
+        for entry in &self.entries {
+            for new in entry.ours() {
+                text += &line(&Line::new(&entry.knob, &entry.old, new))?;
+            }
+        }
+        Ok(text)
+    }
+}
+
+/// What the text of the journal at `path` says; `None` for an empty file.
+///
+/// # Errors
+/// [`TuneError::Damaged`].
+pub fn parse(path: &Path, text: &str) -> Result<Option<Contents>, TuneError> {
     let damaged = |n: usize, why: String| TuneError::Damaged {
         path: path.into(),
         line: n + 1,
@@ -251,5 +312,9 @@ fn parse(path: &Path, text: &str) -> Result<Option<(String, Vec<Entry>)>, TuneEr
         let (old, new) = (value(&line.old)?, value(&line.new)?);
         fold(&mut entries, line.knob, old, new);
     }
-    Ok(Some((head.boot, entries)))
+    Ok(Some(Contents {
+        boot: head.boot,
+        confirm_until: head.confirm_until_ns.map(Nanos),
+        entries,
+    }))
 }

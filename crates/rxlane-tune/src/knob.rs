@@ -125,6 +125,19 @@ impl Knob {
             let name = name.to_owned();
             holds.then_some(()).ok_or(TuneError::Name { name, what })
         };
+        if let Some(device) = self.device() {
+            return check(is_interface(device), device, "network device");
+        }
+        let Self::IdleStateOff { state, .. } = self else {
+            return Ok(());
+        };
+        let number = state.strip_prefix("state");
+        let holds = number.is_some_and(|n| n.parse::<u8>().is_ok());
+        check(holds, state, "idle state")
+    }
+
+    /// Name of the network device that it is a setting of.
+    pub fn device(&self) -> Option<&str> {
         match self {
             Self::RpsCores { device, .. }
             | Self::XpsCores { device, .. }
@@ -136,17 +149,13 @@ impl Knob {
             | Self::Ethtool { device, .. }
             | Self::Filtering { device }
             | Self::Filter { device, .. }
-            | Self::RssTable { device } => check(is_interface(device), device, "network device"),
-            Self::IdleStateOff { state, .. } => {
-                let number = state.strip_prefix("state");
-                let holds = number.is_some_and(|n| n.parse::<u8>().is_ok());
-                check(holds, state, "idle state")
-            }
+            | Self::RssTable { device } => Some(device),
             Self::InterruptCores { .. }
+            | Self::IdleStateOff { .. }
             | Self::WorkqueueCores
             | Self::ReceiveMemory
             | Self::SendMemory
-            | Self::Backlog => Ok(()),
+            | Self::Backlog => None,
         }
     }
 

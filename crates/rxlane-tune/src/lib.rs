@@ -9,12 +9,14 @@
 //! Guarantee: after [`apply`] everything is as planned or as before, also when the machine was interrupted, once
 //! [`revert`] has run.
 
+pub mod confirm;
 pub mod cpus;
 pub mod interrupts;
 pub mod inventory;
 pub mod journal;
 pub mod load;
 pub mod machine;
+pub mod management;
 pub mod measure;
 pub mod plan;
 pub mod watch;

@@ -424,11 +424,12 @@ fn ip_len(frame: &[u8], v6: bool) -> u32 {
     }
 }
 
-/// Lowers the TTL by one. The TTL is the high byte of its word, so the checksum grows by 0x0100 (RFC 1141).
+/// Lowers the TTL by one. The TTL is the high byte of its word, so the checksum grows by 0x0100 (RFC 1141). Of the two zeros
+/// of one's complement it becomes the one that Linux writes (`ip_decrease_ttl` of include/net/ip.h).
 #[inline]
 fn age(ip: &mut [u8]) {
     ip[8] -= 1;
     let check = u32::from(u16::from_be_bytes([ip[10], ip[11]])) + 0x0100;
-    let check = (check + (check >> 16)) as u16;
+    let check = (check + u32::from(check >= 0xffff)) as u16;
     ip[10..12].copy_from_slice(&check.to_be_bytes());
 }

@@ -214,7 +214,7 @@ impl Frames {
     /// Starts to load a packet's headers into the cache.
     #[inline]
     fn prefetch(&self, desc: Desc) {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
             let start = self.memory.at::<i8>(desc.addr as usize);
             // SAFETY: a hint; the address lies inside the mapping.
@@ -225,7 +225,7 @@ impl Frames {
                 );
             }
         }
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(any(not(target_arch = "x86_64"), miri))]
         let _ = desc;
     }
 }

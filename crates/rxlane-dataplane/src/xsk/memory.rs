@@ -4,7 +4,9 @@ use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap};
+#[cfg(not(miri))]
+use rustix::mm::{mmap_anonymous, munmap};
 
 /// A mapping that is unmapped with its last owner.
 #[derive(Debug)]
@@ -27,7 +29,23 @@ impl Mapping {
         Ok(Self { start, len })
     }
 
+    /// Zeroed memory of our own, from the heap: Miri has no mappings.
+    #[cfg(miri)]
+    #[allow(unsafe_code)]
+    pub(crate) fn anonymous(len: usize) -> std::io::Result<Self> {
+        // SAFETY: nothing asks for a mapping of no bytes.
+        let start = unsafe { std::alloc::alloc_zeroed(Self::layout(len)) };
+        Self::of(start.cast(), len)
+    }
+
+    #[cfg(miri)]
+    fn layout(len: usize) -> std::alloc::Layout {
+        const PAGE: usize = 4096;
+        std::alloc::Layout::from_size_align(len.max(1), PAGE).expect("it fits into memory")
+    }
+
     /// Zeroed memory of our own.
+    #[cfg(not(miri))]
     #[allow(unsafe_code)]
     pub(crate) fn anonymous(len: usize) -> std::io::Result<Self> {
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
@@ -97,6 +115,14 @@ impl Mapping {
 }
 
 impl Drop for Mapping {
+    #[cfg(miri)]
+    #[allow(unsafe_code)]
+    fn drop(&mut self) {
+        // SAFETY: allocated with that layout, and whoever points into it holds the mapping.
+        unsafe { std::alloc::dealloc(self.start.as_ptr(), Self::layout(self.len)) }
+    }
+
+    #[cfg(not(miri))]
     #[allow(unsafe_code)]
     fn drop(&mut self) {
         // SAFETY: mapped by us, and whoever points into it holds the mapping.

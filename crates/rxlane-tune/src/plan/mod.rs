@@ -233,7 +233,21 @@ impl Draft<'_> {
     }
 }
 
+/// What `tune plan --json` writes: an inventory for people, and the plan.
+#[derive(Deserialize)]
+struct Saved {
+    plan: TunePlan,
+}
+
 impl TunePlan {
+    /// Reads a plan that `tune plan --json` has written.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn of_saved(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(text).map(|saved: Saved| saved.plan)
+    }
+
     /// Plans for a machine.
     ///
     /// # Errors
@@ -249,7 +263,7 @@ impl TunePlan {
             plan: Self::default(),
         };
         if inventory.nics.is_empty() {
-            draft.note("no network device is up: name the ports with --ports");
+            draft.note("there is no network device to tune: name the ports with --ports");
         }
         let chosen = placement::plan(&mut draft, inventory)?;
         idle::plan(&mut draft, inventory, &chosen)?;

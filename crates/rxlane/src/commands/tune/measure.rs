@@ -54,8 +54,9 @@ pub(super) fn run(args: &Args, journal: &Path) -> Result<(), String> {
     let mut plan = TunePlan::default();
     if args.apply {
         let mut journal = super::open(journal, &machine)?;
-        plan = args.wanted.plan(&machine)?.1;
-        super::refuse_beside_irqbalance(&machine, &plan)?;
+        let left_alone = args.wanted.reached.left_alone(&machine)?;
+        plan = args.wanted.plan(&machine, &left_alone)?.1;
+        super::apply::refuse_beside_irqbalance(&machine, &plan)?;
         apply(&machine, &mut journal, &plan.changes).map_err(super::with_cure)?;
         let after = record(args, &machine, "recording with the plan applied");
         super::restore(&machine, &mut journal)?;

@@ -1,5 +1,7 @@
 //! `rxlane tune`: the kernel around the router.
 
+mod apply;
+mod confirm;
 mod measure;
 mod text;
 mod watch;
@@ -10,10 +12,11 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use rxlane_policy::Nanos;
 use rxlane_system::SystemError;
-use rxlane_tune::inventory::{Inventory, Window, irqbalance_runs};
+use rxlane_tune::inventory::{Inventory, Window};
 use rxlane_tune::journal::{self, Journal};
-use rxlane_tune::plan::{Area, Change, IRQBALANCE, Options, Profile, TunePlan};
-use rxlane_tune::{Live, Machine, Recorded, TuneError, apply, revert};
+use rxlane_tune::management::Management;
+use rxlane_tune::plan::{Area, Options, Profile, TunePlan};
+use rxlane_tune::{Live, Machine, Recorded, TuneError, revert};
 
 use crate::one_line;
 
@@ -26,11 +29,13 @@ pub(crate) enum Command {
   rxlane tune plan --root recorded/        a copy of another machine's /proc and /sys")]
     Plan(PlanArgs),
     /// Make the changes of a plan, all or none
-    #[command(after_help = "Examples:
-  sudo rxlane tune apply --ports eth0,eth1
-  sudo rxlane tune apply plan.json
-  sudo rxlane tune apply --profile power --skip idle,buffers")]
-    Apply(ApplyArgs),
+    #[command(after_help = apply::EXAMPLES)]
+    Apply(apply::Args),
+    /// Keep what `tune apply --confirm` has changed
+    Confirm(JournalArgs),
+    /// Undo what was applied with --confirm unless it is confirmed by then; `tune apply` starts it
+    #[command(hide = true)]
+    Guard(confirm::Guard),
     /// Undo what was applied, and what a killed `tune watch` left
     Revert(JournalArgs),
     /// Follow packet rates and loads: interrupt moderation and cores, until stopped; then all is undone
@@ -91,6 +96,26 @@ pub(crate) struct Wanted {
     /// How long to watch loads and rates, s
     #[arg(long, default_value_t = 3.0, value_name = "S")]
     window: f64,
+    #[command(flatten)]
+    reached: Reached,
+}
+
+/// How this machine is reached.
+#[derive(clap::Args)]
+pub(crate) struct Reached {
+    /// Also touch interfaces that SSH sessions come in through, and those of default routes
+    #[arg(long)]
+    include_management: bool,
+}
+
+impl Reached {
+    /// Interfaces that are left alone.
+    fn left_alone(&self, machine: &dyn Machine) -> Result<Management, String> {
+        if self.include_management {
+            return Ok(Management::default());
+        }
+        Management::find(machine).map_err(one_line)
+    }
 }
 
 #[derive(clap::Args)]
@@ -103,16 +128,6 @@ pub(crate) struct PlanArgs {
     /// Print JSON: the inventory and the plan, which `tune apply FILE` takes
     #[arg(long)]
     json: bool,
-}
-
-#[derive(clap::Args)]
-pub(crate) struct ApplyArgs {
-    /// A plan saved by `tune plan --json`; without it one is made now
-    plan: Option<PathBuf>,
-    #[command(flatten)]
-    wanted: Wanted,
-    #[command(flatten)]
-    journal: JournalArgs,
 }
 
 fn profile(text: &str) -> Result<Profile, String> {
@@ -202,11 +217,16 @@ impl Wanted {
         found.map_err(one_line)
     }
 
-    fn plan(&self, machine: &dyn Machine) -> Result<(Inventory, TunePlan), String> {
+    /// A plan that leaves those interfaces alone.
+    fn plan(
+        &self,
+        machine: &dyn Machine,
+        left_alone: &Management,
+    ) -> Result<(Inventory, TunePlan), String> {
         let options = self.options()?;
         let inventory = self.inventory(machine)?;
-        let plan = TunePlan::new(machine, &inventory, &options).map_err(one_line)?;
-        Ok((inventory, plan))
+        let plan = left_alone.plan_around(machine, &inventory, &options);
+        Ok((inventory, plan.map_err(one_line)?))
     }
 }
 
@@ -239,7 +259,9 @@ pub(crate) fn run(command: &Command, netns: Option<&str>) -> Result<(), String> 
     }
     match command {
         Command::Plan(args) => plan(args),
-        Command::Apply(args) => apply_plan(args, &args.journal.path(netns)),
+        Command::Apply(args) => apply::run(args, &args.journal.path(netns)),
+        Command::Confirm(args) => confirm::run(&args.path(netns)),
+        Command::Guard(args) => confirm::guard(args),
         Command::Revert(args) => undo(&args.path(netns)),
         Command::Watch(args) => watch::run(args, &args.journal.path(netns)),
         Command::Measure(args) => measure::run(args, &args.journal.path(netns)),
@@ -248,11 +270,20 @@ pub(crate) fn run(command: &Command, netns: Option<&str>) -> Result<(), String> 
 }
 
 fn plan(args: &PlanArgs) -> Result<(), String> {
-    let machine: Box<dyn Machine> = match &args.root {
-        None => Box::new(Live::default()),
-        Some(root) => Box::new(Recorded::open(root).map_err(one_line)?),
-    };
-    let (inventory, plan) = args.wanted.plan(&*machine)?;
+    let machine: Box<dyn Machine>;
+    let left_alone;
+    match &args.root {
+        None => {
+            machine = Box::new(Live::default());
+            left_alone = args.wanted.reached.left_alone(&*machine)?;
+        }
+        // Nobody is logged in to a copy; `apply` looks there.
+        Some(root) => {
+            machine = Box::new(Recorded::open(root).map_err(one_line)?);
+            left_alone = Management::default();
+        }
+    }
+    let (inventory, plan) = args.wanted.plan(&*machine, &left_alone)?;
     if args.json {
         let both = serde_json::json!({ "inventory": inventory, "plan": plan });
         println!("{}", serde_json::to_string_pretty(&both).map_err(one_line)?);
@@ -263,49 +294,15 @@ fn plan(args: &PlanArgs) -> Result<(), String> {
     Ok(())
 }
 
-/// What `tune plan --json` writes.
-#[derive(serde::Deserialize)]
-struct Saved {
-    plan: TunePlan,
+/// Opens a journal, and undoes first what waits in it to be confirmed although its time is over or its guard is dead.
+fn open(path: &Path, machine: &Live) -> Result<Journal, String> {
+    let mut journal = hold(path, machine)?;
+    confirm::undo_unconfirmed(machine, &mut journal, path)?;
+    Ok(journal)
 }
 
-fn apply_plan(args: &ApplyArgs, journal: &Path) -> Result<(), String> {
-    let machine = Live::default();
-    let mut journal = open(journal, &machine)?;
-    let plan = match &args.plan {
-        None => args.wanted.plan(&machine)?.1,
-        Some(path) => {
-            let text = std::fs::read_to_string(path)
-                .map_err(|e| format!("cannot read {}: {e}", path.display()))?;
-            let saved: Saved = serde_json::from_str(&text).map_err(|e| {
-                format!(
-                    "{} is no plan ({e}): write one with rxlane tune plan --json",
-                    path.display()
-                )
-            })?;
-            saved.plan
-        }
-    };
-    refuse_beside_irqbalance(&machine, &plan)?;
-    apply(&machine, &mut journal, &plan.changes).map_err(with_cure)?;
-    text::plan(&plan);
-    println!(
-        "{} changes are in force; sudo rxlane tune revert undoes them",
-        plan.changes.len()
-    );
-    Ok(())
-}
-
-/// What irqbalance would undo is not begun.
-fn refuse_beside_irqbalance(machine: &Live, plan: &TunePlan) -> Result<(), String> {
-    let moves = |c: &Change| matches!(c.area, Area::Interrupts | Area::OtherInterrupts);
-    if plan.changes.iter().any(moves) && irqbalance_runs(machine) {
-        return Err(IRQBALANCE.into());
-    }
-    Ok(())
-}
-
-fn open(path: &Path, machine: &dyn Machine) -> Result<Journal, String> {
+/// Opens a journal as it is.
+fn hold(path: &Path, machine: &Live) -> Result<Journal, String> {
     Journal::open(path, machine).map_err(|error| match &error {
         TuneError::System(SystemError::Refused { source, .. })
             if source.kind() == std::io::ErrorKind::PermissionDenied =>
@@ -350,23 +347,18 @@ fn undo(path: &Path) -> Result<(), String> {
 
 /// Undoes a journal and says what came of it.
 fn restore(machine: &Live, journal: &mut Journal) -> Result<(), String> {
-    let reverted = revert(machine, journal).map_err(one_line)?;
-    for left in &reverted.left {
-        println!("{}", text::left(left));
-    }
-    println!("{} values are as they were before", reverted.restored);
+    text::reverted(&revert(machine, journal).map_err(one_line)?);
     Ok(())
 }
 
 fn status(args: &StatusArgs, path: &Path) -> Result<(), String> {
     let machine = Live::default();
-    let mut entries = Vec::new();
+    let (mut entries, mut pending) = (Vec::new(), None);
     for path in [path.to_path_buf(), watch::journal_of(path)] {
-        entries.extend(
-            Journal::peek(&path, &machine)
-                .map_err(one_line)?
-                .unwrap_or_default(),
-        );
+        if let Some(found) = Journal::peek(&path, &machine).map_err(one_line)? {
+            pending = pending.or(confirm::warning(&found, &path));
+            entries.extend(found.entries);
+        }
     }
     let mut rows = Vec::new();
     for entry in entries {
@@ -381,6 +373,9 @@ fn status(args: &StatusArgs, path: &Path) -> Result<(), String> {
         println!("{}", serde_json::to_string_pretty(&rows).map_err(one_line)?);
     } else {
         text::status(&rows);
+        if let Some(pending) = pending {
+            println!("{pending}");
+        }
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use rxlane_tune::cpus::{self, Cpus};
 use rxlane_tune::inventory::{Inventory, Nic};
 use rxlane_tune::journal::Entry;
 use rxlane_tune::plan::TunePlan;
-use rxlane_tune::{Left, Value};
+use rxlane_tune::{Left, Reverted, Value};
 
 fn table<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();
@@ -137,7 +137,7 @@ pub(super) fn plan(plan: &TunePlan) {
     }
 }
 
-pub(super) fn left(left: &Left) -> String {
+fn left(left: &Left) -> String {
     match &left.now {
         Some(now) => format!(
             "left alone: {} is `{now}`; rxlane set `{}`, before it was `{}`",
@@ -145,6 +145,13 @@ pub(super) fn left(left: &Left) -> String {
         ),
         None => format!("gone: {}; before rxlane it was `{}`", left.knob, left.old),
     }
+}
+
+pub(super) fn reverted(reverted: &Reverted) {
+    for left in &reverted.left {
+        println!("{}", self::left(left));
+    }
+    println!("{} values are as they were before", reverted.restored);
 }
 
 pub(super) fn status(rows: &[(Entry, Option<Value>)]) {

@@ -8,7 +8,7 @@ use rxlane_system::stop;
 use rxlane_tune::Live;
 use rxlane_tune::watch::{Control, Watch};
 
-use super::JournalArgs;
+use super::{JournalArgs, Reached};
 use crate::one_line;
 
 pub(super) const EXAMPLES: &str = "Examples:
@@ -43,6 +43,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "S")]
     seconds: Option<f64>,
     #[command(flatten)]
+    reached: Reached,
+    #[command(flatten)]
     pub(super) journal: JournalArgs,
 }
 
@@ -67,6 +69,27 @@ fn law(args: &Args) -> Throttling {
     }
 }
 
+/// Ports over which this machine is not reached.
+fn followed(args: &Args, machine: &Live) -> Result<Vec<String>, String> {
+    let left_alone = args.reached.left_alone(machine)?;
+    let (mut followed, mut left) = (Vec::new(), Vec::new());
+    for port in &args.ports {
+        match left_alone.reason(port) {
+            None => followed.push(port.clone()),
+            Some(reason) => left.push(format!(
+                "{port} is left alone, because {reason}; --include-management takes it in"
+            )),
+        }
+    }
+    if followed.is_empty() {
+        return Err(format!("there is no port to follow: {}", left.join("; ")));
+    }
+    for port in left {
+        tracing::warn!("{port}");
+    }
+    Ok(followed)
+}
+
 pub(super) fn run(args: &Args, journal: &Path) -> Result<(), String> {
     if args.law == "off" && args.keep_cores {
         return Err("--law off with --keep-cores leaves nothing to do: drop one of them".into());
@@ -78,15 +101,16 @@ pub(super) fn run(args: &Args, journal: &Path) -> Result<(), String> {
         tracing::info!("an earlier watch was killed; what it left is undone first");
         super::restore(&machine, &mut journal)?;
     }
+    let followed = followed(args, &machine)?;
     let control = Control {
-        ports: args.ports.clone(),
+        ports: followed.clone(),
         law: law(args),
         cores: !args.keep_cores,
     };
     let mut watch = Watch::new(&machine, control).map_err(one_line)?;
     tracing::info!(
         "following {} by the law {}; stopping undoes every change",
-        args.ports.join(", "),
+        followed.join(", "),
         args.law
     );
     let begin = Instant::now();

@@ -1,0 +1,101 @@
+//! Doors for tests and fuzzers: what is made of the kernel's datagrams, without a kernel.
+
+use netlink_packet_core::NetlinkPayload;
+use netlink_packet_route::RouteNetlinkMessage;
+
+use crate::datagram::{self, Raw};
+use crate::firewall::Hook;
+use crate::neighbours::Neighbour;
+use crate::netlink::Message;
+use crate::rules::Rule;
+use crate::{SystemError, firewall, genl, links, neighbours, netlink, routes, rules};
+use crate::{route_mtu, tc, xfrm};
+
+/// `NFT_MSG_NEWCHAIN` and `NFT_MSG_NEWRULE` of the subsystem nf_tables.
+const NEW_CHAIN: u16 = 10 << 8 | 3;
+const NEW_RULE: u16 = 10 << 8 | 6;
+
+fn raw(datagram: &[u8]) -> impl Iterator<Item = Raw<'_>> {
+    datagram::messages(datagram).flatten()
+}
+
+fn parsed(datagram: &[u8]) -> impl Iterator<Item = Message> {
+    raw(datagram).filter_map(|message| netlink::parsed(message).ok())
+}
+
+/// News of routes.
+pub fn routes(datagram: &[u8]) -> Vec<routes::Event> {
+    raw(datagram)
+        .filter_map(|message| routes::event(message).ok()?)
+        .collect()
+}
+
+/// News of neighbours.
+pub fn neighbours(datagram: &[u8]) -> Vec<Neighbour> {
+    parsed(datagram).filter_map(neighbours::became).collect()
+}
+
+/// News of devices.
+pub fn links(datagram: &[u8]) -> Vec<links::Event> {
+    parsed(datagram).filter_map(links::event).collect()
+}
+
+/// Policy rules.
+pub fn rules(datagram: &[u8]) -> Vec<Rule> {
+    parsed(datagram)
+        .filter_map(|message| match message.payload {
+            NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewRule(rule)) => {
+                Some(rules::from_message(&rule))
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+/// Hooks of the firewall, from its chains and rules.
+pub fn hooks(datagram: &[u8]) -> Vec<Hook> {
+    let of = |wanted| {
+        let all = raw(datagram).filter(move |message| message.kind == wanted);
+        all.map(|message| message.body).collect::<Vec<&[u8]>>()
+    };
+    firewall::hooks_of(&of(NEW_RULE), &of(NEW_CHAIN))
+}
+
+/// Which of the IPsec policies are for forwarded packets.
+pub fn policies(datagram: &[u8]) -> Vec<bool> {
+    raw(datagram)
+        .map(|message| xfrm::forwards(message.body))
+        .collect()
+}
+
+/// Kinds of the filters of traffic control.
+pub fn filters(datagram: &[u8]) -> Vec<String> {
+    raw(datagram)
+        .map(|message| tc::kind(message.body))
+        .collect()
+}
+
+/// The smallest MTU that a route asks for, IPv4 and IPv6.
+pub fn smallest_mtu(datagram: &[u8]) -> [Option<u32>; 2] {
+    let mut smallest = [None; 2];
+    for message in raw(datagram) {
+        route_mtu::note(&mut smallest, message.body);
+    }
+    smallest
+}
+
+/// Numbers in the answers of a generic netlink family, of attributes up to 16.
+///
+/// # Errors
+/// An answer that cannot be read.
+pub fn generic(datagram: &[u8]) -> Result<Vec<Vec<u64>>, SystemError> {
+    let answers = genl::answers::<genl::Command>(datagram, "of a test")?.into_iter();
+    let numbers = answers.filter_map(|payload| match payload {
+        NetlinkPayload::InnerMessage(inner) => {
+            let all = &inner.payload.attributes;
+            Some((0..16).filter_map(|kind| genl::find(all, kind)).collect())
+        }
+        _ => None,
+    });
+    Ok(numbers.collect())
+}
