@@ -209,19 +209,24 @@ impl Pair<'_> {
     /// What differs once both routers are quiet.
     fn compared(&mut self) -> Result<Vec<Mismatch>, OracleError> {
         self.listen(self.settings.quiet)?;
+        let mut found = self.differing();
+        let mut waited = Duration::ZERO;
+        while !found.is_empty() && waited < LATE {
+            self.listen(LATE / 3)?;
+            waited += LATE / 3;
+            found = self.differing();
+        }
+        Ok(found)
+    }
+
+    fn differing(&self) -> Vec<Mismatch> {
         let mut found = compare(&self.sides[0].sent, &self.sides[1].sent);
         // On a busy machine the pace does not suffice, and that packets overtake others there is known
         // (docs/src/decisions/open.md).
         if self.scenario.lanes.engine {
             found.retain(|mismatch| !mismatch.reordered);
         }
-        let mut waited = Duration::ZERO;
-        while !found.is_empty() && waited < LATE {
-            self.listen(LATE / 3)?;
-            waited += LATE / 3;
-            found = compare(&self.sides[0].sent, &self.sides[1].sent);
-        }
-        Ok(found)
+        found
     }
 
     /// Hears and answers until nothing has arrived for a time.
