@@ -32,6 +32,8 @@ pub struct Settings {
     pub second: Second,
     /// How long both have to follow a change.
     pub settle: Duration,
+    /// How long rxlane may take to serve or to refuse.
+    pub start: Duration,
     /// How long nothing must arrive before captures are compared.
     pub quiet: Duration,
     /// Tells namespaces of trials at the same time apart.
@@ -91,7 +93,7 @@ pub fn run(scenario: &Scenario, settings: &Settings) -> Result<Outcome, OracleEr
     let (plain, lane) = (plain?, lane?);
     let mut daemon = None;
     if let Second::Rxlane(path) = &settings.second {
-        match Daemon::start(path, lane.router(), &scenario.lanes)? {
+        match Daemon::start(path, lane.router(), &scenario.lanes, settings.start)? {
             Start::Serving(started) => daemon = Some(started),
             Start::Refused(why) => {
                 return Ok(Outcome {

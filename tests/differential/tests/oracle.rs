@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rxlane_differential::grammar::Kinds;
 use rxlane_differential::hunt::{Hunt, Tally};
 use rxlane_differential::trial::Second;
 use rxlane_differential::world;
@@ -37,8 +38,11 @@ fn hunt(second: Second, out: &str) -> Hunt {
         packets: 300,
         jobs: 6,
         settle: Duration::from_millis(1100),
+        start: Duration::from_secs(20),
         without: Vec::new(),
         engine: false,
+        kinds: Kinds::of_this_kernel(),
+        shrinking: 250,
         keep_going: true,
         out: std::env::temp_dir().join(out),
     }
