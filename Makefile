@@ -5,9 +5,9 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 RXLANE := target/release/rxlane
 PACKAGES := clang-19 clang-format libelf-dev zlib1g-dev pkg-config make gcc libc6-dev linux-libc-dev m4 \
 	iproute2 ethtool nftables iputils-ping traceroute socat shellcheck util-linux
-SHELL_SCRIPTS := .ci/run contrib/release $(addprefix tests/vm/,build-kernel build-tests demo get-kernel init matrix mirror run table test-demo test-engine test-oracle test-suite test-tune)
+SHELL_SCRIPTS := .ci/run contrib/release tests/differential/sabotage $(addprefix tests/vm/,build-kernel build-tests demo get-kernel init matrix mirror run table test-demo test-engine test-oracle test-suite test-tune)
 
-.PHONY: vm-setup help setup build demo test test-only test-vm test-kernels soak soak-vm release docs crates deny lint clean
+.PHONY: vm-setup help setup build demo test test-only test-vm test-kernels soak soak-vm sabotage release docs crates deny lint clean
 
 help:
 	@echo "make demo    build, then kernel against express at twice the kernel's capacity; report.html"
@@ -16,6 +16,7 @@ help:
 	@echo "make test-kernels  of that what CI runs: load and forward on the oldest kernel and the newest"
 	@echo "make soak    random routers and packets, plain Linux against rxlane: MINUTES=10"
 	@echo "make soak-vm the same on another kernel, with bridges, bonds, VLANs, IPsec: KERNEL=6.12"
+	@echo "make sabotage  known ways past Linux put back on purpose: does the oracle find them? (half an hour)"
 	@echo "make release BPF objects compiled once, the binary made of them, tested on all kernels, packed"
 	@echo "make docs    the book, with reference pages made of the program: target/book/index.html"
 	@echo "make crates  the oldest Rust, and whether the crates for others could be published (some minutes)"
@@ -86,6 +87,10 @@ soak-vm: vm-setup
 	@echo "soak: $(MINUTES) minutes on Linux $(KERNEL); differences go to target/vm/oracle-$(KERNEL)/found"
 	@$(SUDO) env RXLANE=$(RXLANE) ORACLE="--minutes $(MINUTES)" VM_SECONDS=$$(( $(MINUTES) * 60 + 1500 )) \
 		tests/vm/run oracle $(KERNEL)
+
+# Whether the oracle finds each known way past Linux when it is put back on purpose (half an hour).
+sabotage: build
+	@$(SUDO) tests/differential/sabotage
 
 release: vm-setup
 	@$(SUDO) contrib/release

@@ -1,4 +1,6 @@
-//! What a reload or the death of the daemon costs in packets, against nothing happening at all.
+//! What happens to a router on an ordinary day, and what it costs in packets: reloads, the death of the daemon, a firewall
+//! that is loaded anew, a port that goes down and comes back, another MTU. Beside it the same for the kernel, and nothing
+//! happening at all.
 //!
 //! A machine that shares its cores with others loses packets by itself now and then, so every kind of
 //! disturbance alternates with undisturbed trials of the same length.
@@ -8,7 +10,9 @@ use std::time::Duration;
 use crate::bench::{Options, Session, in_lab};
 use crate::dut::Dut;
 use crate::installed::Installed;
+use crate::lab::{Lab, Place};
 use crate::report::{DisturbanceReport, Disturbed, median};
+use crate::shell::run;
 use crate::trial::{Threads, Trial};
 use rxlane_policy::Pps;
 use rxlane_system::stop;
@@ -18,7 +22,7 @@ use crate::BenchError;
 /// The daemon verifies its programs on the generator's core, which pauses meanwhile.
 const KEPT_UP: f64 = 0.95;
 
-/// What happens to the daemon while packets are under way.
+/// What happens while packets are under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disturbance {
     /// Nothing: what the machine loses by itself.
@@ -27,10 +31,33 @@ pub enum Disturbance {
     Reload,
     /// SIGKILL. The programs stay attached.
     Kill,
+    /// The firewall is flushed and loaded again, in one transaction.
+    Firewall,
+    /// The ingress port goes down and comes back 100 ms later.
+    Flap,
+    /// The egress port gets a smaller MTU, through which the packets still fit, and then the old one.
+    Mtu,
 }
 
+/// How long a port stays down.
+const DOWN: Duration = Duration::from_millis(100);
+
 impl Disturbance {
-    const ALL: [Self; 3] = [Self::None, Self::Reload, Self::Kill];
+    /// What is tried on a device, in this order.
+    fn of(dut: &Dut) -> &'static [Self] {
+        match dut {
+            Dut::Rxlane(..) => &[
+                Self::None,
+                Self::Reload,
+                Self::Kill,
+                Self::Firewall,
+                Self::Flap,
+                Self::Mtu,
+            ],
+            // It has no daemon.
+            _ => &[Self::None, Self::Firewall, Self::Flap, Self::Mtu],
+        }
+    }
 
     /// Its name in results.
     pub fn name(self) -> &'static str {
@@ -38,6 +65,9 @@ impl Disturbance {
             Self::None => "nothing",
             Self::Reload => "reload",
             Self::Kill => "kill -9",
+            Self::Firewall => "firewall",
+            Self::Flap => "port flap",
+            Self::Mtu => "MTU",
         }
     }
 }
@@ -56,32 +86,36 @@ pub struct Reloads {
 /// # Errors
 /// What [`BenchError`] names, and a reload that the daemon refuses.
 pub fn disturb(options: &Options, plan: Reloads) -> Result<DisturbanceReport, BenchError> {
-    let dut = options
+    if !options.duts.iter().any(|d| matches!(d, Dut::Rxlane(..))) {
+        return Err(BenchError::Parameter(
+            "--dut names no rxlane, and nothing else reloads: use express".into(),
+        ));
+    }
+    let plans: Vec<(&Dut, Disturbance)> = options
         .duts
         .iter()
-        .find(|d| matches!(d, Dut::Rxlane(..)))
-        .ok_or_else(|| {
-            BenchError::Parameter(
-                "--dut names no rxlane, and nothing else reloads: use express".into(),
-            )
-        })?;
+        .flat_map(|dut| Disturbance::of(dut).iter().map(move |what| (dut, *what)))
+        .collect();
     if plan.reloads == 0 || f64::from(plan.reloads) * 0.1 > options.seconds {
         return Err(BenchError::Parameter(format!(
             "--reloads {}: use at least 1, and at most 10 a second of --seconds",
             plan.reloads
         )));
     }
-    let steps = Disturbance::ALL.len() as u64 * u64::from(options.repeat);
+    let steps = plans.len() as u64 * u64::from(options.repeat);
     in_lab(options, steps, |session| {
-        let mut trials: Vec<Vec<Trial>> = vec![Vec::new(); Disturbance::ALL.len()];
-        let mut stolen = [0u64; Disturbance::ALL.len()];
+        let mut trials: Vec<Vec<Trial>> = vec![Vec::new(); plans.len()];
+        let mut stolen = vec![0u64; plans.len()];
         for round in 0..options.repeat {
-            for ((of, stolen), what) in trials.iter_mut().zip(&mut stolen).zip(Disturbance::ALL) {
-                session
-                    .bar
-                    .set_message(format!("{}, round {}", what.name(), round + 1));
+            for ((of, stolen), (dut, what)) in trials.iter_mut().zip(&mut stolen).zip(&plans) {
+                session.bar.set_message(format!(
+                    "{}, {}, round {}",
+                    dut.name(),
+                    what.name(),
+                    round + 1
+                ));
                 let before = stolen_ms();
-                of.push(disturbed(session, dut, options.seconds, plan, what)?);
+                of.push(disturbed(session, dut, options.seconds, plan, *what)?);
                 *stolen += stolen_ms().saturating_sub(before);
                 session.bar.inc(1);
             }
@@ -97,13 +131,13 @@ pub fn disturb(options: &Options, plan: Reloads) -> Result<DisturbanceReport, Be
             reloads: plan.reloads,
             traffic: options.traffic.clone(),
             settings: session.settings.settings.clone(),
-            disturbances: Disturbance::ALL
+            disturbances: plans
                 .iter()
                 .zip(&trials)
                 .zip(stolen)
-                .map(|((what, trials), stolen_ms)| Disturbed {
+                .map(|(((dut, what), trials), stolen_ms)| Disturbed {
                     stolen_ms,
-                    ..summarise(*what, trials)
+                    ..summarise(dut, *what, trials)
                 })
                 .collect(),
         })
@@ -130,7 +164,7 @@ fn disturbed(
         Duration::from_secs_f64(seconds),
         &Threads::default(),
         || {
-            outcome = act(&mut installed, what, plan.reloads, seconds);
+            outcome = act(&lab, &mut installed, what, plan.reloads, seconds);
         },
     )?;
     outcome?;
@@ -138,16 +172,36 @@ fn disturbed(
 }
 
 fn act(
+    lab: &Lab,
     installed: &mut Installed,
     what: Disturbance,
     reloads: u32,
     seconds: f64,
 ) -> Result<(), BenchError> {
     let gap = Duration::from_secs_f64(seconds / f64::from(reloads + 1));
+    let middle = || stop::sleep(Duration::from_secs_f64(seconds / 2.0));
+    let router = lab.netns(Place::Router);
     match what {
         Disturbance::None => Ok(()),
+        Disturbance::Firewall => {
+            middle()?;
+            lab.load_firewall()
+        }
+        Disturbance::Flap => {
+            middle()?;
+            run(&format!("ip -n {router} link set in0 down"))?;
+            let waited = stop::sleep(DOWN);
+            run(&format!("ip -n {router} link set in0 up"))?;
+            Ok(waited?)
+        }
+        Disturbance::Mtu => {
+            middle()?;
+            run(&format!("ip -n {router} link set out0 mtu 1400"))?;
+            run(&format!("ip -n {router} link set out0 mtu 1500"))?;
+            Ok(())
+        }
         Disturbance::Kill => {
-            stop::sleep(Duration::from_secs_f64(seconds / 2.0))?;
+            middle()?;
             installed.kill();
             Ok(())
         }
@@ -171,9 +225,10 @@ fn stolen_ms() -> u64 {
     ticks.unwrap_or(0) * 10
 }
 
-fn summarise(what: Disturbance, trials: &[Trial]) -> Disturbed {
+fn summarise(dut: &Dut, what: Disturbance, trials: &[Trial]) -> Disturbed {
     let lost = |class: usize| trials.iter().map(move |t| t.classes[class].lost);
     Disturbed {
+        dut: dut.name().into(),
         name: what.name().into(),
         sent: median(
             trials

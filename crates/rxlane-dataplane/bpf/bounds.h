@@ -29,8 +29,8 @@
 	})
 
 /*
- * ctx->data or ctx->data_end as the pointer that it is. The context declares them as 32-bit numbers, and a compiler that
- * knows so copies, spills and subtracts 32 bits, after which the verifier knows no pointer.
+ * ctx->data or ctx->data_end as the pointer that it is. The context declares them as 32-bit numbers, and a compiler
+ * that knows so copies, spills and subtracts 32 bits, after which the verifier knows no pointer.
  */
 #define packet_pointer(field) ((void *)told(field))
 

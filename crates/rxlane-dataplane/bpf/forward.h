@@ -13,6 +13,13 @@ struct {
 	__type(value, __u32);
 } egress SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct next_hops);
+} next_hops SEC(".maps");
+
 static __always_inline int reason_of_fib(long ret)
 {
 	switch (ret) {
@@ -132,6 +139,9 @@ static __always_inline void fib_key(const struct xdp_md *ctx, const struct packe
 	}
 }
 
+/* BPF_FIB_LOOKUP_SKIP_NEIGH, where the kernel has it (Linux 6.3): nothing is sent back to a source. */
+const volatile __u32 fib_of_sources = 0;
+
 /*
  * Whether Linux would take the packet from where it came (fib_validate_source in net/ipv4/fib_frontend.c, RFC 3704):
  * the way back to its source must be a route to somebody else, and with a strict check lead through the same interface.
@@ -159,7 +169,7 @@ static __always_inline int source_holds(struct xdp_md *ctx, const struct packet 
 		__builtin_memcpy(fib.ipv6_src, &p->ip6->daddr, 16);
 		__builtin_memcpy(fib.ipv6_dst, &p->ip6->saddr, 16);
 	}
-	ret = bpf_fib_lookup(ctx, &fib, sizeof(fib), 0);
+	ret = bpf_fib_lookup(ctx, &fib, sizeof(fib), fib_of_sources);
 	if (ret != BPF_FIB_LKUP_RET_SUCCESS && ret != BPF_FIB_LKUP_RET_NO_NEIGH)
 		return 0;
 	return how == SOURCE_ROUTED || fib.ifindex == ctx->ingress_ifindex;
@@ -218,6 +228,27 @@ static __always_inline int is_same_mac(const __u8 *a, const __u8 *b)
 	return 1;
 }
 
+/* For the daemon, which tells the kernel: a neighbour that nobody seems to use is never asked whether it is still
+ * there. */
+static __always_inline void note_next_hop(const struct bpf_fib_lookup *fib)
+{
+	__u32 zero = 0, hash, v6 = fib->family != 2; /* AF_INET; an IPv4 route may have an IPv6 gateway */
+	struct next_hops *hops = bpf_map_lookup_elem(&next_hops, &zero);
+	struct next_hop *hop;
+
+	if (!hops)
+		return;
+	hash = v6 ? fib->ipv6_dst[0] ^ fib->ipv6_dst[1] ^ fib->ipv6_dst[2] ^ fib->ipv6_dst[3] : fib->ipv4_dst;
+	hop = &hops->at[masked((hash * 0x9e3779b1) >> 26, NEXT_HOPS - 1)];
+	hop->ifindex = fib->ifindex;
+	hop->v6 = v6;
+	if (v6)
+		__builtin_memcpy(hop->address, fib->ipv6_dst, 16);
+	else
+		hop->address[0] = fib->ipv4_dst;
+	hop->used_ticks = bpf_jiffies64();
+}
+
 /* XDP_REDIRECT, or REFUSED with the reason for leaving the packet, unchanged, to the kernel. */
 static __always_inline int forward(struct xdp_md *ctx, struct packet *p, const struct departure *t, const int full)
 {
@@ -252,6 +283,7 @@ static __always_inline int forward(struct xdp_md *ctx, struct packet *p, const s
 		p->ip6->hop_limit--;
 	__builtin_memcpy(eth->h_dest, fib.dmac, ETH_ALEN);
 	__builtin_memcpy(eth->h_source, fib.smac, ETH_ALEN);
+	note_next_hop(&fib);
 	return bpf_redirect_map(&egress, fib.ifindex, 0);
 }
 

@@ -18,6 +18,8 @@
 #include "bounds.h"
 #include "kernel.h"
 
+struct bpf_prog;
+
 /* One more than a ring of 256 fills that a stalled machine has let run full: that is a burst, no overload. */
 #define SATURATED_POLLS 5
 /* Polls of slow packets are long: five of 64 packets of 250 us take 80 ms, and a ring of 256 holds 17 ms of them. */
@@ -92,26 +94,33 @@ struct {
 	__type(value, struct port_counters);
 } port_counts SEC(".maps");
 
-static __always_inline const struct port *port_of(const struct net_device *dev)
+static __always_inline const struct port *port_at(__u32 ifindex)
 {
 	const struct port_table *table;
-	__u32 zero = 0, ifindex, i;
+	__u32 zero = 0, i;
 
-	if (!dev)
-		return 0;
 	table = bpf_map_lookup_elem(&ports, &zero);
 	if (!table)
 		return 0;
-	ifindex = dev->ifindex;
 	UNROLLED
 	for (i = 0; i < PORT_PROBES; i++) {
 		const struct port *port = &table->at[(ifindex + i) & (PORT_TABLE - 1)];
 
-		/* An ifindex is unique only within its network namespace. */
 		if (port->ifindex == ifindex)
-			return dev->nd_net.net->net_cookie == netns_cookie ? port : 0;
+			return port;
 	}
 	return 0;
+}
+
+static __always_inline const struct port *port_of(const struct net_device *dev)
+{
+	const struct port *port;
+
+	if (!dev)
+		return 0;
+	port = port_at(dev->ifindex);
+	/* An ifindex is unique only within its network namespace. */
+	return port && dev->nd_net.net->net_cookie == netns_cookie ? port : 0;
 }
 
 static __always_inline int rings_hold_packets(void)
@@ -384,6 +393,28 @@ int BPF_PROG(express_sent, const struct net_device *from, const struct net_devic
 		return 0;
 	count->tx_packets += sent;
 	count->tx_drops += drops;
+	return 0;
+}
+
+/* A frame that did not even reach the egress driver: it is down, or shorter of MTU than the frame is long. */
+SEC("tp_btf/xdp_redirect_err")
+int BPF_PROG(express_refused, const struct net_device *from, const struct bpf_prog *xdp, const void *to, int err,
+	     int map_type, __u32 map_id, __u32 index)
+{
+	const struct port *port;
+	struct port_counters *count;
+	__u32 slot;
+
+	if (map_type != BPF_MAP_TYPE_DEVMAP_HASH || !port_of(from))
+		return 0;
+	/* The egress map has devices by their ifindex. */
+	port = port_at(index);
+	if (!port)
+		return 0;
+	slot = port->slot;
+	count = bpf_map_lookup_elem(&port_counts, &slot);
+	if (count)
+		count->tx_drops++;
 	return 0;
 }
 

@@ -184,13 +184,25 @@ struct gates {
 	__u32 pad;
 };
 
+/* Where express packets went lately, by a hash of the address: of two that share a place the last. */
+#define NEXT_HOPS 64
+struct next_hop {
+	__u32 used_ticks; /* jiffies */
+	__u32 ifindex;
+	__u32 v6;
+	__be32 address[4]; /* the first, if IPv4 */
+};
+struct next_hops {
+	struct next_hop at[NEXT_HOPS];
+};
+
 struct cpu {
 	__u64 last_express_ns;
 };
 
 struct port_counters {
 	__u64 tx_packets; /* express frames that the egress driver took */
-	__u64 tx_drops; /* express frames that it refused */
+	__u64 tx_drops; /* express frames that it refused, or that could not be given to it */
 };
 
 #endif

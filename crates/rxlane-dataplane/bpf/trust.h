@@ -150,10 +150,17 @@ static __always_inline int judge(struct nf_conn *ct, __u8 protocol, int v4, __u8
 		return TO_STACK_NAT;
 	if (protocol == IPPROTO_TCP && ct->proto.tcp.state != TCP_CONNTRACK_ESTABLISHED)
 		return TO_STACK_TCP;
-	/* The tracker promotes a stream of datagrams by itself, two seconds after its first answer, if it sees one. */
-	if (protocol == IPPROTO_UDP && !(status & IPS_ASSURED) &&
-	    (__s64)(bpf_jiffies64() - ct->proto.udp.stream_ts) > 0)
-		return TO_STACK_UNSEEN;
+	/*
+	 * The tracker promotes a stream of datagrams by itself, two seconds after its first answer, if it sees one. Its
+	 * time is copied: in a union Linux 6.1 finds another protocol's member at that place.
+	 */
+	if (protocol == IPPROTO_UDP && !(status & IPS_ASSURED)) {
+		unsigned long stream_ts;
+
+		if (bpf_core_read(&stream_ts, sizeof(stream_ts), &ct->proto.udp.stream_ts) ||
+		    (__s64)(bpf_jiffies64() - stream_ts) > 0)
+			return TO_STACK_UNSEEN;
+	}
 	t->flow = fingerprint(ct);
 	t->conntrack = (__u64)(unsigned long)ct;
 	t->direction = direction;

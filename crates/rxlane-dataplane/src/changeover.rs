@@ -19,7 +19,7 @@ use crate::instance::{Instance, State};
 use crate::lanes::overload::{self, Shared};
 use crate::lanes::program::{self, LaneProgram, control};
 use crate::lanes::{rings, witness};
-use crate::{pinned, ports};
+use crate::{pinned, ports, tags};
 
 /// What was done to the link of a port.
 pub(crate) enum Attached {
@@ -44,6 +44,25 @@ pub(crate) fn change(
 ) -> Result<LaneProgram, DataplaneError> {
     let devices = links::all()?;
     ports::check_ports(instance, &state.config, &devices)?;
+    let on = state.config.ports.iter().map(String::as_str).collect();
+    let changed = tags::keep(instance, &on)?;
+    let outcome = replace(instance, shared, state, old, running, plan, &devices);
+    match &outcome {
+        Ok(_) => tags::give_back(instance, |port| !state.ports.contains_key(port)),
+        Err(_) => tags::give_back(instance, |port| changed.iter().any(|c| c == port)),
+    }
+    outcome
+}
+
+fn replace(
+    instance: &Instance,
+    shared: &Shared,
+    state: &mut State,
+    old: Option<&State>,
+    running: Option<&LaneProgram>,
+    plan: Option<&RingMap>,
+    devices: &[NetDevice],
+) -> Result<LaneProgram, DataplaneError> {
     overload::leave_polling_cores(shared);
     let established = |state: &State| program::trusts(&state.config, |t| *t == Trust::Established);
     let class_rings = rings::prepare(
@@ -68,18 +87,18 @@ pub(crate) fn change(
         .collect();
     let lane = LaneProgram::load(&state.config, &slots, shared, &class_rings, plan, maps)?;
     state.programs.extend(accepted);
-    ports::write_egress(&lane, &state.ports, &devices)?;
+    ports::write_egress(&lane, &state.ports, devices)?;
     rings::announce_rings(shared, &class_rings)?;
     let mut both = old.map(|o| o.ports.clone()).unwrap_or_default();
     both.extend(state.ports.clone());
-    ports::write_ports(shared, &both, &devices)?;
+    ports::write_ports(shared, &both, devices)?;
 
     // From here on ports change over, one link at a time.
     let mut done = Vec::new();
-    if let Err(refused) = attach_all(instance, state, &devices, &lane, plan.is_some(), &mut done) {
+    if let Err(refused) = attach_all(instance, state, devices, &lane, plan.is_some(), &mut done) {
         undo(done, running);
         if let Some(old) = old {
-            ports::write_ports(shared, &old.ports, &devices)?;
+            ports::write_ports(shared, &old.ports, devices)?;
         }
         if !old.is_some_and(established) {
             witness::remove(instance)?;
@@ -100,7 +119,7 @@ pub(crate) fn change(
     for name in old.iter().flat_map(|o| o.ports.keys()).filter(gone) {
         pinned::remove_pin(&ports::link_path(instance, name))?;
     }
-    ports::write_ports(shared, &state.ports, &devices)?;
+    ports::write_ports(shared, &state.ports, devices)?;
     if !established(state) {
         witness::remove(instance)?;
     }

@@ -59,6 +59,16 @@ pub enum DataplaneError {
         /// Name of the port.
         port: String,
     },
+    /// A driver takes VLAN tags out of frames.
+    #[error(
+        "port `{port}`: its driver takes VLAN tags out of received frames ({feature}) and cannot be told not to, so that packets of a VLAN look like the port's own: leave the port out, or use another driver"
+    )]
+    TagsTaken {
+        /// Name of the port.
+        port: String,
+        /// The feature, as `ethtool --show-features` names it.
+        feature: String,
+    },
     /// Packets of a class would pass by what Linux does with them.
     #[error("class `{class}` cannot be express: {why}; {cure}")]
     Objections {

@@ -40,7 +40,7 @@ pub const CONNTRACK: &str = "conntrack-lookup";
 pub const NAPI_TRACE: &str = "napi-poll-trace";
 /// Name of the feature that ring counters need.
 pub const CPUMAP_TRACE: &str = "cpumap-trace";
-/// Name of the feature that the engine's shares need.
+/// Name of the feature that the engine's shares and counters of refused frames need.
 pub const REDIRECT_TRACE: &str = "xdp-redirect-trace";
 /// Name of the feature that egress counters need.
 pub const DEVMAP_TRACE: &str = "devmap-trace";
@@ -88,7 +88,7 @@ impl Features {
                 feature(
                     REDIRECT_TRACE,
                     traces(&["xdp_redirect_err"]),
-                    "packets that an engine's ring refuses are not counted, and go on counting towards its share",
+                    "packets that an engine's ring or an egress device refuses are not counted; the former go on counting towards the ring's share",
                 ),
                 feature(
                     DEVMAP_TRACE,

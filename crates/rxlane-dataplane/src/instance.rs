@@ -1,6 +1,6 @@
 //! One router per network namespace: its files, its lock, and what it remembers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -205,13 +205,26 @@ impl Instance {
     /// # Errors
     /// When the file cannot be written.
     pub fn save_state(&self, state: &State) -> Result<(), DataplaneError> {
-        let path = self.state_path();
-        let new = path.with_extension("new");
-        let json = serde_json::to_vec_pretty(state)
-            .map_err(std::io::Error::from)
-            .at(&path)?;
-        std::fs::write(&new, json).at(&new)?;
-        std::fs::rename(&new, &path).at(&path)
+        replace(&self.state_path(), state)
+    }
+
+    fn turned_off_path(&self) -> PathBuf {
+        self.run.join("turned-off.json")
+    }
+
+    /// Features of ports that were turned off, to be turned on again ([`crate::tags`]).
+    pub(crate) fn load_turned_off(&self) -> BTreeMap<String, BTreeSet<String>> {
+        std::fs::read(self.turned_off_path())
+            .ok()
+            .and_then(|json| serde_json::from_slice(&json).ok())
+            .unwrap_or_default()
+    }
+
+    pub(crate) fn save_turned_off(
+        &self,
+        by_port: &BTreeMap<String, BTreeSet<String>>,
+    ) -> Result<(), DataplaneError> {
+        replace(&self.turned_off_path(), by_port)
     }
 
     /// Reloads that the daemon has answered so far.
@@ -234,13 +247,7 @@ impl Instance {
 
     /// Answers a reload, for whoever asked for it.
     pub(crate) fn report_reload(&self, error: Option<&str>) -> Result<(), DataplaneError> {
-        let path = self.reload_path();
-        let new = path.with_extension("new");
-        let json = serde_json::to_vec(&(self.reload_count() + 1, error))
-            .map_err(std::io::Error::from)
-            .at(&path)?;
-        std::fs::write(&new, json).at(&new)?;
-        std::fs::rename(&new, &path).at(&path)
+        replace(&self.reload_path(), &(self.reload_count() + 1, error))
     }
 
     /// Whether a router, running or orphaned, is attached here.
@@ -291,6 +298,16 @@ fn whole_file() -> nix::libc::flock {
         l_len: 0,
         l_pid: 0,
     }
+}
+
+/// Writes a file as JSON in one step: whoever reads it finds the old or the new.
+fn replace(path: &Path, what: &impl Serialize) -> Result<(), DataplaneError> {
+    let new = path.with_extension("new");
+    let json = serde_json::to_vec_pretty(what)
+        .map_err(std::io::Error::from)
+        .at(path)?;
+    std::fs::write(&new, json).at(&new)?;
+    std::fs::rename(&new, path).at(path)
 }
 
 fn remove_tree(path: &Path) -> Result<(), DataplaneError> {

@@ -272,6 +272,31 @@ pub struct Gates {
     pub pad: u32,
 }
 
+/// Places in [`NextHops`].
+pub const NEXT_HOPS: usize = 64;
+
+/// A neighbour that express packets went to (`struct next_hop`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct NextHop {
+    /// When it was used last, in jiffies.
+    pub used_ticks: u32,
+    /// Device that it is behind; 0: the place is free.
+    pub ifindex: u32,
+    /// 1 if the address is an IPv6 one.
+    pub v6: u32,
+    /// The address in network order, in the first 4 bytes if it is an IPv4 one.
+    pub address: [u8; 16],
+}
+
+/// Where express packets of a core went lately (`struct next_hops`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct NextHops {
+    /// By a hash of the address.
+    pub at: [NextHop; NEXT_HOPS],
+}
+
 /// What all ports of a core share (`struct cpu`).
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
 #[repr(C)]
@@ -322,7 +347,7 @@ pub struct Witnessed {
 pub struct PortCounters {
     /// Express frames that the egress driver took.
     pub tx_packets: u64,
-    /// Express frames that it refused.
+    /// Express frames that it refused, or that could not be given to it.
     pub tx_drops: u64,
 }
 

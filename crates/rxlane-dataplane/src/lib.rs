@@ -22,6 +22,7 @@ mod lanes;
 mod pinned;
 mod ports;
 mod skeletons;
+mod tags;
 mod xsk;
 
 #[cfg(feature = "testing")]

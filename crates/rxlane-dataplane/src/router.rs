@@ -15,12 +15,14 @@ use crate::changeover;
 use crate::engine::{self, Engine, Maps, Programs, RingMap};
 use crate::features::{AF_XDP, CONNTRACK, CPUMAP_TRACE, Features, TYPES};
 use crate::instance::{Instance, State};
+use crate::lanes::next_hops::Noted;
 use crate::lanes::overload::{self, Shared};
 use crate::lanes::program::LaneProgram;
 use crate::lanes::rings;
 use crate::layout::MAX_PORTS;
 use crate::pinned;
 use crate::ports;
+use crate::tags;
 use crate::watch;
 use rxlane_config::{Datapath, RouterConfig};
 
@@ -39,6 +41,7 @@ pub struct Router {
     pub(crate) accept_bypass: bool,
     pub(crate) route_mtu: RouteMtu,
     pub(crate) egress_asked: Instant,
+    pub(crate) noted: Noted,
     _lock: crate::instance::Lock,
 }
 
@@ -93,6 +96,7 @@ impl Router {
                     accept_bypass,
                     route_mtu: RouteMtu::follow()?,
                     egress_asked: Instant::now(),
+                    noted: Noted::default(),
                     _lock: lock,
                 };
                 router.look_around()?;
@@ -100,7 +104,7 @@ impl Router {
             }
             Err(error) => {
                 if !orphan {
-                    instance.remove()?;
+                    remove(&instance)?;
                 }
                 Err(error)
             }
@@ -219,7 +223,11 @@ impl Router {
                 changed = true;
             }
             if let Some(device) = device.filter(|d| attached != Some(d.ifindex)) {
-                match ports::attach(&self.instance, device, &self.lane) {
+                let attach = || {
+                    tags::keep(&self.instance, &[name.as_str()].into())?;
+                    ports::attach(&self.instance, device, &self.lane)
+                };
+                match attach() {
                     Ok((mode, _)) => {
                         info!(port = name, mode, "port is back");
                         port.ifindex = Some(device.ifindex);
@@ -273,8 +281,14 @@ impl Router {
     /// When a pin or file cannot be removed.
     pub fn detach(mut self) -> Result<(), DataplaneError> {
         self.engine = None;
-        self.instance.remove()
+        remove(&self.instance)
     }
+}
+
+/// Removes a router of this namespace, and what it had changed about its ports.
+fn remove(instance: &Instance) -> Result<(), DataplaneError> {
+    tags::give_back(instance, |_| true);
+    instance.remove()
 }
 
 /// What the engine will consist of, where the configuration has one.
@@ -349,7 +363,7 @@ pub fn detach_orphan() -> Result<(), DataplaneError> {
         return Err(DataplaneError::NotRunning);
     }
     let _lock = instance.lock()?;
-    instance.remove()
+    remove(&instance)
 }
 
 /// What the kernel must have for this configuration.

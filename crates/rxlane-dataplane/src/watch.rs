@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rxlane_config::RouterConfig;
 use rxlane_policy::Nanos;
-use rxlane_system::links;
+use rxlane_system::{links, neighbours};
 use tracing::{info, warn};
 
 use crate::DataplaneError;
@@ -15,7 +15,7 @@ use crate::ports;
 use crate::router::Router;
 use crate::surroundings::{self, Surroundings};
 
-/// Drivers are asked this often whether they take frames.
+/// Drivers are asked this often whether they take frames, and the kernel told where frames went.
 const EGRESS_EVERY: Duration = Duration::from_secs(1);
 
 impl Router {
@@ -91,6 +91,7 @@ impl Router {
         if self.egress_asked.elapsed() >= EGRESS_EVERY {
             self.egress_asked = Instant::now();
             ports::write_egress(&self.lane, &self.state.ports, &links::all()?)?;
+            neighbours::are_used(self.noted.used_since(&self.lane.next_hops)?)?;
         }
         gates::set(
             &self.shared.gates,

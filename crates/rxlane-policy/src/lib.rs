@@ -42,6 +42,7 @@ pub mod dscp;
 pub mod global;
 pub mod headers;
 pub mod overlap;
+pub mod overload;
 pub mod placement;
 pub mod plan;
 pub mod police;

@@ -6,8 +6,8 @@ use rxlane_policy::Ps;
 use crate::SimError;
 use crate::histogram::Latencies;
 use crate::lockstep;
-use crate::scenario::{Scenario, Spread};
-use crate::simulated_core::{CoreResult, SimulatedCore};
+use crate::scenario::{Scenario, Scheme, Spread};
+use crate::simulated_core::{CoreResult, Regret, SimulatedCore};
 use crate::tally::{LoadSamples, Work};
 
 /// What came of one replication of a scenario.
@@ -79,6 +79,7 @@ fn summarise(scenario: &Scenario, cores: &[CoreResult], reordered: u64) -> Outco
     let backlog = sum(&|c| c.tally.backlog_dropped);
     let socket = sum(&|c| c.tally.socket_dropped);
     let tx = sum(&|c| c.tally.tx_dropped);
+    let early = sum(&|c| c.tally.early_dropped.iter().sum());
     let of_arrived = |n: f64| if arrived > 0.0 { n / arrived } else { 0.0 };
     put("arrived".into(), arrived);
     put("served".into(), served);
@@ -97,7 +98,10 @@ fn summarise(scenario: &Scenario, cores: &[CoreResult], reordered: u64) -> Outco
     put("queued_before".into(), sum(&|c| c.before.queued));
     put("queued_after".into(), sum(&|c| c.after.queued));
     put("throughput_pps".into(), (served - tx - socket) / seconds);
-    put("loss".into(), of_arrived(ring + backlog + tx + socket));
+    put(
+        "loss".into(),
+        of_arrived(ring + early + backlog + tx + socket),
+    );
     put("loss_ring".into(), of_arrived(ring));
     put("loss_backlog".into(), of_arrived(backlog));
     put("loss_tx".into(), of_arrived(tx));
@@ -160,6 +164,11 @@ fn summarise(scenario: &Scenario, cores: &[CoreResult], reordered: u64) -> Outco
         all.merge(&latency);
         latencies.push(latency);
     }
+    if scenario.reception.scheme == Scheme::Express {
+        put("dropped_early".into(), early);
+        put("loss_early".into(), of_arrived(early));
+        express(scenario, cores, &mut put);
+    }
     put("latency_us.mean".into(), all.mean_us());
     put("latency_us.max".into(), all.max_us());
     // interrupt-throttling V.E: cycles a packet times mean latency.
@@ -173,6 +182,53 @@ fn summarise(scenario: &Scenario, cores: &[CoreResult], reordered: u64) -> Outco
         metrics,
         latencies,
         loads,
+    }
+}
+
+/// What the lanes are judged by: losses by class, time that others took left out of RT's wait, regret, shares of flows.
+fn express(scenario: &Scenario, cores: &[CoreResult], put: &mut impl FnMut(String, f64)) {
+    let classes = scenario.traffic.class_shares().len();
+    let flows = usize::from(scenario.traffic.flows.max(1));
+    let mut regret = Regret::default();
+    let mut own = Latencies::default();
+    for core in cores {
+        regret = regret.worse(core.regret);
+        own.merge(&core.tally.classes[0].own_wait);
+    }
+    put("least_use".into(), regret.least_use);
+    put("most_regret".into(), regret.most_regret);
+    let p999 = own.histogram().value_at_quantile(0.999) as f64 / 1e3;
+    put(
+        "own_wait_us.p999".into(),
+        if own.count() > 0 { p999 } else { 0.0 },
+    );
+    put("own_wait_us.max".into(), own.max_us());
+    for class in 0..classes {
+        let name = class_name(class, classes);
+        let sum = |f: &dyn Fn(&CoreResult) -> u64| cores.iter().map(f).sum::<u64>() as f64;
+        let ring = sum(&|c| c.after.ring_dropped_of[class] - c.before.ring_dropped_of[class]);
+        let early = sum(&|c| c.tally.early_dropped[class]);
+        let first = (classes - 1 - class) * flows;
+        let served: Vec<f64> = (first..first + flows)
+            .map(|flow| sum(&|c| c.tally.flow_served[flow]))
+            .collect();
+        let all: f64 = served.iter().sum();
+        let least = served.iter().copied().fold(f64::INFINITY, f64::min);
+        put(format!("ring_dropped.{name}"), ring);
+        put(format!("early_dropped.{name}"), early);
+        put(format!("served.{name}"), all);
+        put(
+            format!("loss.{name}"),
+            (ring + early) / (ring + early + all).max(1.0),
+        );
+        put(
+            format!("least_flow.{name}"),
+            if all > 0.0 {
+                least * flows as f64 / all
+            } else {
+                1.0
+            },
+        );
     }
 }
 

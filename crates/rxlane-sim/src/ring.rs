@@ -1,6 +1,7 @@
 //! Rx descriptor rings, and what the model knows of a packet.
 
 use rxlane_policy::Ps;
+use rxlane_policy::class::MAX_CLASSES;
 
 /// A packet, and when it is in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,6 +35,7 @@ pub struct RxRing {
     newest: Ps,
     arrived: u64,
     dropped: u64,
+    dropped_of: [u64; MAX_CLASSES],
 }
 
 impl RxRing {
@@ -49,6 +51,7 @@ impl RxRing {
             newest: Ps::ZERO,
             arrived: 0,
             dropped: 0,
+            dropped_of: [0; MAX_CLASSES],
         }
     }
 
@@ -120,6 +123,7 @@ impl RxRing {
             self.newest = packet.at;
             if self.held - self.head == self.capacity {
                 self.dropped += 1;
+                self.dropped_of[usize::from(packet.class) & (MAX_CLASSES - 1)] += 1;
                 continue;
             }
             if self.held + 1 != self.coming {
@@ -203,6 +207,11 @@ impl RxRing {
     /// Packets that have arrived, the dropped ones too.
     pub fn arrived(&self) -> u64 {
         self.arrived
+    }
+
+    /// As [`RxRing::dropped`], by class.
+    pub fn dropped_of(&self) -> &[u64; MAX_CLASSES] {
+        &self.dropped_of
     }
 
     /// Packets that found ring and packet buffer full; the NIC drops them at no cost.

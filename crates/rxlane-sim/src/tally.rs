@@ -43,6 +43,8 @@ pub struct ClassTally {
     pub waiting: Latencies,
     /// From arrival until it left.
     pub latency: Latencies,
+    /// As `latency`, without the time that others took meanwhile; only of the highest class of the scheme `express`.
+    pub own_wait: Latencies,
 }
 
 /// How often each core load was sampled, in hundredths of a per cent, so that memory does not grow with time.
@@ -92,6 +94,10 @@ pub struct Tally {
     pub classes: Vec<ClassTally>,
     /// Packets served, by NIC.
     pub served: Vec<u64>,
+    /// Packets served, by flow; of the scheme `express` only.
+    pub flow_served: Vec<u64>,
+    /// Dropped by overload control, by class.
+    pub early_dropped: Vec<u64>,
     /// Interrupts by vector.
     pub irqs: Vec<u64>,
     /// Polls of a device.
@@ -112,11 +118,13 @@ pub struct Tally {
 
 impl Tally {
     /// Counters of a core that has done nothing yet.
-    pub fn new(classes: usize, nics: usize, vectors: usize) -> Self {
+    pub fn new(classes: usize, nics: usize, vectors: usize, flows: usize) -> Self {
         Self {
             busy: [Ps::ZERO; Work::ALL.len()],
             classes: vec![ClassTally::default(); classes],
             served: vec![0; nics],
+            flow_served: vec![0; flows],
+            early_dropped: vec![0; classes],
             irqs: vec![0; vectors],
             polls: 0,
             reordered: 0,

@@ -62,6 +62,10 @@ pub struct Stream {
     pub mix: Mix,
     /// Flows of each class.
     pub flows: u16,
+    /// Share of a class's packets that belong to its first flow; 0: all flows are alike.
+    pub heaviest_flow: f64,
+    /// Changes of the rate: from when, and how many times `pps`.
+    pub steps: Vec<(Ps, f64)>,
     /// Frame with FCS, bytes.
     pub frame: u32,
     /// Rate of the link that they come over.
@@ -83,6 +87,11 @@ pub struct Source {
     owed: Option<(Vec<f64>, Vec<f64>)>,
     flows: u16,
     next_flow: Vec<u16>,
+    heaviest_flow: f64,
+    /// Changes of the rate that are still to come, the next one last.
+    steps: Vec<(Ps, f64)>,
+    next_step: f64,
+    factor: f64,
     sequences: Vec<u32>,
     /// When the last packet comes by the pattern alone, before the wire makes it later.
     ideal: f64,
@@ -125,6 +134,10 @@ impl Source {
             only_class: stream.shares.iter().position(|s| *s >= 1.0),
             flows: stream.flows.max(1),
             next_flow: vec![0; classes],
+            heaviest_flow: stream.heaviest_flow,
+            next_step: stream.steps.first().map_or(f64::INFINITY, |s| s.0.0 as f64),
+            steps: stream.steps.iter().rev().copied().collect(),
+            factor: 1.0,
             sequences: vec![0; classes * usize::from(stream.flows.max(1))],
             last: Ps::ZERO,
             burst_left: 0,
@@ -190,13 +203,21 @@ impl Source {
 
     #[inline]
     fn packet(&mut self, gap: f64, jitter: f64) -> Packet {
-        self.ideal += gap;
+        if self.ideal >= self.next_step {
+            self.step();
+        }
+        self.ideal += gap / self.factor;
         // Two packets cannot be on the wire at once. Times fit an i64, whose conversion is faster.
         let at = Ps((self.ideal + jitter) as i64 as u64).max(self.last + self.wire);
         self.last = at;
         let class = self.class();
-        let flow = self.next_flow[class];
-        self.next_flow[class] = if flow + 1 == self.flows { 0 } else { flow + 1 };
+        let flow = if self.heaviest_flow > 0.0 && self.rng.random::<f64>() < self.heaviest_flow {
+            0
+        } else {
+            let flow = self.next_flow[class];
+            self.next_flow[class] = if flow + 1 == self.flows { 0 } else { flow + 1 };
+            flow
+        };
         let flow = (self.next_flow.len() - 1 - class) as u16 * self.flows + flow;
         let sequence = &mut self.sequences[usize::from(flow)];
         *sequence = sequence.wrapping_add(1);
@@ -206,6 +227,14 @@ impl Source {
             flow,
             class: class as u8,
         }
+    }
+
+    #[cold]
+    fn step(&mut self) {
+        while let Some((_, factor)) = self.steps.pop_if(|s| s.0.0 as f64 <= self.ideal) {
+            self.factor = factor;
+        }
+        self.next_step = self.steps.last().map_or(f64::INFINITY, |s| s.0.0 as f64);
     }
 
     #[inline]
@@ -267,6 +296,8 @@ mod tests {
             shares: vec![0.3, 0.7],
             mix: Mix::Random,
             flows: 4,
+            heaviest_flow: 0.0,
+            steps: Vec::new(),
             frame: 64,
             link: Bps(10e9),
         }
@@ -315,6 +346,41 @@ mod tests {
         let high: Vec<usize> = (0..1000).filter(|i| packets[*i].class == 0).collect();
         assert_eq!(high.len(), 300);
         assert!(high.windows(2).all(|w| (3..=4).contains(&(w[1] - w[0]))));
+    }
+
+    #[test]
+    fn a_step_changes_the_rate_when_it_is_time() {
+        let stepped = Stream {
+            steps: vec![(Ps::from_s(0.1), 3.0), (Ps::from_s(0.2), 0.5)],
+            ..stream(Pattern::Poisson)
+        };
+        let packets = take(&mut Source::new(&stepped, 1), 500_000);
+        let between = |from: f64, to: f64| {
+            let within = |p: &&Packet| (from..to).contains(&p.at.as_s());
+            packets.iter().filter(within).count() as f64
+        };
+        for (from, expected) in [(0.0, 100_000.0), (0.1, 300_000.0), (0.2, 50_000.0)] {
+            let came = between(from, from + 0.1);
+            assert!((came / expected - 1.0f64).abs() < 0.02, "{from}: {came}");
+        }
+    }
+
+    #[test]
+    fn the_heaviest_flow_has_its_share_and_the_others_share_the_rest() {
+        let skewed = Stream {
+            heaviest_flow: 0.7,
+            ..stream(Pattern::Poisson)
+        };
+        let packets = take(&mut Source::new(&skewed, 1), 100_000);
+        let of = |flow| {
+            packets
+                .iter()
+                .filter(|p| p.class == 1 && p.flow == flow)
+                .count() as f64
+        };
+        let all = packets.iter().filter(|p| p.class == 1).count() as f64;
+        assert!((of(0) / all - 0.775).abs() < 0.01, "{}", of(0) / all);
+        assert!((of(3) / all - 0.075).abs() < 0.005, "{}", of(3) / all);
     }
 
     #[test]

@@ -7,7 +7,8 @@ use rxlane_policy::throttle::{LinearLaw, Throttling};
 use rxlane_sim::congestion::Feedback;
 use rxlane_sim::outcome::{Outcome, simulate};
 use rxlane_sim::scenario::{
-    Disturbance, Egress, Host, IdleState, Origin, Process, Scenario, Scheme, Spread, Stage,
+    Controller, Disturbance, Egress, Hog, Host, IdleState, Origin, Process, Scenario, Scheme,
+    Spread, Stage,
 };
 use rxlane_sim::traffic::Pattern;
 
@@ -24,6 +25,7 @@ prop_compose! {
         (delivery, dma) in (0.0..2000.0, 0.0..1000.0),
         extras in 0u8..16,
         softnet in prop::option::weighted(0.3, 0u8..4),
+        express in prop::option::weighted(0.3, 0usize..5),
     ) -> Scenario {
         let mut s = Scenario { seed, seconds: 0.004, warmup_s: 0.001, ..Scenario::default() };
         s.traffic.pps = pps;
@@ -83,6 +85,16 @@ prop_compose! {
                 s.cpu.spread = Spread::RoundRobin;
             }
         }
+        if let Some(controller) = express {
+            s.reception.scheme = Scheme::Express;
+            s.reception.strategy = StrategyName::Sq;
+            s.cpu.spread = Spread::Flows;
+            s.cpu.process = None;
+            s.host = None;
+            s.interrupt.tx_completion = false;
+            s.express.controller = Controller::ALL[controller];
+            s.cpu.hog.push(Hog { every_us: 100.0, takes_us: 60.0 * rt_ratio });
+        }
         s
     }
 }
@@ -102,6 +114,7 @@ proptest! {
         let came = get(&o, "queued_before") + get(&o, "arrived");
         let gone = get(&o, "delivered")
             + get(&o, "dropped_ring")
+            + o.get("dropped_early").unwrap_or(0.0)
             + get(&o, "dropped_backlog")
             + get(&o, "dropped_socket");
         let left = if s.host.is_some() { gone } else { gone - get(&o, "dropped_socket") };

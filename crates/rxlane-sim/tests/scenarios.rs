@@ -172,7 +172,7 @@ fn a_sweep_is_every_case_with_every_combination_and_its_points_and_rows_serialis
 
 #[test]
 fn the_examples_are_sound() {
-    for file in ["sim.toml", "sweep.toml"] {
+    for file in ["sim.toml", "sweep.toml", "overload.toml"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../../examples")
             .join(file);

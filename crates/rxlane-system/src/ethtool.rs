@@ -70,7 +70,7 @@ impl Setting {
     }
 }
 
-fn header(device: &str) -> DefaultNla {
+pub(crate) fn header(device: &str) -> DefaultNla {
     let mut name = device.as_bytes().to_vec();
     name.push(0);
     nest(HEADER, &[DefaultNla::new(DEV_NAME, name)])

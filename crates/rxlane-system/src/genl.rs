@@ -80,12 +80,32 @@ pub(crate) fn nest(kind: u16, inner: &[DefaultNla]) -> DefaultNla {
     DefaultNla::new(kind | NLA_F_NESTED, bytes)
 }
 
-/// The number in the attribute of that kind; drivers leave out what they do not have.
-pub(crate) fn find(attributes: &[DefaultNla], kind: u16) -> Option<u64> {
-    let nla = attributes.iter().find(|a| a.kind() == kind)?;
+/// The value of the attribute of that kind.
+fn value(attributes: &[DefaultNla], kind: u16) -> Option<Vec<u8>> {
+    // The upper two bits say what is inside.
+    let nla = attributes.iter().find(|a| a.kind() & 0x3fff == kind)?;
     let mut bytes = vec![0; nla.value_len()];
     nla.emit_value(&mut bytes);
-    match bytes[..] {
+    Some(bytes)
+}
+
+/// The attributes in the attribute of that kind; none where it is missing.
+pub(crate) fn inside(attributes: &[DefaultNla], kind: u16) -> Vec<DefaultNla> {
+    value(attributes, kind)
+        .and_then(|bytes| nested(&bytes).ok())
+        .unwrap_or_default()
+}
+
+/// The text in the attribute of that kind.
+pub(crate) fn text(attributes: &[DefaultNla], kind: u16) -> Option<String> {
+    let bytes = value(attributes, kind)?;
+    let text = bytes.split(|b| *b == 0).next()?;
+    String::from_utf8(text.to_vec()).ok()
+}
+
+/// The number in the attribute of that kind; drivers leave out what they do not have.
+pub(crate) fn find(attributes: &[DefaultNla], kind: u16) -> Option<u64> {
+    match value(attributes, kind)?[..] {
         [one] => Some(u64::from(one)),
         [a, b, c, d] => Some(u64::from(u32::from_ne_bytes([a, b, c, d]))),
         [a, b, c, d, e, f, g, h] => Some(u64::from_ne_bytes([a, b, c, d, e, f, g, h])),

@@ -16,6 +16,7 @@ pub mod napi;
 pub mod neighbours;
 pub mod netns;
 pub mod nexthops;
+pub mod offloads;
 pub mod route_mtu;
 pub mod routes;
 pub mod rules;

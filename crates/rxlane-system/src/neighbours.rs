@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use netlink_packet_core::NetlinkPayload;
 use netlink_packet_route::neighbour::{
-    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
+    NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
@@ -14,6 +14,10 @@ use crate::netlink::{self, News};
 
 /// Multicast group of neighbour changes (RTNLGRP_NEIGH).
 const NEIGHBOUR_GROUP: u32 = 3;
+
+/// Where `struct ndmsg` has the state, and the state that is asked for (include/uapi/linux/neighbour.h).
+const STATE: usize = 8;
+const STALE: u16 = 4;
 
 /// A neighbour, as far as it can be sent to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +83,42 @@ pub fn all(mut found: impl FnMut(Neighbour)) -> Result<(), SystemError> {
             && let Some(neighbour) = from_message(m)
         {
             found(neighbour);
+        }
+    }
+    Ok(())
+}
+
+/// Tells the kernel that packets went to these neighbours, each a device and an address: one whose entry is stale is
+/// asked whether it is still there, as if the kernel had sent to it.
+///
+/// # Errors
+/// When netlink fails; a neighbour that the kernel does not know any more is none.
+pub fn are_used(used: impl IntoIterator<Item = (u32, IpAddr)>) -> Result<(), SystemError> {
+    let socket = netlink::open()?;
+    for (ifindex, address) in used {
+        let mut message = NeighbourMessage::default();
+        message.header.family = match address {
+            IpAddr::V4(_) => AddressFamily::Inet,
+            IpAddr::V6(_) => AddressFamily::Inet6,
+        };
+        message.header.ifindex = ifindex;
+        message
+            .attributes
+            .push(NeighbourAttribute::Destination(match address {
+                IpAddr::V4(v4) => NeighbourAddress::Inet(v4),
+                IpAddr::V6(v6) => NeighbourAddress::Inet6(v6),
+            }));
+        let question = RouteNetlinkMessage::GetNeighbour(message.clone());
+        let known = netlink::ask(&socket, question, "ask for a neighbour")?;
+        // All but stale ones look after themselves, and being told of use would take the permanence of a permanent one.
+        if known.is_some_and(|body| body.get(STATE..STATE + 2) == Some(&STALE.to_ne_bytes())) {
+            message.header.flags = NeighbourFlags::Use;
+            let use_it = RouteNetlinkMessage::NewNeighbour(message);
+            match netlink::change(use_it, 0, "use a neighbour") {
+                Err(SystemError::Refused { source, .. })
+                    if source.raw_os_error() == Some(libc::ENOENT) => {}
+                done => done?,
+            }
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ mod common;
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use common::{Background, REST, TestLab, error_of, wait_for};
+use common::{Background, REST, TestLab, error_of, udp, wait_for};
 use nix::sys::socket::{setsockopt, sockopt};
 use rxlane_bench::lab::Place;
 
@@ -15,18 +15,6 @@ const PREFIX: &str = "[[class]]\nname = \"voice\"\nlane = \"express\"\ntrust = {
 const STATEFUL: &str = "table inet fw { chain forwarded { type filter hook forward priority 0; policy drop; ct state established,related accept; iifname in0 accept; }; }";
 const SINK: &str = "10.20.0.2:7000";
 const GEN: &str = "10.10.0.2:6000";
-
-fn socket(t: &TestLab, place: Place, address: &str) -> UdpSocket {
-    let netns = t.lab.netns(place);
-    let socket = rxlane_system::netns::within(&netns, false, || {
-        Ok(UdpSocket::bind(address).expect("a socket"))
-    })
-    .expect("the namespace");
-    socket
-        .set_read_timeout(Some(Duration::from_millis(500)))
-        .unwrap();
-    socket
-}
 
 /// Two ends of a conversation through the router.
 struct Call {
@@ -37,8 +25,8 @@ struct Call {
 impl Call {
     fn new(t: &TestLab) -> Self {
         Self {
-            caller: socket(t, Place::Gen, GEN),
-            called: socket(t, Place::Sink, SINK),
+            caller: udp(t, Place::Gen, GEN),
+            called: udp(t, Place::Sink, SINK),
         }
     }
 
@@ -318,8 +306,13 @@ fn translation_keeps_prefixes_with_the_kernel_as_long_as_it_is_there() {
             .is_some_and(|why| why.contains("translates addresses"))
     };
     wait_for("status says why", held_back);
+    let checked = t.rxlane(&["check", "--live", "-c", config.to_str().unwrap()]);
+    assert!(
+        error_of(&checked).contains("ip nat post"),
+        "and check, which fails"
+    );
     let new = Call {
-        caller: socket(&t, Place::Gen, "10.10.0.2:6001"),
+        caller: udp(&t, Place::Gen, "10.10.0.2:6001"),
         called: call.called,
     };
     let express = t.class("voice", "express");

@@ -97,7 +97,8 @@ fn no_packet_sees_a_mixture_of_two_configurations_whatever_the_order_of_the_port
     let trial = bed
         .run_with(
             Pps(50_000.0),
-            Duration::from_secs(3),
+            // A reload takes its time, and all of them are to meet packets.
+            Duration::from_millis(220 * reloads as u64).max(Duration::from_secs(3)),
             &Threads::default(),
             || {
                 for order in orders.iter().cycle().skip(1).take(reloads) {

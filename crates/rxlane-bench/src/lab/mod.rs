@@ -204,12 +204,7 @@ impl Lab {
         tuning::forwarding(&self.netns(Place::Router))?;
         self.addresses()?;
         tuning::offloads(self)?;
-        if self.config.firewall > 0 {
-            run_with_input(
-                &format!("ip netns exec {} nft -f -", self.netns(Place::Router)),
-                &firewall::rules(self.config.firewall),
-            )?;
-        }
+        self.load_firewall()?;
         if let Some(file) = &self.config.routes {
             routes::load(self, file)?;
         }
@@ -224,6 +219,21 @@ impl Lab {
     /// When threads cannot be made or moved.
     pub fn tune(&self) -> Result<Settings, BenchError> {
         tuning::threads(self)
+    }
+
+    /// Loads the firewall in place of what is there, if the lab has one.
+    ///
+    /// # Errors
+    /// When `nft` refuses.
+    pub(crate) fn load_firewall(&self) -> Result<(), BenchError> {
+        if self.config.firewall > 0 {
+            let rules = firewall::rules(self.config.firewall);
+            run_with_input(
+                &format!("ip netns exec {} nft -f -", self.netns(Place::Router)),
+                &format!("flush ruleset\n{rules}"),
+            )?;
+        }
+        Ok(())
     }
 
     /// One veth: `outer` in gen or sink, `inner` in the router.

@@ -136,7 +136,7 @@ impl ThroughputReport {
     }
 }
 
-/// Packets lost while something happens to the daemon.
+/// Packets lost while something happens to a router.
 #[derive(Debug, Clone, Serialize)]
 pub struct DisturbanceReport {
     /// False when the generator fell behind.
@@ -153,14 +153,16 @@ pub struct DisturbanceReport {
     pub traffic: Traffic,
     /// Settings of the lab.
     pub settings: BTreeMap<String, String>,
-    /// The disturbances; the first is none.
+    /// The disturbances of each device; the first is none.
     pub disturbances: Vec<Disturbed>,
 }
 
 /// One kind of disturbance.
 #[derive(Debug, Clone, Serialize)]
 pub struct Disturbed {
-    /// `nothing`, `reload` or `kill -9`.
+    /// Name of the device.
+    pub dut: String,
+    /// `nothing`, `reload`, `kill -9`, `firewall`, `port flap` or `MTU`.
     pub name: String,
     /// Packets sent in a trial; median.
     pub sent: f64,

@@ -178,15 +178,15 @@ impl std::fmt::Display for DisturbanceReport {
         }
         writeln!(
             f,
-            "packets lost at {:.0} kpps in {} s, each of {} trials; {} reloads or one kill in a trial",
+            "packets lost at {:.0} kpps in {} s, each of {} trials; {} reloads in a trial, of anything else one",
             self.offered_pps / 1e3,
             self.seconds,
             self.repeat,
             self.reloads
         )?;
         let mut losses = table(&[
+            "device",
             "happening",
-            "",
             "sent",
             "stolen ms",
             "reordered",
@@ -199,8 +199,8 @@ impl std::fmt::Display for DisturbanceReport {
         };
         for d in &self.disturbances {
             losses.add_row([
+                d.dut.clone(),
                 d.name.clone(),
-                String::new(),
                 format!("{:.0}", d.sent),
                 d.stolen_ms.to_string(),
                 format!("{:.0}", d.reordered),

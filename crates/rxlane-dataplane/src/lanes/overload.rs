@@ -9,7 +9,7 @@ use libbpf_rs::{MapHandle, MapType};
 
 use crate::DataplaneError;
 use crate::error::{BpfTried, FileTried};
-use crate::features::{CPUMAP_TRACE, DEVMAP_TRACE, Features, NAPI_TRACE};
+use crate::features::{CPUMAP_TRACE, DEVMAP_TRACE, Features, NAPI_TRACE, REDIRECT_TRACE};
 use crate::instance::Instance;
 use crate::layout::{Control, Core, Cpu, Gates, MAX_PORTS, PortCounters, PortTable, RingCounters};
 use crate::pinned;
@@ -17,11 +17,12 @@ use crate::skeletons::overload as skel;
 use crate::verifier::{self, Accepted};
 
 /// The programs of overload.bpf.c, with the feature that each needs.
-const PROGRAMS: [(&str, &str); 4] = [
+const PROGRAMS: [(&str, &str); 5] = [
     ("end_of_poll", NAPI_TRACE),
     ("ring_filled", CPUMAP_TRACE),
     ("ring_served", CPUMAP_TRACE),
     ("express_sent", DEVMAP_TRACE),
+    ("express_refused", REDIRECT_TRACE),
 ];
 
 /// Of the loaded programs those that stay across configurations.
@@ -138,6 +139,7 @@ fn with_programs<T>(
         &mut p.ring_filled,
         &mut p.ring_served,
         &mut p.express_sent,
+        &mut p.express_refused,
     ];
     for (program, (_, feature)) in all.into_iter().zip(PROGRAMS) {
         program.set_autoload(features.has(feature));
@@ -164,6 +166,7 @@ fn programs<'a>(
         &p.ring_filled,
         &p.ring_served,
         &p.express_sent,
+        &p.express_refused,
     ]
     .into_iter()
     .zip(PROGRAMS)

@@ -11,6 +11,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use rxlane_policy::bits::RuleSet;
 use rxlane_policy::class::{Class, Lane, Overload, Trust};
 use rxlane_policy::compile::Classifier;
+use rxlane_system::features::KernelTypes;
 use rxlane_system::sysctl;
 
 use crate::DataplaneError;
@@ -20,7 +21,8 @@ use crate::lanes::overload::Shared;
 use crate::lanes::rings;
 use crate::lanes::tables::{self, TableMaps};
 use crate::lanes::witness::WitnessMaps;
-use crate::layout::EngineRing;
+use crate::layout::{EngineRing, NextHops};
+use crate::pinned;
 use crate::skeletons::lane as skel;
 use crate::verifier::{self, Accepted};
 use rxlane_config::RouterConfig;
@@ -33,6 +35,8 @@ pub(crate) struct LaneProgram {
     pub(crate) program: OwnedFd,
     /// Devices that the express lane may send to.
     pub(crate) egress: MapHandle,
+    /// Where express packets went lately ([`crate::layout::NextHops`]).
+    pub(crate) next_hops: MapHandle,
     /// What it took to be accepted.
     pub(crate) accepted: Accepted,
     /// What `trust = "established"` is judged by, where a class has it.
@@ -135,6 +139,10 @@ impl LaneProgram {
             &loaded.progs.rxlane_full
         };
         let m = &loaded.maps;
+        pinned::check_layout::<NextHops>(&m.next_hops, "next_hops")?;
+        let keep = |map: &libbpf_rs::MapMut<'_>| {
+            MapHandle::try_from(map).tried(|| "keep a map of the XDP program".into())
+        };
         TableMaps {
             values: &m.values,
             words: &m.words,
@@ -150,12 +158,12 @@ impl LaneProgram {
         for (class, ring) in (0u32..).zip(class_rings) {
             if let Some(ring) = ring {
                 let fd = std::os::fd::AsRawFd::as_raw_fd(&ring.as_fd());
-                crate::pinned::put(&m.rings, class, &fd.to_ne_bytes())?;
+                pinned::put(&m.rings, class, &fd.to_ne_bytes())?;
             }
         }
         let engine = match engine_rings {
             Some(rings) => Some(EngineMaps {
-                sockets: MapHandle::try_from(&m.sockets).tried(|| "keep the socket map".into())?,
+                sockets: keep(&m.sockets)?,
                 rings,
             }),
             None => None,
@@ -169,7 +177,8 @@ impl LaneProgram {
                 .try_clone_to_owned()
                 .map_err(libbpf_rs::Error::from)
                 .tried(|| "keep the XDP program".into())?,
-            egress: MapHandle::try_from(&m.egress).tried(|| "keep the egress map".into())?,
+            egress: keep(&m.egress)?,
+            next_hops: keep(&m.next_hops)?,
         })
     }
 }
@@ -285,6 +294,9 @@ fn set_constants(
 
     let conntrack = Conntrack::read();
     c.tcp_window_ignored = u32::from(conntrack.liberal);
+    if KernelTypes::read(&[]).know("BPF_FIB_LOOKUP_SKIP_NEIGH") {
+        c.fib_of_sources = libbpf_sys::BPF_FIB_LOOKUP_SKIP_NEIGH;
+    }
     c.kernel_hz = rxlane_system::features::hz().unwrap_or(0);
     c.udp_timeout_ms = conntrack.udp_ms;
     c.udp_stream_timeout_ms = conntrack.udp_stream_ms;

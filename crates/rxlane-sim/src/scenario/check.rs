@@ -133,6 +133,32 @@ impl Scenario {
                 "give 1 to 65535 flows, over all classes",
             );
         }
+        within(
+            "traffic.heaviest_flow",
+            t.heaviest_flow,
+            0.0,
+            1.0,
+            "give a share from 0 to 1",
+        )?;
+        for step in &t.steps {
+            within(
+                "traffic.steps.from_s",
+                step.from_s,
+                0.0,
+                LONGEST_S,
+                "give 0 to 100000 s",
+            )?;
+            within(
+                "traffic.steps.factor",
+                step.factor,
+                1e-6,
+                line / (t.pps * greatest).max(1e-9),
+                "give a factor above 0 with which the links carry the packets",
+            )?;
+        }
+        if !t.steps.windows(2).all(|w| w[0].from_s <= w[1].from_s) {
+            return bad("traffic.steps", t.steps.len(), "give them in order of time");
+        }
         match &t.pattern {
             Pattern::Cbr { jitter } => within(
                 "traffic.pattern.jitter",
@@ -285,6 +311,22 @@ impl Scenario {
                 "give 0 to 100000 s",
             )?;
         }
+        for hog in &c.hog {
+            within(
+                "cpu.hog.every_us",
+                hog.every_us,
+                1.0,
+                1e9,
+                "give 1 to 1e9 us",
+            )?;
+            within(
+                "cpu.hog.takes_us",
+                hog.takes_us,
+                0.0,
+                hog.every_us * 0.99,
+                "leave the core at least a hundredth of the time",
+            )?;
+        }
         for s in &c.idle {
             time("cpu.idle.after_us", s.after_us)?;
             time("cpu.idle.exit_us", s.exit_us)?;
@@ -298,14 +340,17 @@ impl Scenario {
 
     fn check_reception(&self) -> Result<(), SimError> {
         let r = &self.reception;
-        if r.scheme == Scheme::Softnet && r.strategy != StrategyName::Sq {
+        if r.scheme == Scheme::Express {
+            self.check_express()?;
+        }
+        if r.scheme != Scheme::Napi && r.strategy != StrategyName::Sq {
             return bad(
                 "reception.strategy",
                 "not sq",
-                "before NAPI a NIC has one ring: use sq, or scheme = \"napi\"",
+                "only NAPI has a ring a class: use sq, or scheme = \"napi\"",
             );
         }
-        if r.scheme == Scheme::Napi && self.cpu.spread == Spread::RoundRobin {
+        if r.scheme != Scheme::Softnet && self.cpu.spread == Spread::RoundRobin {
             return bad(
                 "cpu.spread",
                 "round-robin",
@@ -319,6 +364,51 @@ impl Scenario {
         r.strategy()
             .layout(self.traffic.class_shares().len(), r.device_budget, r.order)?;
         self.interrupt.throttling.start()?;
+        Ok(())
+    }
+}
+
+impl Scenario {
+    fn check_express(&self) -> Result<(), SimError> {
+        let e = &self.express;
+        let classes = self.traffic.class_shares().len();
+        for (key, ns) in [
+            ("express.redirect_ns", e.redirect_ns),
+            ("express.drop_ns", e.drop_ns),
+            ("express.flush_ns", e.flush_ns),
+            ("express.clock_ns", e.clock_ns),
+            ("express.target_us", e.target_us),
+        ] {
+            time(key, ns)?;
+        }
+        within(
+            "express.window_ms",
+            e.window_ms,
+            0.1,
+            1e6,
+            "give 0.1 to 1e6 ms",
+        )?;
+        if e.classes == 0 || e.classes > classes {
+            return bad(
+                "express.classes",
+                e.classes,
+                "at least the highest class is express, and there are no more than all",
+            );
+        }
+        if !e.weights.is_empty() && e.weights.len() != classes - e.classes {
+            return bad(
+                "express.weights",
+                e.weights.len(),
+                "give a weight for each stack class, or none",
+            );
+        }
+        if self.host.is_some() || self.interrupt.tx_completion || self.cpu.process.is_some() {
+            return bad(
+                "reception.scheme",
+                "express",
+                "without host, cpu.process and interrupt.tx_completion: leave them out",
+            );
+        }
         Ok(())
     }
 }

@@ -1,8 +1,10 @@
 //! What is simulated: the keys of a scenario file and their defaults.
 
 mod check;
+mod express;
 mod load;
 
+pub use express::{Controller, Express, Hog, LoadStep};
 pub use load::{Loaded, load, parse, parse_with, set};
 pub(crate) use load::{put, scenario_of};
 
@@ -38,6 +40,8 @@ pub struct Scenario {
     pub cpu: Cpu,
     /// How the kernel receives.
     pub reception: Reception,
+    /// Lanes and overload control of the scheme `express`.
+    pub express: Express,
     /// More processing of each packet, one task after the other (multiple-nics V.A, V.B: "task units").
     pub stage: Vec<Stage>,
     /// A socket and its application at the end of the path, instead of an egress NIC
@@ -94,6 +98,7 @@ impl Default for Scenario {
             interrupt: Interrupt::default(),
             cpu: Cpu::default(),
             reception: Reception::default(),
+            express: Express::default(),
             stage: Vec::new(),
             host: None,
             extends: None,
@@ -122,6 +127,10 @@ pub struct Traffic {
     pub mix: Mix,
     /// Flows of each class at each NIC.
     pub flows: u16,
+    /// Share of a class's packets that belong to its first flow; 0: all flows are alike.
+    pub heaviest_flow: f64,
+    /// Changes of the rate.
+    pub steps: Vec<LoadStep>,
     /// Frame with FCS, bytes.
     pub frame: u32,
     /// Shares of the NICs; empty: equal.
@@ -138,6 +147,8 @@ impl Default for Traffic {
             shares: Vec::new(),
             mix: Mix::Random,
             flows: 4,
+            heaviest_flow: 0.0,
+            steps: Vec::new(),
             frame: 128,
             nic_shares: Vec::new(),
         }
@@ -281,6 +292,8 @@ pub struct Cpu {
     pub idle: Vec<IdleState>,
     /// Other interrupts and softirqs of the core.
     pub disturbance: Vec<Disturbance>,
+    /// What takes the core at constant distances.
+    pub hog: Vec<Hog>,
     /// Other interrupts wait while the softirq runs (single-input-queue III.B, step c).
     pub mask_others: bool,
     /// A process that wants all the time there is.
@@ -308,6 +321,7 @@ impl Default for Cpu {
             tx_work_limit: 256,
             idle: Vec::new(),
             disturbance: Vec::new(),
+            hog: Vec::new(),
             mask_others: false,
             process: None,
             sample_s: 0.0,
@@ -368,6 +382,8 @@ pub enum Scheme {
     Napi,
     /// An interrupt a packet and a backlog shared by all NICs of a core (Beyond Softnet 1.5, 2).
     Softnet,
+    /// NAPI with an XDP program: express classes leave in the poll, the others pass to the stack or are dropped.
+    Express,
 }
 
 /// How packets get from the rings of the NICs to the core.

@@ -22,7 +22,7 @@ impl SimulatedCore {
         self.know(port, self.now);
         let known = self.ports[port].known_until;
         let cause = match self.scheme {
-            Scheme::Napi => self.devices[device].next_cause(self.now),
+            Scheme::Napi | Scheme::Express => self.devices[device].next_cause(self.now),
             Scheme::Softnet => self.softnet_cause(device),
         };
         let d = &mut self.devices[device];
@@ -114,7 +114,7 @@ impl SimulatedCore {
         self.tally.busy[Work::Isr as usize] += self.costs.isr;
         self.now += self.costs.isr;
         match self.scheme {
-            Scheme::Napi => {
+            Scheme::Napi | Scheme::Express => {
                 d.masked = true;
                 d.irq_at = Ps::NEVER;
                 self.poll_list.add(device as u32);
@@ -128,6 +128,12 @@ impl SimulatedCore {
         let Some(other) = self.others.iter_mut().find(|o| o.next == at) else {
             return;
         };
+        if other.constant {
+            other.next = at + Ps(other.mean_gap as u64);
+            let time = Ps(other.mean_time as u64);
+            self.take(time);
+            return;
+        }
         if other.redraw > Ps::ZERO && at >= other.redrawn + other.redraw {
             other.redrawn = Ps(at.0 - at.0 % other.redraw.0);
             other.level = Exp1.sample(&mut self.rng);
@@ -136,8 +142,20 @@ impl SimulatedCore {
         let time: f64 = Exp1.sample(&mut self.rng);
         other.next = at + Ps(((gap * other.mean_gap / other.level.max(1e-3)) as u64).max(1));
         let time = Ps((time * other.mean_time) as u64);
+        self.take(time);
+    }
+
+    /// Others take the core.
+    fn take(&mut self, time: Ps) {
         self.tally.busy[Work::Other as usize] += time;
+        if self.lanes_at_work() {
+            self.aside.takes(self.now, self.now + time);
+        }
         self.now += time;
+    }
+
+    fn lanes_at_work(&self) -> bool {
+        self.scheme == Scheme::Express
     }
 
     /// All is served: the vector may interrupt again.
@@ -203,6 +221,9 @@ impl SimulatedCore {
     fn pass_idly(&mut self, until: Ps) {
         if self.process.is_some() {
             self.tally.busy[Work::Process as usize] += until - self.now;
+        }
+        if self.lanes_at_work() {
+            self.aside.windows.idle(self.now, until);
         }
         self.now = until;
     }

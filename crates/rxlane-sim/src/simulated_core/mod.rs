@@ -5,12 +5,17 @@
 //! disturbances. Arrivals at a masked vector are no events at all; the ring takes them in when it is looked
 //! at.
 
+mod control;
 mod device;
 mod events;
+mod express;
+mod packet_budget;
 mod port;
 mod softirq;
 mod softnet;
 mod tandem;
+mod time_budget;
+mod windows;
 
 use std::collections::VecDeque;
 
@@ -18,6 +23,7 @@ use crate::congestion::{Backlog, FeedbackDriver};
 use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, Exp1};
 use rand_pcg::Pcg64Mcg;
+use rxlane_policy::class::MAX_CLASSES;
 use rxlane_policy::poll::PollList;
 use rxlane_policy::{Bps, Ps};
 
@@ -27,8 +33,10 @@ use crate::scenario::{Egress, IdleState, Process, Scenario, Scheme, Spread};
 use crate::tally::{Tally, Work};
 use crate::traffic::{Source, Stream, wire_time};
 use device::Device;
+use express::{Aside, Lanes};
 use port::{Port, Share};
 use tandem::Tandem;
+pub use windows::Regret;
 
 /// What each kind of work costs.
 #[derive(Debug)]
@@ -57,6 +65,8 @@ struct Other {
     redraw: Ps,
     redrawn: Ps,
     level: f64,
+    /// Distance and time are always the same.
+    constant: bool,
 }
 
 /// A core at work.
@@ -89,6 +99,8 @@ pub struct SimulatedCore {
     backlog: Backlog,
     backlog_packets: VecDeque<(Packet, usize)>,
     scheme: Scheme,
+    lanes: Option<Lanes>,
+    aside: Aside,
     interrupt_work: u32,
     mitigation: Ps,
     lies: bool,
@@ -128,6 +140,8 @@ pub struct Census {
     pub ring_dropped: u64,
     /// Packets that wait in rings, backlog or the host's socket, or are in service.
     pub queued: u64,
+    /// Packets that found the ring full, by class.
+    pub ring_dropped_of: [u64; MAX_CLASSES],
 }
 
 /// What a core has counted over the measured time.
@@ -141,6 +155,8 @@ pub struct CoreResult {
     pub before: Census,
     /// Packets at the end of the measured time.
     pub after: Census,
+    /// The worst windows of the measured time; of the scheme `express` only.
+    pub regret: Regret,
     /// NIC of each vector.
     pub vector_nics: Vec<usize>,
 }
@@ -158,6 +174,12 @@ fn stream(scenario: &Scenario, nic: usize) -> Stream {
         shares: t.class_shares(),
         mix: t.mix,
         flows: t.flows,
+        heaviest_flow: t.heaviest_flow,
+        steps: t
+            .steps
+            .iter()
+            .map(|s| (Ps::from_s(s.from_s), s.factor))
+            .collect(),
         frame: t.frame,
         link: Bps(scenario.nic.link_bps),
     }
@@ -276,6 +298,11 @@ impl SimulatedCore {
             backlog: Backlog::new(reception.backlog),
             backlog_packets: VecDeque::new(),
             scheme: reception.scheme,
+            lanes: match reception.scheme {
+                Scheme::Express => Some(Lanes::new(scenario)?),
+                Scheme::Napi | Scheme::Softnet => None,
+            },
+            aside: Aside::new(scenario),
             interrupt_work: reception.interrupt_work,
             mitigation: Ps::from_us(reception.mitigation_us),
             lies: reception.feedback.lies(),
@@ -288,7 +315,12 @@ impl SimulatedCore {
             next_sample: Ps::NEVER,
             sampled_busy: Ps::ZERO,
             rng: Pcg64Mcg::seed_from_u64(seed ^ (core as u64 + 1) << 48),
-            tally: Tally::new(classes, scenario.nic.count, devices.len()),
+            tally: Tally::new(
+                classes,
+                scenario.nic.count,
+                devices.len(),
+                classes * usize::from(scenario.traffic.flows.max(1)),
+            ),
             in_service: false,
             cut: false,
             measure_from: Ps::NEVER,
@@ -299,6 +331,9 @@ impl SimulatedCore {
         };
         for d in &cpu.disturbance {
             this.disturb(d);
+        }
+        for hog in &cpu.hog {
+            this.hog(*hog);
         }
         for device in 0..this.devices.len() {
             this.schedule(device);
@@ -324,6 +359,20 @@ impl SimulatedCore {
             } else {
                 1.0
             },
+            constant: false,
+        });
+    }
+
+    fn hog(&mut self, hog: crate::scenario::Hog) {
+        let every = Ps::from_us(hog.every_us);
+        self.others.push(Other {
+            next: Ps((self.rng.random::<f64>() * every.0 as f64) as u64),
+            mean_gap: every.0 as f64,
+            mean_time: Ps::from_us(hog.takes_us).0 as f64,
+            redraw: Ps::ZERO,
+            redrawn: Ps::ZERO,
+            level: 1.0,
+            constant: true,
         });
     }
 
@@ -350,6 +399,10 @@ impl SimulatedCore {
                     Some(device) => self.poll(device as usize),
                     None => self.idle(),
                 },
+                Scheme::Express => match self.poll_list.first() {
+                    Some(device) => self.poll_express(device as usize),
+                    None => self.idle(),
+                },
                 Scheme::Softnet if self.backlog_packets.is_empty() => self.idle(),
                 Scheme::Softnet => self.softnet_softirq(),
             }
@@ -364,6 +417,7 @@ impl SimulatedCore {
             elapsed: self.now - self.begun,
             before: self.before,
             after,
+            regret: self.aside.windows.worst,
             vector_nics: self.devices.iter().map(|d| d.nic).collect(),
             tally: self.tally,
         }
@@ -396,8 +450,10 @@ impl SimulatedCore {
         // The census also counts what the application has finished. That is not measured yet, so it precedes
         // the new tally.
         self.before = self.census();
-        self.tally = Tally::new(classes, nics, self.devices.len());
+        let flows = self.tally.flow_served.len();
+        self.tally = Tally::new(classes, nics, self.devices.len(), flows);
         self.begun = self.now;
+        self.aside.windows.restart(self.now);
         self.measure_from = Ps::NEVER;
         if self.sample > Ps::ZERO {
             self.next_sample = self.begun + self.sample;
@@ -415,8 +471,12 @@ impl SimulatedCore {
                 census.arrived += ring.arrived();
                 census.ring_dropped += ring.dropped();
                 census.queued += ring.len() as u64;
+                for (all, of) in census.ring_dropped_of.iter_mut().zip(ring.dropped_of()) {
+                    *all += of;
+                }
             }
         }
+        census.queued += self.aside.batch.len() as u64;
         census.queued += self.backlog_packets.len() as u64 + u64::from(self.in_service);
         if let Some(tandem) = &mut self.tandem {
             let now = self.now;

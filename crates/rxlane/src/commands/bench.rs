@@ -31,7 +31,7 @@ pub(crate) enum Command {
     #[command(after_help = "Example:
   sudo rxlane bench sweep --loads 100k,200k,300k,400k,600k --ratios 0.1,0.3 --firewall 60 --html sweep.html")]
     Sweep(Sweep),
-    /// Packets lost while the daemon reloads or is killed
+    /// Packets lost while the daemon reloads or is killed, the firewall is loaded anew, a port goes down
     #[command(after_help = "Example:
   sudo rxlane bench disturb --pps 200k --seconds 3 --reloads 6")]
     Disturb(Disturb),

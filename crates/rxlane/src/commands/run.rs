@@ -207,6 +207,11 @@ fn announce(router: &Router) {
             state.features.kernel, feature.name, feature.without
         );
     }
+    if trusts(&state.config, |_| true).is_some() {
+        info!(
+            "express packets are not seen by tcpdump, counters of rules and qdiscs, and `ip -s link` of some drivers: `rxlane status` counts them"
+        );
+    }
     let liberal = sysctl::read("net.netfilter.nf_conntrack_tcp_be_liberal") == Some(1);
     if !liberal && trusts(&state.config, |t| *t == Trust::Established).is_some() {
         info!(

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses a part")]
 
+use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -227,6 +228,19 @@ pub fn error_of(out: &Output) -> String {
     let lines: Vec<&str> = text.lines().filter(|l| l.starts_with("rxlane: ")).collect();
     assert_eq!(lines.len(), 1, "one clear line: {text}");
     lines[0].to_owned()
+}
+
+/// A socket of a host in the lab, which waits half a second for what it is to receive.
+pub fn udp(t: &TestLab, place: Place, address: &str) -> UdpSocket {
+    let netns = t.lab.netns(place);
+    let socket = rxlane_system::netns::within(&netns, false, || {
+        Ok(UdpSocket::bind(address).expect("a socket"))
+    })
+    .expect("the namespace");
+    socket
+        .set_read_timeout(Some(Duration::from_millis(500)))
+        .unwrap();
+    socket
 }
 
 /// How many times slower than an ordinary machine this one is: RXLANE_TEST_PATIENCE, for emulated ones.

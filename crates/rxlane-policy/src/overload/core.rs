@@ -1,0 +1,408 @@
+//! The guard of one core: what it is told, and when it drops.
+
+use super::clock::Clock;
+use super::demand::{Demand, Sample};
+use super::plan::Plan;
+use super::shares::Shares;
+use super::{PollEnd, Verdict};
+use crate::Nanos;
+use crate::class::MAX_CLASSES;
+
+/// Rings of a core that are told apart, by the low bits of their NAPI id. Those that share a slot share an age.
+pub const RINGS: usize = 8;
+/// Below this idle share (0.6 %) the limit is the target; each further 0.1 % double it.
+const IDLE_FREE_NS: u64 = 3 << 13;
+const IDLE_DOUBLING_SHIFT: u32 = 12;
+/// Doublings of the limit at most.
+const MOST_DOUBLINGS: u64 = 9;
+/// As many, while more is asked for than there is: idleness then comes from bursts.
+const MOST_DOUBLINGS_OVERLOADED: u64 = 4;
+/// The guard is left at an idle share of 3 %.
+const IDLE_LEAVE_NS: u64 = 1 << 17;
+/// A ring that was full at the end of polls for so long is guarded, ns; doubled each time that it proves to be a burst.
+const PATIENCE_NS: (u64, u64) = (1 << 20, 1 << 25);
+/// A guard that is left this soon had been entered for a burst, ns.
+const BURST_NS: u64 = 1 << 24;
+/// After so long without the guard, patience is forgotten, ns.
+const FORGET_NS: u64 = 1 << 30;
+/// RT traffic counts as present this long, ns.
+const PRESENT_NS: u64 = 200_000_000;
+/// The size of the ring makes limits no shorter than this, ns.
+const SHORTEST_CAP_NS: u64 = 1 << 14;
+/// What is never passed otherwise passes once in so long, so that no class starves, ns.
+const TRICKLE_NS: u64 = 1 << 20;
+/// The limit of a ring in 1/16 of the target at most.
+const MOST_STRETCH_X16: u64 = 1 << 14;
+
+/// What the time until the next event belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Last {
+    Nothing,
+    Passed,
+    Dropped,
+}
+
+/// One ring of the core.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Ring {
+    /// When it was last empty, on the core's own clock, ns.
+    empty_ns: u64,
+    /// When the first packet was dropped for the ring's age, on the own clock, ns.
+    cut_ns: u64,
+    /// Whether one was, since it was last empty.
+    cut: bool,
+    /// Stack packets dropped since then.
+    cut_drops: u32,
+    /// Whether one was dropped because ring or poll were too old.
+    ran_out: bool,
+    /// Whether anything that the guard was asked about passed since then.
+    passed: bool,
+    /// End of the first of the polls in a row that left packets, ns of the wall; 0 for none. Not guarded only.
+    full_since_ns: u64,
+}
+
+/// The guard of one core. All rings that the core polls share it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Core {
+    guarded: bool,
+    clock: Clock,
+    rings: [Ring; RINGS],
+    ring: usize,
+    /// How long dropping takes until a ring is empty, ns: a decaying maximum.
+    drain_ns: u64,
+    /// What became of the last packet, and its class and hash if it was passed.
+    last: Last,
+    class: u32,
+    hash: u32,
+    passed_ns: u64,
+    shares: Shares,
+    demand: Demand,
+    sample: Sample,
+    /// How old a ring may be, in 1/16 of the target: what the demand allows.
+    stretch_x16: u64,
+    /// Whether what was asked for fits into the time that there is.
+    fits: bool,
+    /// What the size of the ring allows, ns.
+    cap_ns: u64,
+    /// When the poll began, on the own clock, ns.
+    poll_ns: u64,
+    /// The ring was too old when the poll began; packets that were dropped since without reading the clock.
+    dropping: bool,
+    unread: u32,
+    counted_ns: u64,
+    counting: bool,
+    express_ns: u64,
+    entered_ns: u64,
+    left_ns: u64,
+    patience_ns: u64,
+}
+
+impl Default for Core {
+    fn default() -> Self {
+        Self {
+            guarded: false,
+            clock: Clock::default(),
+            rings: [Ring::default(); RINGS],
+            ring: 0,
+            drain_ns: 0,
+            last: Last::Nothing,
+            class: 0,
+            hash: 0,
+            passed_ns: 0,
+            shares: Shares::default(),
+            demand: Demand::default(),
+            sample: Sample::default(),
+            stretch_x16: 16,
+            fits: false,
+            cap_ns: PATIENCE_NS.0,
+            poll_ns: 0,
+            dropping: false,
+            unread: 0,
+            counted_ns: 0,
+            counting: false,
+            express_ns: 0,
+            entered_ns: 0,
+            left_ns: 0,
+            patience_ns: PATIENCE_NS.0,
+        }
+    }
+}
+
+impl Core {
+    /// Whether the host must tell of the begin of polls and ask about packets. If not, all of them pass.
+    pub fn is_guarded(&self) -> bool {
+        self.guarded
+    }
+
+    /// Whether the host must read the clock for a packet that the guard is asked about. Not in polls of a ring that had
+    /// been too old before they began: all that matters there is to be rid of the packets.
+    pub fn reads_clock(&self) -> bool {
+        self.guarded && !self.dropping
+    }
+
+    /// The idle share that the guard sees, in 1/1024.
+    pub fn idle_share(&self) -> u32 {
+        (self.clock.idle_ns >> 12) as u32
+    }
+
+    /// How long a poll may go on while `class` passes, ns of the core's own clock; `u64::MAX` for the highest class.
+    pub fn poll_limit_ns(&self, plan: &Plan, class: usize) -> u64 {
+        let target = plan.limit_ns[class & (MAX_CLASSES - 1)];
+        if target == u64::MAX {
+            return target;
+        }
+        let above = self.clock.idle_ns.saturating_sub(IDLE_FREE_NS);
+        let doublings = (above >> IDLE_DOUBLING_SHIFT).min(if self.fits {
+            MOST_DOUBLINGS
+        } else {
+            MOST_DOUBLINGS_OVERLOADED
+        });
+        let rest = above & ((1 << IDLE_DOUBLING_SHIFT) - 1);
+        let whole = target << doublings;
+        let limit = whole + ((whole * rest) >> IDLE_DOUBLING_SHIFT);
+        // Near the point where everything fits, polls may be long: that is where it begins to fit.
+        limit
+            .max((target * self.stretch_x16) >> 7)
+            .min(self.cap_ns.max(target))
+    }
+
+    /// How long the ring may go without being empty while `class` passes, ns of the core's own clock.
+    pub fn ring_limit_ns(&self, plan: &Plan, class: usize) -> u64 {
+        let target = plan.limit_ns[class & (MAX_CLASSES - 1)];
+        let poll = self.poll_limit_ns(plan, class);
+        if target == u64::MAX {
+            return target;
+        }
+        let limit = ((target * self.stretch_x16) >> 4)
+            .min(self.cap_ns.max(target))
+            .max(poll);
+        // The drops that empty the ring belong to the wait, but leave a quarter: it is passing that is wanted.
+        limit.saturating_sub(self.drain_ns).max(limit >> 2)
+    }
+
+    /// The first packet of a poll, of whatever class. `idle` is how much of the time since the last poll of this core it had
+    /// nothing to do, nor had anybody else.
+    pub fn poll_begins(&mut self, napi: u32, now: Nanos, idle: Nanos) {
+        if self.guarded {
+            self.ring = napi as usize & (RINGS - 1);
+            self.sample.idle_ns += self.clock.poll_begins(now.0, idle.0);
+            self.poll_ns = self.clock.own_ns;
+            self.last = Last::Nothing;
+            self.unread = 0;
+            let starved = self.poll_ns.wrapping_sub(self.passed_ns) > TRICKLE_NS;
+            self.dropping = self.rings[self.ring].cut && !starved;
+        }
+    }
+
+    /// A packet of a class that the [`Plan`] [asks](Plan::asks) about, with the hash of its flow.
+    pub fn packet(&mut self, plan: &Plan, class: usize, hash: u32, now: Nanos) -> Verdict {
+        if !self.guarded || !plan.asks(class) {
+            return Verdict::Pass;
+        }
+        let class = class & (MAX_CLASSES - 1);
+        let stack = plan.stack & (1 << class) != 0;
+        if self.dropping {
+            if stack {
+                self.unread = self.unread.saturating_add(1);
+                let ring = &mut self.rings[self.ring];
+                ring.cut_drops = ring.cut_drops.saturating_add(1);
+                return Verdict::Drop;
+            }
+            let age = self.poll_ns.wrapping_sub(self.rings[self.ring].empty_ns);
+            return match age >= self.ring_limit_ns(plan, class) {
+                true => Verdict::Drop,
+                false => Verdict::Pass,
+            };
+        }
+        self.advance(plan, now.0, false);
+        let own = self.clock.own_ns;
+        let ring = &self.rings[self.ring];
+        let first = !ring.passed;
+        let starved = own.wrapping_sub(self.passed_ns) > TRICKLE_NS;
+        let poll_limit = self.poll_limit_ns(plan, class);
+        let ring_limit = self.ring_limit_ns(plan, class);
+        let old = own.wrapping_sub(ring.empty_ns) >= ring_limit;
+        let long = own.wrapping_sub(self.poll_ns) >= poll_limit;
+        if !first && !starved {
+            if old || long {
+                let ring = &mut self.rings[self.ring];
+                // Shares are of the stack: that an express class had to go says nothing about them.
+                if stack {
+                    if old && !ring.cut {
+                        ring.cut = true;
+                        ring.cut_ns = own;
+                    }
+                    ring.cut_drops = ring.cut_drops.saturating_add(u32::from(ring.cut));
+                    ring.ran_out = true;
+                    self.last = Last::Dropped;
+                }
+                return Verdict::Drop;
+            }
+            if stack && !self.shares.allow(plan, class, hash, ring_limit) {
+                self.last = Last::Dropped;
+                return Verdict::Drop;
+            }
+        }
+        if stack {
+            self.rings[self.ring].passed = true;
+            self.passed_ns = own;
+            self.last = Last::Passed;
+            self.class = class as u32;
+            self.hash = hash;
+        }
+        Verdict::Pass
+    }
+
+    /// Charges the time since the last event to whom it belongs. At the end of a poll that is sending and waking, too.
+    fn advance(&mut self, plan: &Plan, now: u64, end: bool) {
+        let usual = self.clock.cost_ns;
+        let sampled = self.last == Last::Passed && !end;
+        let mut ns = self.clock.advance(now, sampled, self.unread);
+        if self.unread > 0 {
+            self.sample.dropped_ns += ns;
+            self.sample.dropped = self.sample.dropped.saturating_add(self.unread);
+            self.unread = 0;
+        }
+        if end {
+            ns = ns.min(usual);
+        }
+        match self.last {
+            Last::Nothing => {}
+            Last::Passed => {
+                let class = self.class as usize & (MAX_CLASSES - 1);
+                self.shares.charge(plan, class, self.hash, ns);
+                self.sample.passed_ns += ns;
+                self.sample.passed += 1;
+            }
+            Last::Dropped => {
+                self.sample.dropped_ns += ns;
+                self.sample.dropped += 1;
+            }
+        }
+        self.last = Last::Nothing;
+    }
+
+    /// The end of a poll.
+    pub fn poll_ends(&mut self, plan: &Plan, end: PollEnd) {
+        let now = end.now.0;
+        if end.express {
+            self.express_ns = now;
+        }
+        let protect = plan.always || now.saturating_sub(self.express_ns) < PRESENT_NS;
+        let slot = end.napi as usize & (RINGS - 1);
+        // A budget of 0 takes nothing off the ring, and so does not show that it is empty.
+        let emptied = end.work < end.budget;
+        if !self.guarded {
+            self.unguarded_poll_ends(plan, slot, emptied, protect, now);
+            return;
+        }
+        self.ring = slot;
+        self.advance(plan, now, true);
+        self.sample.work = self.sample.work.saturating_add(end.work);
+        self.sample.had_ns = self.clock.own_ns.wrapping_sub(self.counted_ns) + self.sample.idle_ns;
+        self.counted_ns = self.clock.own_ns;
+        // What was in the rings when the guard began came before the time that is counted.
+        if self.counting {
+            self.demand.add(&self.sample);
+        }
+        self.sample = Sample::default();
+        if emptied {
+            self.counting = true;
+            self.ring_is_empty(plan, slot);
+            self.stretch(end.budget);
+        }
+        let idle = self.clock.idle_ns >= IDLE_LEAVE_NS && self.fits;
+        if (idle || !protect) && !end.held {
+            self.leave(now);
+        }
+    }
+
+    /// A ring that is served for T at an overload of L, and then emptied, makes a packet wait T (1 - 1/L) at most.
+    fn stretch(&mut self, budget: u32) {
+        let (asked, had) = self.demand.asked_and_had(budget);
+        self.fits = asked < had - (had >> 6);
+        self.stretch_x16 = match asked.saturating_sub(had) {
+            0 => MOST_STRETCH_X16,
+            excess => (asked.min(1 << 40) * 16 / excess).clamp(16, MOST_STRETCH_X16),
+        };
+    }
+
+    fn ring_is_empty(&mut self, plan: &Plan, slot: usize) {
+        let own = self.clock.own_ns;
+        let ring = &mut self.rings[slot];
+        if ring.cut {
+            let took = own.wrapping_sub(ring.cut_ns);
+            self.drain_ns = took.max(self.drain_ns - (self.drain_ns >> 3));
+            // A ring that was nearly full when it was cut will be full before, some time: RT packets are lost then.
+            self.cap_ns = if ring.cut_drops > plan.backlog {
+                (self.cap_ns - (self.cap_ns >> 2)).max(SHORTEST_CAP_NS)
+            } else {
+                (self.cap_ns + (self.cap_ns >> 4)).min(self.patience_ns)
+            };
+        }
+        self.shares.turn_ends(ring.ran_out);
+        ring.cut = false;
+        ring.cut_drops = 0;
+        ring.ran_out = false;
+        ring.passed = false;
+        ring.empty_ns = own;
+    }
+
+    fn unguarded_poll_ends(
+        &mut self,
+        plan: &Plan,
+        slot: usize,
+        emptied: bool,
+        protect: bool,
+        now: u64,
+    ) {
+        let ring = &mut self.rings[slot];
+        if emptied || !protect || plan.stack == 0 {
+            ring.full_since_ns = 0;
+        } else if ring.full_since_ns == 0 {
+            ring.full_since_ns = now.max(1);
+        } else if now.saturating_sub(ring.full_since_ns) >= self.patience_ns {
+            self.enter(now);
+        }
+    }
+
+    fn enter(&mut self, now: u64) {
+        if now.saturating_sub(self.left_ns) > FORGET_NS {
+            self.patience_ns = PATIENCE_NS.0;
+        }
+        self.guarded = true;
+        self.entered_ns = now;
+        self.clock.start(now);
+        self.drain_ns = 0;
+        self.last = Last::Nothing;
+        self.demand = Demand::default();
+        self.sample = Sample::default();
+        self.stretch_x16 = 16;
+        self.fits = false;
+        self.counting = false;
+        self.dropping = false;
+        self.unread = 0;
+        self.cap_ns = self.patience_ns;
+        self.counted_ns = self.clock.own_ns;
+        self.poll_ns = self.clock.own_ns;
+        self.passed_ns = self.clock.own_ns;
+        self.shares = Shares::default();
+        // Rings are taken to have been empty now: what is in them is older, but emptying them is the first thing that happens
+        // if it cannot be served.
+        self.rings = [Ring {
+            empty_ns: self.clock.own_ns,
+            ..Ring::default()
+        }; RINGS];
+    }
+
+    fn leave(&mut self, now: u64) {
+        self.patience_ns = if now.saturating_sub(self.entered_ns) < BURST_NS {
+            (2 * self.patience_ns).min(PATIENCE_NS.1)
+        } else {
+            PATIENCE_NS.0
+        };
+        self.guarded = false;
+        self.left_ns = now;
+        self.rings = [Ring::default(); RINGS];
+    }
+}

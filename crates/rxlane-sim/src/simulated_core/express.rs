@@ -1,0 +1,230 @@
+//! The scheme `express`: an XDP program in the poll, which redirects, passes or drops each packet.
+
+use std::collections::VecDeque;
+
+use rxlane_policy::Ps;
+use rxlane_policy::overload::{PollEnd, Verdict};
+use rxlane_policy::poll;
+
+use super::control::Control;
+use super::{SimulatedCore, windows::Windows};
+use crate::SimError;
+use crate::ring::Packet;
+use crate::scenario::Scenario;
+use crate::tally::Work;
+
+/// The lanes of a core and what controls them.
+#[derive(Debug)]
+pub(super) struct Lanes {
+    control: Control,
+    express_classes: usize,
+    redirect: Ps,
+    drop: Ps,
+    flush: Ps,
+    clock: Ps,
+    budget: u32,
+}
+
+impl Lanes {
+    pub(super) fn new(scenario: &Scenario) -> Result<Self, SimError> {
+        let e = &scenario.express;
+        Ok(Self {
+            control: Control::new(scenario)?,
+            express_classes: e.classes,
+            redirect: Ps::from_ns(e.redirect_ns),
+            drop: Ps::from_ns(e.drop_ns),
+            flush: Ps::from_ns(e.flush_ns),
+            clock: Ps::from_ns(e.clock_ns),
+            budget: scenario.reception.device_budget,
+        })
+    }
+}
+
+/// What is seen of the lanes while a poll is under way, too.
+#[derive(Debug)]
+pub(super) struct Aside {
+    /// Redirected in this poll, at whose end they leave.
+    pub(super) batch: Vec<Packet>,
+    pub(super) windows: Windows,
+    /// When the last poll ended.
+    poll_ended: Ps,
+    /// The latest times that others took, oldest first.
+    taken: VecDeque<(Ps, Ps)>,
+}
+
+/// How many of them are kept: more than begin while a packet waits.
+const TAKEN_KEPT: usize = 128;
+
+impl Aside {
+    pub(super) fn new(scenario: &Scenario) -> Self {
+        Self {
+            batch: Vec::new(),
+            windows: Windows::new(Ps::from_ns(scenario.express.window_ms * 1e6)),
+            poll_ended: Ps::ZERO,
+            taken: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn takes(&mut self, from: Ps, to: Ps) {
+        if self.taken.len() == TAKEN_KEPT {
+            self.taken.pop_front();
+        }
+        self.taken.push_back((from, to));
+    }
+
+    /// How much of the time between two points others took.
+    fn taken_between(&self, from: Ps, to: Ps) -> Ps {
+        let overlap = |t: &(Ps, Ps)| Ps(t.1.0.min(to.0).saturating_sub(t.0.0.max(from.0)));
+        self.taken
+            .iter()
+            .rev()
+            .take_while(|t| t.1 > from)
+            .map(overlap)
+            .sum()
+    }
+}
+
+/// A flow's hash: any mixing function.
+fn hash(flow: u16) -> u32 {
+    let h = u32::from(flow).wrapping_mul(0x9e37_79b1);
+    h ^ (h >> 15)
+}
+
+impl SimulatedCore {
+    /// One poll of a device.
+    pub(super) fn poll_express(&mut self, device: usize) {
+        if !self.in_softirq {
+            self.enter_softirq();
+        }
+        let Some(mut lanes) = self.lanes.take() else {
+            return;
+        };
+        self.tally.polls += 1;
+        if self.costs.poll > Ps::ZERO {
+            self.work(self.costs.poll, Work::Poll);
+        }
+        let (mut work, mut express) = (0, false);
+        while work < lanes.budget && !self.cut {
+            let Some(packet) = self.next_packet(device) else {
+                break;
+            };
+            if work == 0 {
+                // As a tracing program sees it: waking up is part of the gap, others are told by the scheduler.
+                let ended = self.aside.poll_ended;
+                let taken = self.aside.taken_between(ended, self.now);
+                let idle = self.now - ended - taken;
+                lanes
+                    .control
+                    .poll_begins(device as u32, self.now.into(), idle.into());
+            }
+            work += 1;
+            express |= packet.class == 0;
+            self.serve_lane(&mut lanes, packet, device);
+        }
+        if !self.aside.batch.is_empty() && !self.cut {
+            self.work(lanes.flush, Work::Tx);
+        }
+        if !self.cut {
+            self.leave_express(device);
+            self.aside.poll_ended = self.now;
+            lanes.control.poll_ends(PollEnd {
+                napi: device as u32,
+                now: self.now.into(),
+                work,
+                budget: lanes.budget,
+                express,
+                held: false,
+            });
+            if work < lanes.budget {
+                self.poll_list.ended(poll::PollEnd::Drained);
+                self.unmask(device);
+            } else {
+                self.poll_list.ended(poll::PollEnd::BudgetSpent);
+            }
+        }
+        self.lanes = Some(lanes);
+    }
+
+    fn next_packet(&mut self, device: usize) -> Option<Packet> {
+        self.know(self.devices[device].port, self.now);
+        let ring = &mut self.devices[device].rings[0];
+        ring.admit(self.now);
+        ring.pop()
+    }
+
+    fn serve_lane(&mut self, lanes: &mut Lanes, packet: Packet, device: usize) {
+        let class = usize::from(packet.class);
+        self.tally.classes[class]
+            .waiting
+            .record(self.now - packet.at);
+        let stack = class >= lanes.express_classes;
+        let verdict = if class == 0 {
+            Verdict::Pass
+        } else {
+            let read = lanes.control.reads_clock();
+            let verdict = lanes
+                .control
+                .packet(class, stack, hash(packet.flow), self.now.into());
+            if read && lanes.clock > Ps::ZERO {
+                self.work(lanes.clock, Work::Poll);
+            }
+            verdict
+        };
+        self.in_service = true;
+        match verdict {
+            Verdict::Drop => {
+                self.work(lanes.drop, Work::Packet);
+                if !self.cut {
+                    self.tally.early_dropped[class] += 1;
+                    let saved = if stack {
+                        self.costs.service[class]
+                    } else {
+                        lanes.redirect
+                    };
+                    self.aside.windows.dropped(self.now, saved);
+                }
+            }
+            Verdict::Pass if stack => {
+                self.work(self.costs.service[class], Work::Packet);
+                if !self.cut {
+                    self.leave(packet, device);
+                }
+            }
+            Verdict::Pass => {
+                self.work(lanes.redirect, Work::Packet);
+                // What the end of the run cuts off counts as in service or as redirected, not as both.
+                if !self.cut {
+                    self.aside.batch.push(packet);
+                }
+            }
+        }
+        if !self.cut {
+            self.in_service = false;
+        }
+    }
+
+    fn leave_express(&mut self, device: usize) {
+        let mut batch = std::mem::take(&mut self.aside.batch);
+        for packet in batch.drain(..) {
+            self.leave(packet, device);
+        }
+        // Its memory is used again.
+        self.aside.batch = batch;
+    }
+
+    /// A packet leaves the router now.
+    fn leave(&mut self, packet: Packet, device: usize) {
+        let class = usize::from(packet.class);
+        let nic = self.devices[device].nic;
+        self.tally.served[nic] += 1;
+        self.tally.flow_served[usize::from(packet.flow)] += 1;
+        self.tally.count_order(packet, &mut self.last_sequence[nic]);
+        let waited = self.now - packet.at;
+        let tally = &mut self.tally.classes[class];
+        tally.latency.record(waited + self.latency_offset);
+        if class == 0 {
+            let own = waited - self.aside.taken_between(packet.at, self.now);
+            tally.own_wait.record(own);
+        }
+    }
+}
