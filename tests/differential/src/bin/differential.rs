@@ -267,6 +267,9 @@ fn replay(args: &ReplayArgs) -> Result<ExitCode, OracleError> {
         println!("rxlane refuses this configuration: {why}");
         return Ok(ExitCode::SUCCESS);
     }
+    for error in &outcome.invalid {
+        println!("Linux refused: {error}");
+    }
     let now = Finding {
         scenario: finding.scenario,
         outcome,
