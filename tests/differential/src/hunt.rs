@@ -35,6 +35,8 @@ pub struct Hunt {
     pub settle: Duration,
     /// How long it may take to start.
     pub start: Duration,
+    /// How long is waited for what one router has sent and the other has not.
+    pub late: Duration,
     /// Statements and packets in whose text one of these is are left out: what is known and looked past.
     pub without: Vec<String>,
     /// Whether the AF_XDP engine forwards in all of them.
@@ -172,6 +174,7 @@ impl Shared<'_> {
             second: self.hunt.second.clone(),
             settle: self.hunt.settle,
             start: self.hunt.start,
+            late: self.hunt.late,
             quiet: Duration::from_millis(3),
             tag: job.to_string(),
         };

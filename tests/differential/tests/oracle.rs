@@ -40,6 +40,7 @@ fn hunt(second: Second, out: &str) -> Hunt {
         jobs: 6,
         settle: Duration::from_millis(1100),
         start: Duration::from_secs(20),
+        late: Duration::from_millis(120),
         without: Vec::new(),
         engine: false,
         kinds: Kinds::of_this_kernel(),
@@ -97,6 +98,7 @@ fn what_a_macvlan_device_copies_leaves_twice() {
         second: Second::Rxlane(router()),
         settle: Duration::from_millis(1100),
         start: Duration::from_secs(20),
+        late: Duration::from_millis(120),
         quiet: Duration::from_millis(10),
         tag: "known".into(),
     };

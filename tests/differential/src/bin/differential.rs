@@ -56,6 +56,9 @@ struct Router {
     /// How long rxlane may take to start, s
     #[arg(long, value_name = "S", default_value_t = 20)]
     start: u64,
+    /// How long to wait for packets that one router has sent and the other has not, ms
+    #[arg(long, value_name = "MS", default_value_t = 120)]
+    late: u64,
 }
 
 #[derive(Clone)]
@@ -177,6 +180,7 @@ fn run(args: RunArgs) -> Result<ExitCode, OracleError> {
         jobs: args.jobs.max(1),
         settle: Duration::from_millis(args.router.settle),
         start: Duration::from_secs(args.router.start),
+        late: Duration::from_millis(args.router.late),
         without: args.without,
         engine: args.engine,
         kinds: Kinds::of_this_kernel().among(&args.kinds),
@@ -259,6 +263,7 @@ fn replay(args: &ReplayArgs) -> Result<ExitCode, OracleError> {
         second: args.router.second(),
         settle: Duration::from_millis(args.router.settle),
         start: Duration::from_secs(args.router.start),
+        late: Duration::from_millis(args.router.late),
         quiet: Duration::from_millis(10),
         tag: "replay".into(),
     };
