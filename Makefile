@@ -5,15 +5,16 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 RXLANE := target/release/rxlane
 PACKAGES := clang-19 clang-format libelf-dev zlib1g-dev pkg-config make gcc libc6-dev linux-libc-dev m4 \
 	iproute2 ethtool nftables iputils-ping traceroute socat shellcheck util-linux
-SHELL_SCRIPTS := .ci/run contrib/release fuzz/run tests/differential/sabotage $(addprefix tests/vm/,build-kernel build-tests demo get-kernel init matrix mirror run table test-demo test-engine test-suite test-tune)
+SHELL_SCRIPTS := .ci/run contrib/release fuzz/run tests/differential/sabotage $(addprefix tests/vm/,build-kernel build-tests demo get-kernel init matrix mirror run table test-demo test-engine test-oracle test-suite test-tune)
 
-.PHONY: vm-setup help setup build demo test test-only test-vm test-kernels soak sabotage fuzz miri sanitize nightly release docs crates deny lint clean
+.PHONY: vm-setup help setup build demo test test-only test-vm test-kernels soak soak-vm sabotage fuzz miri sanitize nightly release docs crates deny lint clean
 
 help:
 	@echo "make demo    build, then kernel against express at twice the kernel's capacity; report.html"
 	@echo "make test    all tests: unit, property, BPF programs, end to end in network namespaces"
 	@echo "make test-vm all kernels and compilers, tune and engine on real drivers, in emulated machines (an hour)"
 	@echo "make test-kernels  of that what CI runs: load and forward on the oldest kernel and the newest"
+	@echo "make soak-vm the same on another kernel, with bridges, bonds, VLANs, IPsec: KERNEL=6.12"
 	@echo "make sabotage  known ways past Linux put back on purpose: does the oracle find them? (half an hour)"
 	@echo "make soak    random routers and packets, plain Linux against rxlane: MINUTES=10; verdicts on FRAMES=10000000"
 	@echo "make fuzz    made-up bytes for every decoder, each for SECONDS=60 (nightly Rust; installs cargo-fuzz)"
@@ -87,6 +88,15 @@ soak: build
 		cargo test --release --quiet -p rxlane-dataplane --test program -- --include-ignored --nocapture verdicts_agree
 	@echo "soak: $(MINUTES) minutes; differences go to target/differential"
 	@$(SUDO) target/release/differential run --minutes $(MINUTES) --rxlane $(RXLANE)
+
+# The same in an emulated machine, whose kernel has bridges, bonds, VLANs, VRFs, tunnels and IPsec: KERNEL=newest.
+soak-vm: MINUTES := 10
+soak-vm: KERNEL := 6.12
+soak-vm: vm-setup
+	@cargo build --release --quiet -p rxlane-differential
+	@echo "soak: $(MINUTES) minutes on Linux $(KERNEL); differences go to target/vm/oracle-$(KERNEL)/found"
+	@$(SUDO) env RXLANE=$(RXLANE) ORACLE="--minutes $(MINUTES)" VM_SECONDS=$$(( $(MINUTES) * 60 + 1500 )) \
+		tests/vm/run oracle $(KERNEL)
 
 # Whether the oracle finds each known way past Linux when it is put back on purpose (half an hour).
 sabotage: build

@@ -38,6 +38,15 @@ struct {
 	__type(value, struct gates);
 } gates SEC(".maps");
 
+/* Something speaks against the class, or the daemon has not looked yet. */
+static __always_inline int is_closed(__u32 class)
+{
+	__u32 zero = 0;
+	const struct gates *g = bpf_map_lookup_elem(&gates, &zero);
+
+	return !g || g->closed & (1 << (class & 7));
+}
+
 static __always_inline int is_open(__u32 class)
 {
 	__u32 zero = 0;
@@ -54,7 +63,7 @@ static __always_inline int trust(struct xdp_md *ctx, const struct packet *p, __u
 
 	if (full && any_conntrack && how == TRUST_ESTABLISHED) {
 		t->source = SOURCE_ANY;
-		return trusted_flow(ctx, p, t);
+		return is_closed(class) ? TO_STACK_OBJECTION : trusted_flow(ctx, p, t);
 	}
 	if (full && any_prefix && how == TRUST_PREFIXES) {
 		if (trusted_prefix(p, class) != TRUSTED)

@@ -28,7 +28,13 @@ struct sk_buff {
 	__u16 network_header;
 	unsigned char *head;
 	unsigned char *data;
+	__u8 active_extensions;
 } CORE;
+
+/* Which extensions an skb can have depends on the kernel's configuration, and with it their numbers. */
+enum skb_ext_id {
+	SKB_EXT_SEC_PATH = 1,
+};
 
 struct napi_struct {
 	struct net_device *dev;

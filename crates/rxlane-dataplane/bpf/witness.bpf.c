@@ -8,6 +8,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
 
 #include "shared.h"
 #include "bounds.h"
@@ -38,6 +39,17 @@ static __always_inline int is_as_it_came(const struct sk_buff *skb, const struct
 	return 0;
 }
 
+/*
+ * Whether IPsec took the packet out of another one. It came in by the same interface and belongs to the same connection
+ * as one that was never encrypted, which Linux may well refuse (xfrm_policy_check in net/xfrm/xfrm_policy.c).
+ */
+static __always_inline int was_encrypted(const struct sk_buff *skb)
+{
+	if (!bpf_core_enum_value_exists(enum skb_ext_id, SKB_EXT_SEC_PATH))
+		return 0;
+	return skb->active_extensions >> bpf_core_enum_value(enum skb_ext_id, SKB_EXT_SEC_PATH) & 1;
+}
+
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device *dev)
 {
@@ -65,7 +77,7 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 	now = bpf_ktime_get_ns();
 	if (now - seen->asked_ns > WITNESS_ANSWER_NS || dev->nd_net.net->net_cookie != netns_cookie)
 		return 0;
-	if (seen->ingress != skb->skb_iif || !is_as_it_came(skb, seen))
+	if (seen->ingress != skb->skb_iif || was_encrypted(skb) || !is_as_it_came(skb, seen))
 		return 0;
 	/* At this place the frame is complete: its data begin with the address of the next hop. */
 	if (bpf_probe_read_kernel(seen->next_hop, sizeof(seen->next_hop), skb->data))

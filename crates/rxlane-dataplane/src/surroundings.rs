@@ -25,6 +25,8 @@ pub struct Surroundings {
     pub filters: Vec<(String, String)>,
     /// Ports that belong to a bridge, bond, team or VRF, with its name.
     pub members: Vec<(String, String)>,
+    /// Ports whose packets a macvlan or ipvlan device takes or copies, with its name.
+    pub taken: Vec<(String, String)>,
 }
 
 impl Surroundings {
@@ -54,6 +56,10 @@ impl Surroundings {
                 let name = name.map_or_else(|| format!("device {master}"), |l| l.name.clone());
                 found.members.push((link.name.clone(), name));
             }
+            let over = links.iter().filter(|l| l.takes_from == Some(link.ifindex));
+            found
+                .taken
+                .extend(over.map(|l| (link.name.clone(), l.name.clone())));
         }
         Ok(found)
     }
@@ -77,18 +83,24 @@ pub struct Objection {
 
 /// What speaks against the express lane for a trust.
 pub fn objections(trust: &Trust, around: &Surroundings) -> Vec<Objection> {
+    let never = |why: String| Objection {
+        why,
+        acceptable: false,
+    };
+    // Of a packet that leaves twice a witness sees no more than of one that leaves once.
+    let taken = around.taken.iter().map(|(port, over)| {
+        never(format!(
+            "`{over}` takes or copies packets of the port `{port}`"
+        ))
+    });
+    let mut found: Vec<Objection> = taken.collect();
     if *trust == Trust::Established {
-        return Vec::new();
+        return found;
     }
     let acceptable = |why: String| Objection {
         why,
         acceptable: true,
     };
-    let never = |why: String| Objection {
-        why,
-        acceptable: false,
-    };
-    let mut found = Vec::new();
     for hook in &around.hooks {
         let e = hook.effects;
         if e.translates {
@@ -198,7 +210,9 @@ pub fn refuse(
             Err(DataplaneError::Objections {
                 class,
                 why: why.join("; "),
-                cure: if acceptable {
+                cure: if !around.taken.is_empty() {
+                    "leave the port out of `ports`, or remove the device"
+                } else if acceptable {
                     "use trust = \"established\", or accept this with --accept-bypass"
                 } else {
                     "use trust = \"established\", which follows what Linux does with each flow"
@@ -287,6 +301,15 @@ mod tests {
                 assert!(found.iter().any(|o| !o.acceptable), "{around:?}");
             }
             assert_eq!(objections(&Trust::Established, around), []);
+        }
+        // What a macvlan device copies would leave once instead of twice, whoever is trusted.
+        let taken = Surroundings {
+            taken: vec![("lan0".into(), "mv0".into())],
+            ..Surroundings::default()
+        };
+        for trust in [Trust::All, prefixes(), Trust::Established] {
+            let found = objections(&trust, &taken);
+            assert!(found.len() == 1 && !found[0].acceptable, "{found:?}");
         }
         // A rule for marks that nobody gives is as Linux has it.
         let unmarked = Surroundings {

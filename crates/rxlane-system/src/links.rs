@@ -6,7 +6,8 @@ use std::os::fd::AsFd;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NetlinkPayload};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, LinkXdp,
+    InfoData, InfoKind, InfoMacVlan, InfoMacVtap, InfoVeth, LinkAttribute, LinkFlags, LinkInfo,
+    LinkMessage, LinkXdp, MacVlanMode,
 };
 
 use crate::netlink::{self, Message, News};
@@ -34,6 +35,8 @@ pub struct Link {
     pub kind: Option<String>,
     /// Index of the bridge, bond, team or VRF that it belongs to.
     pub master: Option<u32>,
+    /// Index of the device under it, in the same namespace, whose own packets it may take: those to its MAC address.
+    pub takes_from: Option<u32>,
     /// Id of an XDP program that is attached without being asked for here; 0 for none.
     pub xdp_program: u32,
 }
@@ -61,8 +64,10 @@ fn from_message(message: &LinkMessage) -> Option<Link> {
             .intersects(LinkFlags::Running | LinkFlags::LowerUp),
         kind: None,
         master: None,
+        takes_from: None,
         xdp_program: 0,
     };
+    let (mut under, mut elsewhere, mut takes) = (None, false, false);
     for attribute in &message.attributes {
         match attribute {
             LinkAttribute::IfName(name) => link.name.clone_from(name),
@@ -71,7 +76,10 @@ fn from_message(message: &LinkMessage) -> Option<Link> {
             LinkAttribute::Address(bytes) => {
                 link.mac = bytes.as_slice().try_into().unwrap_or_default()
             }
+            LinkAttribute::Link(index) => under = Some(*index),
+            LinkAttribute::LinkNetNsId(_) => elsewhere = true,
             LinkAttribute::LinkInfo(infos) => {
+                takes = takes_all(infos);
                 for info in infos {
                     if let LinkInfo::Kind(kind) = info {
                         link.kind = Some(kind_name(kind));
@@ -88,7 +96,30 @@ fn from_message(message: &LinkMessage) -> Option<Link> {
             _ => {}
         }
     }
+    link.takes_from = under.filter(|_| takes && !elsewhere);
     (!link.name.is_empty()).then_some(link)
+}
+
+/// Whether a device sees the packets of the one under it before that one's own protocols do (`netdev_rx_handler_register`),
+/// and does not leave those alone that are for its MAC address.
+fn takes_all(infos: &[LinkInfo]) -> bool {
+    let has = |kind: &InfoKind| infos.contains(&LinkInfo::Kind(kind.clone()));
+    // In their other modes macvlan and macvtap devices have a MAC address of their own, and take what is for that.
+    let takes = |info: &LinkInfo| match info {
+        LinkInfo::Data(InfoData::MacVlan(all)) => all.iter().any(|i| {
+            use MacVlanMode::{Passthrough, Source};
+            matches!(i, InfoMacVlan::Mode(Passthrough | Source))
+        }),
+        LinkInfo::Data(InfoData::MacVtap(all)) => all.iter().any(|i| {
+            use MacVlanMode::{Passthrough, Source};
+            matches!(i, InfoMacVtap::Mode(Passthrough | Source))
+        }),
+        _ => false,
+    };
+    infos.iter().any(takes)
+        || [InfoKind::IpVlan, InfoKind::IpVtap, InfoKind::MacSec]
+            .iter()
+            .any(has)
 }
 
 fn kind_name(kind: &InfoKind) -> String {

@@ -249,6 +249,31 @@ fn a_flow_that_an_ipsec_policy_forbids_stops_within_a_second() {
 
 #[test]
 #[ignore = "needs root: make test"]
+fn packets_that_a_macvlan_device_takes_are_not_express() {
+    let mut t = TestLab::up("taken", |_| ());
+    let _router = t.router(&(PREFIX.to_owned() + REST));
+    let call = Call::new(&t);
+    assert!(call.says());
+    let before = t.class("voice", "express");
+    assert!(call.says());
+    assert_eq!(t.class("voice", "express"), before + 1);
+    // In this mode it has the MAC address of the port, and it drops what comes as long as it is down.
+    let device = "ip link add taker link in0 type macvlan mode passthru";
+    t.must(Place::Router, device);
+    stops(&call);
+    let why = || {
+        let status = t.status_json().expect("a router");
+        let why = status["classes"][0]["why"].as_str();
+        why.unwrap_or_default().to_owned()
+    };
+    assert!(why().contains("`taker` takes"), "{}", why());
+    t.must(Place::Router, "ip link delete taker");
+    wait_for("the lane opens again", || !why().contains("taker"));
+    assert!(call.says());
+}
+
+#[test]
+#[ignore = "needs root: make test"]
 fn translation_keeps_prefixes_with_the_kernel_as_long_as_it_is_there() {
     let mut t = TestLab::up("natted", |_| ());
     let nat = "nft 'table ip nat { chain post { type nat hook postrouting priority srcnat; oifname out0 masquerade; }; }'";

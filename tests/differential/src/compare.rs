@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::neighbours::is_chatter;
-use crate::packets::{checksum, hex, id_of, number_in};
+use crate::packets::{checksum, hex, id_of, number_in, tagged, untagged};
 
 /// A frame that left a router.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -81,15 +81,17 @@ fn by_number(sent: &[Sent]) -> ByNumber {
 
 /// The identification of an IPv4 packet that the router itself makes is arbitrary, and with it the checksum.
 fn normalised(frame: &[u8]) -> Vec<u8> {
-    let mut frame = frame.to_vec();
+    let (tags, mut frame) = untagged(frame);
     if frame.len() < 34 || frame[12..14] != [8, 0] {
-        return frame;
+        return tagged(&frame, &tags);
     }
     let number = number_in(&frame);
     let id = u16::from_be_bytes([frame[18], frame[19]]);
     let made_here = match frame[23] {
         1 => number.is_none_or(|n| id != id_of(n)),
         6 => number.is_none(),
+        // The outer header of a tunnel; what is merely forwarded has the number's own.
+        4 | 41 | 47 | 50 => number.is_none_or(|n| id != id_of(n)),
         _ => false,
     };
     let header = usize::from(frame[14] & 15) * 4;
@@ -99,7 +101,7 @@ fn normalised(frame: &[u8]) -> Vec<u8> {
         frame[18..20].fill(0);
         frame[24..26].fill(0);
     }
-    frame
+    tagged(&frame, &tags)
 }
 
 /// Flows of which one router sent the packets in another order.
@@ -125,7 +127,7 @@ fn reordered(plain: &[Sent], lane: &[Sent]) -> Vec<Mismatch> {
 fn by_flow(sent: &[Sent]) -> BTreeMap<(usize, Vec<u8>), Vec<Sent>> {
     let mut flows: BTreeMap<_, Vec<Sent>> = BTreeMap::new();
     for one in sent.iter().filter(|s| number_in(&s.frame).is_some()) {
-        let f = &one.frame;
+        let (_, f) = untagged(&one.frame);
         let key = match f.get(12..14) {
             Some([8, 0]) => [f.get(23..24), f.get(26..38)].concat_some(),
             _ => [f.get(20..21), f.get(22..58)].concat_some(),

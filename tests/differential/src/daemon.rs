@@ -13,9 +13,6 @@ use rxlane_system::Tried;
 use crate::OracleError;
 use crate::scenario::Lanes;
 
-/// How long it may take to serve or to refuse.
-const START: Duration = Duration::from_secs(20);
-
 /// How long it may take to end.
 const END: Duration = Duration::from_secs(3);
 
@@ -37,8 +34,13 @@ pub(crate) enum Start {
 }
 
 impl Daemon {
-    /// Starts it in a namespace and waits until it serves.
-    pub(crate) fn start(rxlane: &Path, netns: &str, lanes: &Lanes) -> Result<Start, OracleError> {
+    /// Starts it in a namespace and waits so long until it serves.
+    pub(crate) fn start(
+        rxlane: &Path,
+        netns: &str,
+        lanes: &Lanes,
+        patience: Duration,
+    ) -> Result<Start, OracleError> {
         let file = |suffix: &str| std::env::temp_dir().join(format!("{netns}.{suffix}"));
         let (config, socket_path) = (file("toml"), file("sock"));
         std::fs::write(&config, lanes.toml()).map_err(|source| OracleError::File {
@@ -65,7 +67,7 @@ impl Daemon {
             netns: netns.into(),
             files: [config, socket_path.clone()],
         };
-        let deadline = Instant::now() + START;
+        let deadline = Instant::now() + patience;
         let mut text = [0; 2048];
         while Instant::now() < deadline {
             if let Ok(n) = ear.recv(&mut text) {
@@ -78,7 +80,7 @@ impl Daemon {
         }
         let _ = daemon.child.kill();
         Err(OracleError::Silent {
-            seconds: START.as_secs(),
+            seconds: patience.as_secs(),
             words: daemon.words(),
         })
     }

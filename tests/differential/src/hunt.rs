@@ -8,12 +8,10 @@ use std::time::{Duration, Instant};
 
 use rxlane_system::{stop, threads};
 
+use crate::grammar::Kinds;
 use crate::report::{Finding, kind, without_digits};
 use crate::trial::{self, Outcome, Second, Settings};
 use crate::{OracleError, grammar, shrink};
-
-/// Trials that making one difference small may take.
-const SHRINKING: usize = 250;
 
 /// How many differences that look the same at first sight are shrunk, as they may differ in cause.
 const ALIKE: u32 = 4;
@@ -35,10 +33,18 @@ pub struct Hunt {
     pub jobs: usize,
     /// How long rxlane has to follow a change.
     pub settle: Duration,
+    /// How long it may take to start.
+    pub start: Duration,
+    /// How long is waited for what one router has sent and the other has not.
+    pub late: Duration,
     /// Statements and packets in whose text one of these is are left out: what is known and looked past.
     pub without: Vec<String>,
     /// Whether the AF_XDP engine forwards in all of them.
     pub engine: bool,
+    /// Kinds of devices to draw.
+    pub kinds: Kinds,
+    /// Trials that making one difference small may take.
+    pub shrinking: usize,
     /// Whether to go on after a difference.
     pub keep_going: bool,
     /// Where findings are written.
@@ -167,6 +173,8 @@ impl Shared<'_> {
         let settings = Settings {
             second: self.hunt.second.clone(),
             settle: self.hunt.settle,
+            start: self.hunt.start,
+            late: self.hunt.late,
             quiet: Duration::from_millis(3),
             tag: job.to_string(),
         };
@@ -201,7 +209,7 @@ impl Shared<'_> {
     }
 
     fn one(&self, seed: u64, settings: &Settings) -> Result<(), OracleError> {
-        let mut drawn = grammar::draw(seed, self.hunt.packets);
+        let mut drawn = grammar::draw(seed, self.hunt.packets, &self.hunt.kinds);
         drawn.lanes.engine |= self.hunt.engine;
         let scenario = shrink::without(&drawn, &self.hunt.without);
         let outcome = trial::run(&scenario, settings)?;
@@ -220,7 +228,7 @@ impl Shared<'_> {
             lock(&self.tally).repeated += 1;
             return Ok(());
         }
-        let Some(finding) = confirmed(&finding, settings)? else {
+        let Some(finding) = confirmed(&finding, settings, self.hunt.shrinking)? else {
             lock(&self.tally).unstable.push(seed);
             return Ok(());
         };
@@ -241,7 +249,11 @@ impl Shared<'_> {
 }
 
 /// The finding made small, if it is one: it happens again, and not between two plain routers.
-fn confirmed(finding: &Finding, settings: &Settings) -> Result<Option<Finding>, OracleError> {
+fn confirmed(
+    finding: &Finding,
+    settings: &Settings,
+    shrinking: usize,
+) -> Result<Option<Finding>, OracleError> {
     let Finding { scenario, outcome } = finding;
     let control = Settings {
         second: Second::Plain,
@@ -272,7 +284,7 @@ fn confirmed(finding: &Finding, settings: &Settings) -> Result<Option<Finding>, 
             start = alone;
         }
     }
-    let small = shrink::shrink(&start, SHRINKING, differs)?;
+    let small = shrink::shrink(&start, shrinking, differs)?;
     let mut outcome = trial::run(&small, settings)?;
     if outcome.mismatches.is_empty() {
         outcome = trial::run(&small, settings)?;

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::packets::{Spec, Transport};
+use crate::packets::{Spec, Transport, tagged, untagged};
 
 /// The MAC address of the host with an address behind a port. A function of both, so that no table is needed.
 pub(crate) fn mac_of(port: usize, address: IpAddr) -> [u8; 6] {
@@ -14,8 +14,12 @@ pub(crate) fn mac_of(port: usize, address: IpAddr) -> [u8; 6] {
 }
 
 /// Whether a frame is something that routers say by themselves about neighbours and groups: it differs in time and
-/// number between equal routers. ARP, neighbour discovery, redirects, MLD and IGMP.
+/// number between equal routers. ARP, neighbour discovery, redirects, MLD and IGMP, and the spanning tree of bridges.
 pub(crate) fn is_chatter(frame: &[u8]) -> bool {
+    if frame.starts_with(&[1, 0x80, 0xc2, 0, 0]) {
+        return true;
+    }
+    let (_, frame) = untagged(frame);
     match frame.get(12..14) {
         Some([8, 6]) => true,
         Some([8, 0]) => {
@@ -36,15 +40,17 @@ pub(crate) fn is_chatter(frame: &[u8]) -> bool {
     }
 }
 
-/// The answer to an ARP request or a neighbour solicitation that is for a living host.
+/// The answer to an ARP request or a neighbour solicitation that is for a living host, in the same VLAN.
 pub(crate) fn reply(port: usize, frame: &[u8], alive: &[IpAddr]) -> Option<Vec<u8>> {
-    match frame.get(12..14)? {
-        [8, 6] => arp(port, frame, alive),
+    let (tags, frame) = untagged(frame);
+    let reply = match frame.get(12..14)? {
+        [8, 6] => arp(port, &frame, alive),
         [0x86, 0xdd] if frame.get(20) == Some(&58) && frame.get(54) == Some(&135) => {
-            solicitation(port, frame, alive)
+            solicitation(port, &frame, alive)
         }
         _ => None,
-    }
+    };
+    Some(tagged(&reply?, &tags))
 }
 
 fn arp(port: usize, frame: &[u8], alive: &[IpAddr]) -> Option<Vec<u8>> {

@@ -111,6 +111,9 @@ pub struct Answer {
     pub ttl: u8,
     /// Bytes after the transport header.
     pub payload_bytes: usize,
+    /// Not through the tunnel that what is answered came out of, as somebody would who is not its other end.
+    #[serde(default)]
+    pub bare: bool,
 }
 
 /// What a host answers.

@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_scenario_shrinks_to_one_packet_one_statement_and_one_class() {
-        let drawn = (0..).map(|seed| grammar::draw(seed, 100));
+        let drawn = (0..).map(|seed| grammar::draw(seed, 100, &grammar::Kinds::default()));
         let mut drawn = drawn.filter(|s| !s.lanes.classes.is_empty());
         let scenario = drawn.next().expect("seeds do not end");
         let statement = scenario.setup[3].clone();

@@ -32,14 +32,15 @@ pub struct Settings {
     pub second: Second,
     /// How long both have to follow a change.
     pub settle: Duration,
+    /// How long rxlane may take to serve or to refuse.
+    pub start: Duration,
     /// How long nothing must arrive before captures are compared.
     pub quiet: Duration,
+    /// How long is waited in all for what one router has sent and the other has not, yet.
+    pub late: Duration,
     /// Tells namespaces of trials at the same time apart.
     pub tag: String,
 }
-
-/// How long is waited in all for what one router has sent and the other has not, yet.
-const LATE: Duration = Duration::from_millis(120);
 
 /// What came of a trial.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -63,10 +64,10 @@ pub struct Outcome {
     pub status: Option<serde_json::Value>,
 }
 
-/// How long the engine's worker has for a packet before the next is sent. What the XDP program leaves to the kernel does not
+/// How long the engine's worker has for a packet before the next is sent, as a share of what is waited for packets. What the XDP program leaves to the kernel does not
 /// wait for what is on the engine's rings, so packets that follow one another closely may leave in another order, and of two
 /// errors that Linux tells one host about, its limit (`inet_peer`) lets pass the one that is first.
-const ENGINE_PACE: Duration = Duration::from_millis(2);
+const ENGINE_PACE: u32 = 60;
 
 /// Makes two routers of a scenario, and does it to both until they differ.
 ///
@@ -91,7 +92,7 @@ pub fn run(scenario: &Scenario, settings: &Settings) -> Result<Outcome, OracleEr
     let (plain, lane) = (plain?, lane?);
     let mut daemon = None;
     if let Second::Rxlane(path) = &settings.second {
-        match Daemon::start(path, lane.router(), &scenario.lanes)? {
+        match Daemon::start(path, lane.router(), &scenario.lanes, settings.start)? {
             Start::Serving(started) => daemon = Some(started),
             Start::Refused(why) => {
                 return Ok(Outcome {
@@ -187,7 +188,7 @@ impl Pair<'_> {
                 side.world.wires()[port].send(&frame)?;
             }
             if self.scenario.lanes.engine {
-                stop::sleep(ENGINE_PACE)?;
+                stop::sleep(self.settings.late / ENGINE_PACE)?;
             }
         }
         Ok(())
@@ -211,9 +212,10 @@ impl Pair<'_> {
         self.listen(self.settings.quiet)?;
         let mut found = self.differing();
         let mut waited = Duration::ZERO;
-        while !found.is_empty() && waited < LATE {
-            self.listen(LATE / 3)?;
-            waited += LATE / 3;
+        let late = self.settings.late;
+        while !found.is_empty() && waited < late {
+            self.listen(late / 3)?;
+            waited += late / 3;
             found = self.differing();
         }
         Ok(found)

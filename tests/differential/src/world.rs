@@ -53,7 +53,7 @@ const ROUTER: [(&str, &str); 23] = [
 ];
 
 /// Settings of what each port knows of its neighbours, in both families.
-const NEIGHBOURS: [(&str, &str); 3] = [
+pub(crate) const NEIGHBOURS: [(&str, &str); 3] = [
     ("retrans_time_ms", "60000"),
     ("delay_first_probe_time", "60"),
     ("base_reachable_time_ms", "600000"),
@@ -177,6 +177,18 @@ impl Drop for World {
         remove(&self.router);
         remove(&self.outside);
     }
+}
+
+/// Whether the kernel accepts a line for `ip`, in a namespace of its own that has one interface, `port`.
+pub(crate) fn accepts(line: &str) -> bool {
+    let name = format!("{PREFIX}k-{}", std::process::id());
+    let made = tool("ip", &["netns", "add", &name]).is_ok();
+    let lines = format!("link add port type veth peer name wire\n{line}\n");
+    let accepted = made && tool_with_input("ip", &["-n", &name, "-batch", "-"], &lines).is_ok();
+    if made {
+        remove(&name);
+    }
+    accepted
 }
 
 /// As `ip netns del`, without a process.

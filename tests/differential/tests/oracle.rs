@@ -1,10 +1,12 @@
 //! The oracle on the router under test, from a fixed seed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rxlane_differential::grammar::Kinds;
 use rxlane_differential::hunt::{Hunt, Tally};
-use rxlane_differential::trial::Second;
+use rxlane_differential::report::Finding;
+use rxlane_differential::trial::{self, Second, Settings};
 use rxlane_differential::world;
 
 /// A share of packets in the express lane below which nothing is proved.
@@ -37,8 +39,12 @@ fn hunt(second: Second, out: &str) -> Hunt {
         packets: 300,
         jobs: 6,
         settle: Duration::from_millis(1100),
+        start: Duration::from_secs(20),
+        late: Duration::from_millis(120),
         without: Vec::new(),
         engine: false,
+        kinds: Kinds::of_this_kernel(),
+        shrinking: 250,
         keep_going: true,
         out: std::env::temp_dir().join(out),
     }
@@ -80,6 +86,34 @@ fn a_router_with_one_setting_more_is_found_out() {
         hunt.keep_going = false;
         assert!(!go(&hunt).differences.is_empty(), "{change:?}");
     }
+}
+
+/// Those in `known` that need more than this kernel may have are replayed in emulated machines (tests/vm/test-oracle).
+#[test]
+#[ignore = "needs root: make test"]
+fn what_a_macvlan_device_copies_leaves_twice() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("known/copied-by-macvlan.json");
+    let finding = Finding::read(&file).expect("a finding");
+    let settings = Settings {
+        second: Second::Rxlane(router()),
+        settle: Duration::from_millis(1100),
+        start: Duration::from_secs(20),
+        late: Duration::from_millis(120),
+        quiet: Duration::from_millis(10),
+        tag: "known".into(),
+    };
+    let outcome = trial::run(&finding.scenario, &settings).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(outcome.invalid, Vec::<String>::new());
+    assert_eq!(outcome.mismatches, []);
+    let statuses = outcome.status.expect("it runs");
+    assert!(
+        statuses["classes"][0]["why"]
+            .as_str()
+            .is_some_and(|why| why.contains("`copies` takes or copies packets")),
+        "{statuses:#}"
+    );
+    // What was asked and answered, and four of these twice.
+    assert!(outcome.left > outcome.sent, "{} left", outcome.left);
 }
 
 #[test]

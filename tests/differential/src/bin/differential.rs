@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
+use rxlane_differential::grammar::Kinds;
 use rxlane_differential::hunt::{Hunt, Tally};
 use rxlane_differential::report::{Finding, describe};
 use rxlane_differential::scenario::Statement;
@@ -34,6 +35,9 @@ enum Command {
         /// Packets of a scenario, about
         #[arg(long, default_value_t = 300)]
         packets_per_configuration: usize,
+        /// Kinds of devices, as `run` prints them
+        #[arg(long, value_name = "KINDS", default_value = "all")]
+        kinds: Kinds,
     },
 }
 
@@ -49,6 +53,12 @@ struct Router {
     /// How long rxlane has to follow a change, ms
     #[arg(long, value_name = "MS", default_value_t = 1100)]
     settle: u64,
+    /// How long rxlane may take to start, s
+    #[arg(long, value_name = "S", default_value_t = 20)]
+    start: u64,
+    /// How long to wait for packets that one router has sent and the other has not, ms
+    #[arg(long, value_name = "MS", default_value_t = 120)]
+    late: u64,
 }
 
 #[derive(Clone)]
@@ -111,6 +121,12 @@ struct RunArgs {
     /// The AF_XDP engine forwards in every configuration, not in one of eight
     #[arg(long)]
     engine: bool,
+    /// Kinds of devices beside the ports, of those that this kernel has: `all`, `none`, or names with commas between
+    #[arg(long, value_name = "KINDS", default_value = "all")]
+    kinds: Kinds,
+    /// Trials that making one difference small may take
+    #[arg(long, default_value_t = 250)]
+    shrinking: usize,
     /// Go on after a difference, and report distinct ones
     #[arg(long)]
     keep_going: bool,
@@ -136,8 +152,9 @@ fn main() -> ExitCode {
         Command::Show {
             seed,
             packets_per_configuration,
+            kinds,
         } => {
-            let scenario = grammar::draw(seed, packets_per_configuration);
+            let scenario = grammar::draw(seed, packets_per_configuration, &kinds);
             print!("{}", describe(&scenario));
             Ok(ExitCode::SUCCESS)
         }
@@ -162,12 +179,16 @@ fn run(args: RunArgs) -> Result<ExitCode, OracleError> {
         packets: args.packets_per_configuration,
         jobs: args.jobs.max(1),
         settle: Duration::from_millis(args.router.settle),
+        start: Duration::from_secs(args.router.start),
+        late: Duration::from_millis(args.router.late),
         without: args.without,
         engine: args.engine,
+        kinds: Kinds::of_this_kernel().among(&args.kinds),
+        shrinking: args.shrinking,
         keep_going: args.keep_going,
         out: args.out,
     };
-    println!("seed {}", hunt.seed);
+    println!("seed {}, kinds of devices: {}", hunt.seed, hunt.kinds);
     let bar = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {msg}") {
         bar.set_style(style);
@@ -241,6 +262,8 @@ fn replay(args: &ReplayArgs) -> Result<ExitCode, OracleError> {
     let settings = Settings {
         second: args.router.second(),
         settle: Duration::from_millis(args.router.settle),
+        start: Duration::from_secs(args.router.start),
+        late: Duration::from_millis(args.router.late),
         quiet: Duration::from_millis(10),
         tag: "replay".into(),
     };
@@ -248,6 +271,9 @@ fn replay(args: &ReplayArgs) -> Result<ExitCode, OracleError> {
     if let Some(why) = &outcome.refused {
         println!("rxlane refuses this configuration: {why}");
         return Ok(ExitCode::SUCCESS);
+    }
+    for error in &outcome.invalid {
+        println!("Linux refused: {error}");
     }
     let now = Finding {
         scenario: finding.scenario,

@@ -4,15 +4,19 @@
 //! the same.
 
 mod addresses;
+mod devices;
 mod dice;
 mod events;
 mod firewall;
+mod kinds;
 mod lanes;
 mod routes;
 mod sysctls;
+mod tunnels;
 
 pub(crate) use addresses::HOSTS;
 pub use dice::Dice;
+pub use kinds::{Kind, Kinds};
 pub(crate) use lanes::DSCPS;
 
 use crate::packets;
@@ -65,8 +69,15 @@ pub(crate) fn of_family(v6: bool, line: &str) -> Statement {
     Statement::Ip(format!("{family}{line}"))
 }
 
-/// Draws a scenario of about so many packets.
-pub fn draw(seed: u64, about_packets: usize) -> Scenario {
+/// Draws a scenario of about so many packets, on a kernel that has these kinds of devices.
+pub fn draw(seed: u64, about_packets: usize, kinds: &Kinds) -> Scenario {
+    let mut scenario = of_ports(seed, about_packets);
+    devices::draw(seed, kinds, &mut scenario);
+    scenario
+}
+
+/// A scenario without other devices than ports.
+fn of_ports(seed: u64, about_packets: usize) -> Scenario {
     let mut dice = Dice::new(seed);
     let dice = &mut dice;
     let mut scenario = Scenario {

@@ -3,10 +3,36 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::build::{Spec, Transport};
+use super::{encapsulated, tagged, untagged};
 use crate::scenario::{Answer, Reply};
 
-/// The answer to a frame, as the host that got it would send it. None to what is no whole IP packet.
+/// The answer to a frame, as the host that got it would send it, in the same VLAN and through the same tunnel. None to
+/// what is no whole IP packet.
 pub fn answer(frame: &[u8], number: u32, asked: &Answer) -> Option<Vec<u8>> {
+    let (tags, frame) = untagged(frame);
+    let packet = frame.get(14..)?;
+    let reply = match encapsulated::opened(packet) {
+        None => plain(&frame, number, asked)?,
+        Some((outer, inner)) => {
+            let kind = |packet: &[u8]| match packet.first() {
+                Some(b) if b >> 4 == 6 => [0x86, 0xdd],
+                _ => [8, 0],
+            };
+            let taken_out = [&frame[..12], &kind(&inner), &inner].concat();
+            let reply = plain(&taken_out, number, asked)?;
+            if asked.bare {
+                reply
+            } else {
+                let closed = outer.closed(&reply[14..], number);
+                [&reply[..12], &kind(&closed), &closed].concat()
+            }
+        }
+    };
+    Some(tagged(&reply, &tags))
+}
+
+/// The answer to a frame without tags and tunnels.
+fn plain(frame: &[u8], number: u32, asked: &Answer) -> Option<Vec<u8>> {
     let (src, dst, protocol, header) = addresses(frame)?;
     let segment = frame.get(14 + header..)?;
     let port = |at: usize| {

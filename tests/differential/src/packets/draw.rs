@@ -150,6 +150,7 @@ impl Drawn<'_> {
             dscp,
             ttl: 64,
             payload_bytes: 24 + self.dice.below(300),
+            bare: false,
         };
         let number = self.number();
         let what = match reply {

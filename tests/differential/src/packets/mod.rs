@@ -3,13 +3,16 @@
 mod answer;
 mod build;
 mod draw;
+mod encapsulated;
 mod number;
+mod tags;
 
 pub use answer::answer;
 pub use build::{Quirk, Spec, Transport, tcp};
 pub(crate) use build::{checksum, id_of};
 pub use draw::draw;
 pub use number::{number_in, payload};
+pub(crate) use tags::{retagged, tagged, untagged};
 
 /// A MAC address as `ip` reads it.
 pub fn mac_text(mac: [u8; 6]) -> String {

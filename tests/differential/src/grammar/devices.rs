@@ -1,0 +1,308 @@
+//! Devices over ports: what an address was on moves up to a bridge, a bond, a VLAN, or into a VRF.
+//!
+//! They are put into a scenario that is drawn already, with dice of their own. So a seed draws the same routers with and
+//! without them, and a kernel that has none of them sees what it saw before.
+
+use super::{Dice, Kind, Kinds, tunnels};
+use crate::packets::{mac_text, retagged};
+use crate::scenario::{Origin, PORTS, Scenario, Statement, Step, Trust};
+use crate::world::{NEIGHBOURS, port_mac};
+
+/// In so many of a hundred configurations there are some.
+const WITH_DEVICES: u32 = 60;
+
+/// Tells these dice from those that drew the rest.
+const OTHER_DICE: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The VLAN that devices are for.
+const VLAN_ID: u16 = 10;
+
+/// A VLAN that nobody has a device for.
+const UNKNOWN_ID: u16 = 11;
+
+/// Puts one or two kinds of devices into a scenario.
+pub(super) fn draw(seed: u64, kinds: &Kinds, scenario: &mut Scenario) {
+    let mut dice = Dice::new(seed ^ OTHER_DICE);
+    let dice = &mut dice;
+    let mut kinds = kinds.list();
+    if kinds.is_empty() || !dice.chance(WITH_DEVICES) {
+        return;
+    }
+    let mut ports = PORTS.to_vec();
+    for _ in 0..1 + dice.below(2) {
+        if kinds.is_empty() {
+            return;
+        }
+        let kind = kinds.remove(dice.below(kinds.len()));
+        match kind {
+            Kind::Dummy | Kind::Gre | Kind::Ipip | Kind::Ip6tnl | Kind::Esp => {
+                tunnels::draw(dice, kind, scenario);
+            }
+            _ => {
+                let port = ports.remove(dice.below(ports.len()));
+                over(dice, kind, port, &mut ports, scenario);
+            }
+        }
+    }
+}
+
+/// Puts a device over a port, and perhaps over one of the `others`.
+fn over<'a>(
+    dice: &mut Dice,
+    kind: Kind,
+    port: &'a str,
+    others: &mut Vec<&'a str>,
+    scenario: &mut Scenario,
+) {
+    let upper = format!("{}x{port}", kind.name().split_at(2).0);
+    let mut members = vec![port];
+    if matches!(kind, Kind::Bridge | Kind::Vrf) && dice.chance(45) && others.len() > 1 {
+        members.push(others.remove(dice.below(others.len())));
+    }
+    let made = made(dice, kind, &upper, &members);
+    // Sometimes only later, under the hands of a running router; then addresses stay where they were.
+    if dice.chance(20) {
+        let at = dice.below(scenario.steps.len());
+        scenario.steps.insert(at, Step::Change(made));
+        return;
+    }
+    let moves = dice.chance(85);
+    if moves {
+        for statement in all_statements(scenario) {
+            moved(dice, kind, &upper, &members, statement);
+        }
+    }
+    scenario.setup.splice(0..0, made);
+    let masters = matches!(kind, Kind::Bridge | Kind::Bond | Kind::Vrf);
+    match dice.below(4) {
+        0 if kind != Kind::Vrf && moves => named_as_port(&upper, &members, scenario),
+        // rxlane refuses members as ports of most classes, which need not be seen often.
+        1 | 2 if masters => scenario
+            .lanes
+            .ports
+            .retain(|p| !members.contains(&p.as_str())),
+        3 if masters => {
+            for class in &mut scenario.lanes.classes {
+                class.trust = class.trust.as_ref().map(|_| Trust::Established);
+            }
+        }
+        _ => {}
+    }
+    if kind == Kind::Vlan {
+        tag(dice, port, scenario);
+    }
+    if kind == Kind::Macvlan && dice.chance(80) {
+        readdress(dice, port, scenario);
+    }
+    if dice.chance(15) {
+        let at = dice.below(scenario.steps.len());
+        let change = undone(dice, kind, &upper, port);
+        scenario.steps.insert(at, Step::Change(change));
+    }
+}
+
+/// The statements that make a device, with what is unusual about it.
+fn made(dice: &mut Dice, kind: Kind, upper: &str, members: &[&str]) -> Vec<Statement> {
+    let port = members[0];
+    let number = PORTS.iter().position(|p| *p == port).unwrap_or(0);
+    let mac = mac_text(port_mac(number));
+    let mut lines = Vec::new();
+    match kind {
+        Kind::Bridge => {
+            // A bridge that heeds the spanning tree forwards nothing for 60 s.
+            lines.push(format!("link add {upper} address {mac} type bridge"));
+            // Each alone: not every kernel has all of them.
+            let odd = dice.pick(&[
+                "mcast_snooping 0",
+                "mcast_snooping 0",
+                "stp_state 1 forward_delay 3000",
+                "vlan_filtering 1",
+                "vlan_filtering 1 vlan_default_pvid 0",
+                "nf_call_iptables 1",
+            ]);
+            lines.push(format!("link set {upper} type bridge {odd}"));
+        }
+        Kind::Bond => {
+            lines.push(format!("link add {upper} type bond mode active-backup"));
+            lines.push(format!("link set {port} down"));
+        }
+        Kind::Vrf => lines.push(format!("link add {upper} type vrf table 10")),
+        Kind::Vlan => {
+            let odd = dice.pick(&["", "", "", " reorder_hdr off", " protocol 802.1ad"]);
+            lines.push(format!(
+                "link add link {port} name {upper} type vlan id {VLAN_ID}{odd}"
+            ));
+        }
+        Kind::Macvlan => {
+            let mode = dice.pick(&["bridge", "bridge", "private", "vepa", "passthru", "source"]);
+            let own = if mode == "passthru" {
+                mac
+            } else {
+                mac_text(macvlan_mac(number))
+            };
+            lines.push(format!(
+                "link add link {port} name {upper} address {own} type macvlan mode {mode}"
+            ));
+            if mode == "source" {
+                let host = mac_text([2, 0, number as u8 + 1, 0, 0x10, 10]);
+                lines.push(format!("link set {upper} type macvlan macaddr add {host}"));
+            }
+        }
+        _ => {
+            let mode = dice.pick(&["l2", "l3", "l3s"]);
+            lines.push(format!(
+                "link add link {port} name {upper} type ipvlan mode {mode}"
+            ));
+        }
+    }
+    if matches!(kind, Kind::Bridge | Kind::Bond | Kind::Vrf) {
+        for member in members {
+            lines.push(format!("link set {member} master {upper}"));
+            lines.push(format!("link set {member} up"));
+        }
+    }
+    if kind == Kind::Bridge && dice.chance(35) {
+        let odd = dice.pick(&[
+            "learning off",
+            "locked on",
+            "isolated on",
+            "hairpin on",
+            "flood off",
+            "guard on",
+        ]);
+        lines.push(format!("link set {port} type bridge_slave {odd}"));
+    }
+    // Without one it is down, which is sometimes forgotten.
+    if dice.chance(92) {
+        lines.push(format!("link set {upper} up"));
+    }
+    let mut made: Vec<Statement> = lines.into_iter().map(Statement::Ip).collect();
+    if kind != Kind::Vrf {
+        for family in ["ipv4", "ipv6"] {
+            made.extend(NEIGHBOURS.map(|(name, value)| {
+                Statement::sysctl(format!("net.{family}.neigh.{upper}.{name}"), value)
+            }));
+        }
+    }
+    made
+}
+
+/// The MAC address of a macvlan device over a port.
+fn macvlan_mac(port: usize) -> [u8; 6] {
+    [2, 0, 0, 0, 2, port as u8 + 1]
+}
+
+/// The end of it, while packets come.
+fn undone(dice: &mut Dice, kind: Kind, upper: &str, port: &str) -> Vec<Statement> {
+    let member = matches!(kind, Kind::Bridge | Kind::Bond | Kind::Vrf);
+    let line = match dice.below(4) {
+        0 => format!("link del {upper}"),
+        1 if member => format!("link set {port} nomaster"),
+        2 => format!("link set {port} down"),
+        _ => format!("link set {upper} down"),
+    };
+    vec![Statement::Ip(line)]
+}
+
+fn all_statements(scenario: &mut Scenario) -> impl Iterator<Item = &mut Statement> {
+    let changes = scenario.steps.iter_mut().filter_map(|step| match step {
+        Step::Change(statements) => Some(statements),
+        Step::Send(_) => None,
+    });
+    scenario.setup.iter_mut().chain(changes.flatten())
+}
+
+/// A statement about a port becomes one about what is over it.
+fn moved(dice: &mut Dice, kind: Kind, upper: &str, members: &[&str], statement: &mut Statement) {
+    let about = |line: &str| members.iter().any(|m| line.split(' ').any(|w| w == *m));
+    let there = |line: &str| {
+        let words = line.split(' ');
+        let words = words.map(|w| if members.contains(&w) { upper } else { w });
+        words.collect::<Vec<_>>().join(" ")
+    };
+    match statement {
+        Statement::Ip(line) if kind == Kind::Vrf => {
+            let main = !line.contains(" table ") && !line.contains("nexthop add");
+            if line.contains("route ") && main && about(line) {
+                *line += " table 10";
+            }
+        }
+        Statement::Ip(line) => *line = there(line),
+        // The firewall sees one or the other, by the hook: both are worth a look.
+        Statement::Nft(line) if about(line) && dice.chance(60) => *line = there(line),
+        Statement::Sysctl { name, .. } if kind != Kind::Vrf && dice.chance(60) => {
+            for member in members {
+                *name = name.replace(&format!(".{member}."), &format!(".{upper}."));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// rxlane is told of the device instead of what is under it.
+fn named_as_port(upper: &str, members: &[&str], scenario: &mut Scenario) {
+    let lanes = &mut scenario.lanes;
+    let under = |p: &String| members.contains(&p.as_str());
+    if !lanes.ports.iter().any(under) {
+        return;
+    }
+    lanes.ports.retain(|p| !under(p));
+    lanes.ports.push(upper.to_owned());
+    for class in &mut lanes.classes {
+        for rule in &mut class.rules {
+            for member in members {
+                *rule = rule.replace(&format!("\"{member}\""), &format!("\"{upper}\""));
+            }
+        }
+    }
+}
+
+/// Frames that go into a port, as bytes.
+fn frames_into<'a>(
+    scenario: &'a mut Scenario,
+    port: &str,
+) -> impl Iterator<Item = (&'a mut String, &'a mut String)> {
+    let number = PORTS.iter().position(|p| *p == port);
+    let sends = scenario.steps.iter_mut().filter_map(|step| match step {
+        Step::Send(packets) => Some(packets),
+        Step::Change(_) => None,
+    });
+    sends.flatten().filter_map(move |packet| {
+        let Origin::Frame { port, hex } = &mut packet.origin else {
+            return None;
+        };
+        (Some(*port) == number).then_some((hex, &mut packet.what))
+    })
+}
+
+/// Hosts behind a VLAN device tag what they send, and some do so wrongly.
+fn tag(dice: &mut Dice, port: &str, scenario: &mut Scenario) {
+    for (hex, what) in frames_into(scenario, port) {
+        let tags: &[u16] = match dice.below(100) {
+            0..70 => &[VLAN_ID],
+            70..76 => &[VLAN_ID | 0xa000],
+            76..82 => &[UNKNOWN_ID],
+            82..87 => &[0],
+            87..90 => &[VLAN_ID, UNKNOWN_ID],
+            90..92 => &[0, VLAN_ID],
+            _ => &[],
+        };
+        if !tags.is_empty() {
+            *hex = retagged(hex, tags);
+            *what += &format!(", tagged {tags:x?}");
+        }
+    }
+}
+
+/// Hosts send to the MAC address of a macvlan device.
+fn readdress(dice: &mut Dice, port: &str, scenario: &mut Scenario) {
+    let number = PORTS.iter().position(|p| *p == port).unwrap_or(0);
+    let from = port_mac(number).map(|b| format!("{b:02x}")).concat();
+    let to = macvlan_mac(number).map(|b| format!("{b:02x}")).concat();
+    for (hex, what) in frames_into(scenario, port) {
+        if hex.starts_with(&from) && dice.chance(60) {
+            hex.replace_range(..12, &to);
+            *what += ", to the macvlan device";
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Packets within packets: taken out of what a router's tunnel has sent, and put back for the way to it.
+
+use super::build::checksum;
+
+/// The SPI of every security association here, in both directions.
+pub(crate) const SPI: u32 = 0x100;
+
+/// What an ESP packet ends with after padding: its length, and the protocol inside.
+const ESP_TRAILER: usize = 2;
+
+/// What is around a packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Wrapping {
+    /// Nothing between the headers: IPIP and its relatives.
+    Bare,
+    /// GRE without key, checksum and numbers.
+    Gre,
+    /// ESP that neither encrypts nor signs.
+    Esp,
+}
+
+/// A packet's outer headers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Outer {
+    header: Vec<u8>,
+    wrapping: Wrapping,
+}
+
+/// The outer headers and the packet inside, if there is a whole one. `packet` begins with an IP header.
+pub(super) fn opened(packet: &[u8]) -> Option<(Outer, Vec<u8>)> {
+    let v6 = packet.first()? >> 4 == 6;
+    let (length, protocol) = if v6 {
+        (40, *packet.get(6)?)
+    } else {
+        (usize::from(packet.first()? & 15) * 4, *packet.get(9)?)
+    };
+    let header = packet.get(..length)?.to_vec();
+    let rest = packet.get(length..)?;
+    let (wrapping, inner) = match protocol {
+        4 | 41 => (Wrapping::Bare, rest),
+        47 if matches!(rest.get(..4)?, [0, 0, 8, 0] | [0, 0, 0x86, 0xdd]) => {
+            (Wrapping::Gre, &rest[4..])
+        }
+        50 if rest.get(..4)? == SPI.to_be_bytes() => (Wrapping::Esp, rest.get(8..)?),
+        _ => return None,
+    };
+    let long = match inner.first()? >> 4 {
+        4 => usize::from(u16::from_be_bytes([*inner.get(2)?, *inner.get(3)?])),
+        6 => 40 + usize::from(u16::from_be_bytes([*inner.get(4)?, *inner.get(5)?])),
+        _ => return None,
+    };
+    // More than padding is a signature, which is not made here.
+    if wrapping == Wrapping::Esp && inner.len() > long + ESP_TRAILER + 3 {
+        return None;
+    }
+    let inner = inner.get(..long)?.to_vec();
+    Some((Outer { header, wrapping }, inner))
+}
+
+impl Outer {
+    /// A packet in the same headers on the way back. `number` is told apart by ESP's sequence.
+    pub(super) fn closed(&self, inner: &[u8], number: u32) -> Vec<u8> {
+        let inner_v6 = inner.first().is_some_and(|b| b >> 4 == 6);
+        let mut body = match self.wrapping {
+            Wrapping::Bare => Vec::new(),
+            Wrapping::Gre if inner_v6 => vec![0, 0, 0x86, 0xdd],
+            Wrapping::Gre => vec![0, 0, 8, 0],
+            Wrapping::Esp => [SPI.to_be_bytes(), number.to_be_bytes()].concat(),
+        };
+        body.extend(inner);
+        if self.wrapping == Wrapping::Esp {
+            let padding =
+                (inner.len() + ESP_TRAILER).next_multiple_of(4) - inner.len() - ESP_TRAILER;
+            body.extend((1..=padding as u8).collect::<Vec<_>>());
+            body.extend([padding as u8, if inner_v6 { 41 } else { 4 }]);
+        }
+        let mut header = self.header.clone();
+        if header[0] >> 4 == 6 {
+            let (src, dst) = (header[8..24].to_vec(), header[24..40].to_vec());
+            header[8..24].copy_from_slice(&dst);
+            header[24..40].copy_from_slice(&src);
+            header[4..6].copy_from_slice(&(body.len() as u16).to_be_bytes());
+        } else {
+            let (src, dst) = (header[12..16].to_vec(), header[16..20].to_vec());
+            header[12..16].copy_from_slice(&dst);
+            header[16..20].copy_from_slice(&src);
+            let total = (header.len() + body.len()) as u16;
+            header[2..4].copy_from_slice(&total.to_be_bytes());
+            header[10..12].fill(0);
+            let sum = checksum(&header);
+            header[10..12].copy_from_slice(&sum.to_be_bytes());
+        }
+        header.extend(body);
+        header
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ipv4(protocol: u8, src: u8, dst: u8, body: &[u8]) -> Vec<u8> {
+        let mut h = vec![
+            0x45,
+            0,
+            0,
+            20 + body.len() as u8,
+            0,
+            1,
+            0,
+            0,
+            64,
+            protocol,
+            0,
+            0,
+        ];
+        h.extend([10, 0, 0, src, 10, 0, 0, dst]);
+        let sum = checksum(&h);
+        h[10..12].copy_from_slice(&sum.to_be_bytes());
+        h.extend(body);
+        h
+    }
+
+    #[test]
+    fn what_is_closed_can_be_opened_and_goes_the_other_way() {
+        let inner = ipv4(17, 7, 8, &[1, 2, 3, 4, 5]);
+        let esp = [&[0, 0, 1, 0, 0, 0, 0, 9][..], &inner, &[1, 1, 4]].concat();
+        let gre = [&[0, 0, 8, 0][..], &inner].concat();
+        for (protocol, body) in [(4, inner.clone()), (47, gre), (50, esp)] {
+            let (outer, found) = opened(&ipv4(protocol, 1, 2, &body)).expect("a packet inside");
+            assert_eq!(found, inner);
+            let back = outer.closed(&inner, 9);
+            assert_eq!(back, ipv4(protocol, 2, 1, &body), "protocol {protocol}");
+        }
+        let signed = [&[0, 0, 1, 0, 0, 0, 0, 9][..], &inner, &[0; 15]].concat();
+        assert_eq!(opened(&ipv4(50, 1, 2, &signed)), None);
+        assert_eq!(opened(&inner), None);
+    }
+}
