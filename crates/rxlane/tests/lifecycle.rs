@@ -294,7 +294,9 @@ fn a_foreign_xdp_program_is_respected() {
     let router = t.lab.netns(Place::Router);
     let link = rxlane_system::netns::within(&router, false, || {
         let instance = rxlane_dataplane::instance::Instance::current().unwrap();
-        let link = libbpf_rs::Link::open(instance.pins.join("port_in0")).unwrap();
+        let pin = instance.pins.join("port_in0");
+        let link = libbpf_rs::Link::open(&pin).unwrap();
+        std::fs::remove_file(&pin).unwrap();
         let held = std::os::fd::AsFd::as_fd(&link)
             .try_clone_to_owned()
             .unwrap();
