@@ -112,11 +112,10 @@ fuzz: setup nightly
 	@command -v cargo-fuzz >/dev/null || cargo install --quiet --locked cargo-fuzz
 	@fuzz/run $(SECONDS)
 
-# What maps memory, opens sockets or starts processes is not for an interpreter; the rings are, with memory of the heap.
+# What maps memory, opens sockets or builds a routing table is not for an interpreter; rings and UMEM are, with memory of the heap.
 miri: nightly
 	@rustup +nightly component list | grep -q '^miri.*installed' || rustup component add --toolchain nightly miri
-	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=4 cargo +nightly miri test -p rxlane-dataplane --lib -- \
-		xsk::ring xsk::frames engine::in_memory
+	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=4 cargo +nightly miri test -p rxlane-dataplane --lib -- xsk::ring xsk::frames
 
 # The standard library is built with the sanitizer, too, else its locks look like races.
 sanitize: nightly setup

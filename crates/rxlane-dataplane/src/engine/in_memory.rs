@@ -100,6 +100,7 @@ mod tests {
     use rxlane_system::routes::{NextHop, Route};
 
     use super::*;
+    use crate::xsk::kernel_side::FRAMES;
 
     const GATEWAY: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 2, 0, 2));
 
@@ -306,7 +307,7 @@ mod tests {
             vec![0; 14],
         ];
         // More often than there are frames.
-        for i in 0..4500 {
+        for i in 0..FRAMES as usize + 100 {
             assert!(b.receive(i % 2, &cases[i % cases.len()]), "{i}");
             assert!(classes_sent(&mut b).is_empty());
         }

@@ -7,8 +7,10 @@ use super::memory::Mapping;
 use super::queue::Queue;
 use super::ring::{Consumer, Desc, Producer, pair};
 
-/// Packets of each ring.
-const RING: u32 = 512;
+/// Packets of each ring; few where every access to memory is interpreted.
+const RING: u32 = if cfg!(miri) { 16 } else { 512 };
+/// Frames of the UMEM.
+pub(crate) const FRAMES: u32 = 8 * RING;
 
 /// Receives on the first queue and sends from the second.
 pub(crate) struct KernelSide {
@@ -27,7 +29,7 @@ impl KernelSide {
     /// Makes frames and two queues for a worker, the first with `rx_rings` Rx rings, and the kernel's ends of
     /// the queues.
     pub(crate) fn new(rx_rings: usize) -> std::io::Result<(Frames, Vec<Queue>, Self)> {
-        let frames = Frames::new(8 * RING, 2048)?;
+        let frames = Frames::new(FRAMES, 2048)?;
         let (mut rx, mut rx_worker) = (Vec::new(), Vec::new());
         for _ in 0..rx_rings {
             let (producer, consumer) = pair(RING)?;
