@@ -57,7 +57,7 @@ impl Shared {
             gates: pinned::open_map(pins, "gates")?,
             ring_classes: pinned::open_map(pins, "ring_classes")?,
             ring_counters: pinned::open_map(pins, "ring_counters")?,
-            port_counts: pinned::open_map(pins, "port_counts")?,
+            port_counts: pinned::open_map(pins, "counts_of_ports")?,
         };
         pinned::check_layout::<PortTable>(&shared.ports, "ports")?;
         pinned::check_layout::<Core>(&shared.cores, "cores")?;
@@ -84,7 +84,8 @@ impl Shared {
             pin(super::gates::create()?.as_fd(), "gates")?;
             pin(m.ring_classes.as_fd(), "ring_classes")?;
             pin(m.ring_counters.as_fd(), "ring_counters")?;
-            pin(m.port_counts.as_fd(), "port_counts")?;
+            // What begins with port_ is the link of a port.
+            pin(m.port_counts.as_fd(), "counts_of_ports")?;
             let links = instance.pins.join("overload");
             std::fs::create_dir_all(&links).at(&links)?;
             let programs = programs(loaded, features);
