@@ -38,22 +38,24 @@ struct {
 	__type(value, struct gates);
 } gates SEC(".maps");
 
-/* Something speaks against the class, or the daemon has not looked yet. */
-static __always_inline int is_closed(__u32 class)
+static __always_inline const struct gates *find_gates(void)
 {
 	__u32 zero = 0;
-	const struct gates *g = bpf_map_lookup_elem(&gates, &zero);
 
+	return bpf_map_lookup_elem(&gates, &zero);
+}
+
+/* Something speaks against the class, or the daemon has not looked yet. */
+static __always_inline int is_closed(const struct gates *g, __u32 class)
+{
 	return !g || g->closed & (1 << (class & 7));
 }
 
 static __always_inline int is_open(__u32 class)
 {
-	__u32 zero = 0;
-	const struct gates *g = bpf_map_lookup_elem(&gates, &zero);
+	const struct gates *g = find_gates();
 
-	return g && !(g->closed & (1 << (class & 7))) &&
-	       (__s64)(bpf_ktime_get_coarse_ns() - g->watched_ns) < WATCHED_NS;
+	return !is_closed(g, class) && (__s64)(bpf_ktime_get_coarse_ns() - g->watched_ns) < WATCHED_NS;
 }
 
 static __always_inline int trust(struct xdp_md *ctx, const struct packet *p, __u32 class, struct departure *t,
@@ -63,7 +65,7 @@ static __always_inline int trust(struct xdp_md *ctx, const struct packet *p, __u
 
 	if (full && any_conntrack && how == TRUST_ESTABLISHED) {
 		t->source = SOURCE_ANY;
-		return is_closed(class) ? TO_STACK_OBJECTION : trusted_flow(ctx, p, t);
+		return is_closed(find_gates(), class) ? TO_STACK_OBJECTION : trusted_flow(ctx, p, t);
 	}
 	if (full && any_prefix && how == TRUST_PREFIXES) {
 		if (trusted_prefix(p, class) != TRUSTED)

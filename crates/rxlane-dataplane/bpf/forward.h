@@ -181,8 +181,7 @@ static __always_inline int source_holds(struct xdp_md *ctx, const struct packet 
  */
 static __always_inline int trim(struct xdp_md *ctx, struct packet *p)
 {
-	__u64 len = sizeof(struct ethhdr) +
-		    (p->v6 ? bpf_ntohs(p->ip6->payload_len) + sizeof(struct ipv6hdr) : bpf_ntohs(p->ip4->tot_len));
+	__u64 len = sizeof(struct ethhdr) + ip_length(p);
 	__u64 l4 = p->l4 ? masked(p->l4 - p->data, 127) : 0;
 	/* Numbers, kept apart from pointers: Linux 6.1 follows no sum of both. */
 	__s64 excess = (__s64)masked(p->data_end - p->data, 0x1ffff) - (__s64)masked(len, 0x1ffff);
@@ -209,14 +208,13 @@ static __always_inline int trim(struct xdp_md *ctx, struct packet *p)
 /* bpf_fib_lookup knows the MTU of a device, but not that of a route, which Linux heeds (ip_dst_mtu_maybe_forward). */
 static __always_inline int is_longer_than_routes(const struct packet *p)
 {
-	__u32 zero = 0, len, mtu;
-	const struct gates *g = bpf_map_lookup_elem(&gates, &zero);
+	const struct gates *g = find_gates();
+	__u32 mtu;
 
 	if (!g)
 		return 1;
 	mtu = p->v6 ? g->route_mtu[1] : g->route_mtu[0];
-	len = p->v6 ? bpf_ntohs(p->ip6->payload_len) + sizeof(struct ipv6hdr) : bpf_ntohs(p->ip4->tot_len);
-	return mtu && len > mtu;
+	return mtu && ip_length(p) > mtu;
 }
 
 static __always_inline int is_same_mac(const __u8 *a, const __u8 *b)
@@ -228,8 +226,10 @@ static __always_inline int is_same_mac(const __u8 *a, const __u8 *b)
 	return 1;
 }
 
-/* For the daemon, which tells the kernel: a neighbour that nobody seems to use is never asked whether it is still
- * there. */
+/*
+ * For the daemon, which tells the kernel: a neighbour that nobody seems to use is never asked whether it is still
+ * there.
+ */
 static __always_inline void note_next_hop(const struct bpf_fib_lookup *fib)
 {
 	__u32 zero = 0, hash, v6 = fib->family != 2; /* AF_INET; an IPv4 route may have an IPv6 gateway */

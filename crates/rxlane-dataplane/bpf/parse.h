@@ -31,6 +31,12 @@ struct packet {
 	__u32 l4_len; /* bytes from there to the end of the IP packet, which padding may follow */
 };
 
+/* Bytes of the IP packet with its header, which padding may follow. */
+static __always_inline __u32 ip_length(const struct packet *p)
+{
+	return p->v6 ? bpf_ntohs(p->ip6->payload_len) + sizeof(struct ipv6hdr) : bpf_ntohs(p->ip4->tot_len);
+}
+
 struct vlan_tag {
 	__be16 tci;
 	__be16 inner;

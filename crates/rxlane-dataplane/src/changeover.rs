@@ -85,7 +85,15 @@ fn replace(
         .iter()
         .filter_map(|name| state.ports.get(name).map(|port| port.slot))
         .collect();
-    let lane = LaneProgram::load(&state.config, &slots, shared, &class_rings, plan, maps)?;
+    let lane = LaneProgram::load(
+        &state.features,
+        &state.config,
+        &slots,
+        shared,
+        &class_rings,
+        plan,
+        maps,
+    )?;
     state.programs.extend(accepted);
     ports::write_egress(&lane, &state.ports, devices)?;
     rings::announce_rings(shared, &class_rings)?;
@@ -117,7 +125,7 @@ fn replace(
     }
     let gone = |name: &&String| !state.ports.contains_key(*name);
     for name in old.iter().flat_map(|o| o.ports.keys()).filter(gone) {
-        pinned::detach(&ports::link_path(instance, name))?;
+        pinned::detach(&instance.port_link(name))?;
     }
     ports::write_ports(shared, &state.ports, devices)?;
     if !established(state) {

@@ -30,6 +30,10 @@ pub struct Features {
     pub kernel: String,
     /// One entry per feature.
     pub features: Vec<Feature>,
+    /// Whether routes can be looked up without their neighbours (`BPF_FIB_LOOKUP_SKIP_NEIGH`, Linux 6.3): nothing is
+    /// missing without it.
+    #[serde(default)]
+    pub fib_skips_neighbours: bool,
 }
 
 /// Name of the feature that every program needs.
@@ -60,6 +64,7 @@ impl Features {
         };
         Self {
             kernel: kernel_version().map_or_else(|| "unknown".into(), |(_, release)| release),
+            fib_skips_neighbours: types.know("BPF_FIB_LOOKUP_SKIP_NEIGH"),
             features: vec![
                 feature(
                     TYPES,

@@ -58,6 +58,9 @@ pub struct State {
     pub warnings: Vec<String>,
 }
 
+/// What the name of a port's pinned link begins with, and that of nothing else.
+const PORT_LINK: &str = "port_";
+
 /// A configured port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortState {
@@ -116,13 +119,24 @@ impl Instance {
 
     /// Whether a link of a port still has its device.
     fn is_attached(&self) -> bool {
+        self.port_links()
+            .filter_map(|path| libbpf_rs::Link::open(path).ok())
+            .any(|link| pinned::xdp_link_ifindex(&link).is_some())
+    }
+
+    /// Where the link of a port is pinned.
+    pub(crate) fn port_link(&self, port: &str) -> PathBuf {
+        self.pins.join(format!("{PORT_LINK}{port}"))
+    }
+
+    /// The links of all ports.
+    fn port_links(&self) -> impl Iterator<Item = PathBuf> {
         std::fs::read_dir(&self.pins)
             .into_iter()
             .flatten()
             .flatten()
-            .filter(|entry| entry.file_name().to_string_lossy().starts_with("port_"))
-            .filter_map(|entry| libbpf_rs::Link::open(entry.path()).ok())
-            .any(|link| crate::pinned::xdp_link_ifindex(&link).is_some())
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with(PORT_LINK))
+            .map(|entry| entry.path())
     }
 
     /// Name of the folders.
@@ -261,14 +275,8 @@ impl Instance {
     /// # Errors
     /// When a file cannot be removed.
     pub fn remove_pins(&self) -> Result<(), DataplaneError> {
-        for entry in std::fs::read_dir(&self.pins)
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
-            if entry.file_name().to_string_lossy().starts_with("port_") {
-                pinned::detach(&entry.path())?;
-            }
+        for link in self.port_links() {
+            pinned::detach(&link)?;
         }
         remove_tree(&self.pins)
     }

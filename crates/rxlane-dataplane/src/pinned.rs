@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType};
 use nix::errno::Errno;
 use rxlane_system::xdp::{self, Mode};
 
@@ -164,6 +164,25 @@ pub(crate) fn detach(path: &Path) -> Result<(), DataplaneError> {
         tracing::debug!(?path, %error, "nothing to detach");
     }
     remove_pin(path)
+}
+
+/// Makes a map that is pinned nowhere yet.
+pub(crate) fn create(
+    kind: MapType,
+    name: &str,
+    key_bytes: u32,
+    value_bytes: usize,
+    entries: usize,
+    flags: u32,
+) -> Result<MapHandle, DataplaneError> {
+    let opts = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,
+        map_flags: flags,
+        ..Default::default()
+    };
+    let (value_bytes, entries) = (value_bytes as u32, entries as u32);
+    MapHandle::create(kind, Some(name), key_bytes, value_bytes, entries, &opts)
+        .tried(|| format!("create the map `{name}`"))
 }
 
 /// Removes a pin; a missing one is fine.

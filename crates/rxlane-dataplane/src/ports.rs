@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
 
 use libbpf_rs::Link;
 use rxlane_config::RouterConfig;
@@ -66,12 +65,8 @@ pub(crate) fn check_ports(
     Ok(())
 }
 
-pub(crate) fn link_path(instance: &Instance, port: &str) -> PathBuf {
-    instance.pins.join(format!("port_{port}"))
-}
-
 pub(crate) fn open_link(instance: &Instance, port: &str) -> Option<Link> {
-    let path = link_path(instance, port);
+    let path = instance.port_link(port);
     path.exists().then(|| Link::open(path).ok())?
 }
 
@@ -81,7 +76,7 @@ pub(crate) fn attach(
     device: &NetDevice,
     lane: &LaneProgram,
 ) -> Result<(&'static str, Attached), DataplaneError> {
-    let path = link_path(instance, &device.name);
+    let path = instance.port_link(&device.name);
     let no_xdp = |source| DataplaneError::NoXdp {
         port: device.name.clone(),
         mtu: device.mtu,

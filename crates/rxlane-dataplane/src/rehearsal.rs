@@ -52,7 +52,15 @@ pub fn rehearse(config: &RouterConfig, accept_bypass: bool) -> Result<Rehearsal,
     if let Some(maps) = &witness {
         programs.push(witness::load(maps, None)?);
     }
-    let lane = LaneProgram::load(config, &[], &shared, &rings, plan.as_ref(), witness)?;
+    let lane = LaneProgram::load(
+        &features,
+        config,
+        &[],
+        &shared,
+        &rings,
+        plan.as_ref(),
+        witness,
+    )?;
     programs.push(lane.accepted);
     if let Some(maps) = lane.engine {
         programs.extend(Programs::rehearse(&maps.sockets, &maps.rings, &features)?);

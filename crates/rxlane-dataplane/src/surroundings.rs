@@ -1,14 +1,16 @@
 //! What surrounds a router and decides about forwarded packets besides routes: firewall hooks, policy rules, IPsec policies,
 //! filters of traffic control, bridges.
 //!
-//! `trust = "established"` asks none of this: its packets follow flows that Linux was seen to forward (lanes/witness.rs).
+//! `trust = "established"` asks for one thing of it, devices that take or copy packets of a port: else its packets follow flows
+//! that Linux was seen to forward (lanes/witness.rs).
 //! `trust = "all"` and prefixes pass by all of it, so what is here decides whether they may.
 
 use rxlane_config::RouterConfig;
 use rxlane_policy::class::{Lane, Trust};
 use rxlane_system::firewall::{self, Hook, Place};
+use rxlane_system::links::Link;
 use rxlane_system::rules::Rule;
-use rxlane_system::{SystemError, links, rules, tc, xfrm};
+use rxlane_system::{SystemError, rules, tc, xfrm};
 
 use crate::DataplaneError;
 
@@ -30,12 +32,11 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// Looks around in the current network namespace.
+    /// Looks around in the current network namespace, which has these devices.
     ///
     /// # Errors
     /// When netlink fails.
-    pub fn read(ports: &[String]) -> Result<Self, SystemError> {
-        let links = links::all()?;
+    pub fn read(ports: &[String], links: &[Link]) -> Result<Self, SystemError> {
         let mut found = Self {
             hooks: firewall::hooks()?,
             rules: rules::all()?,

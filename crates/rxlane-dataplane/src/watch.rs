@@ -38,9 +38,10 @@ impl Router {
     /// When the kernel cannot be asked; then the lane stays as it is.
     pub fn look_around(&mut self) -> Result<(), DataplaneError> {
         let config = &self.state.config;
-        let around = Surroundings::read(&config.ports)?;
+        let devices = links::all()?;
+        let around = Surroundings::read(&config.ports, &devices)?;
         let objections = surroundings::against(config, &around, self.accept_bypass);
-        ports::write_ports(&self.shared, &self.state.ports, &links::all()?)?;
+        ports::write_ports(&self.shared, &self.state.ports, &devices)?;
         gates::set(
             &self.shared.gates,
             &config.classes,
@@ -72,7 +73,7 @@ impl Router {
         if !self.accept_bypass {
             return Ok(Vec::new());
         }
-        let around = Surroundings::read(&config.ports)?;
+        let around = Surroundings::read(&config.ports, &links::all()?)?;
         Ok(surroundings::accepted(config, &around))
     }
 
@@ -105,7 +106,7 @@ impl Router {
 
 /// Refuses what the surroundings of the ports forbid.
 pub(crate) fn refuse(config: &RouterConfig, accept_bypass: bool) -> Result<(), DataplaneError> {
-    let around = Surroundings::read(&config.ports)?;
+    let around = Surroundings::read(&config.ports, &links::all()?)?;
     surroundings::refuse(config, &around, accept_bypass)
 }
 

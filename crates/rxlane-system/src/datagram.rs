@@ -164,6 +164,16 @@ pub(crate) fn receive(socket: &Socket) -> io::Result<Vec<u8>> {
     }
 }
 
+/// Bytes that a test writes in hexadecimal, with spaces where they help.
+#[cfg(test)]
+pub(crate) fn bytes(text: &str) -> Vec<u8> {
+    let digits: String = text.split_whitespace().collect();
+    (0..digits.len())
+        .step_by(2)
+        .map(|i| u8::from_str_radix(&digits[i..i + 2], 16).unwrap())
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;

@@ -76,18 +76,6 @@ pub(crate) fn dump_each(
     }
 }
 
-/// Kinds and bodies of the messages of a datagram, as far as their lengths hold.
-pub(crate) fn messages(datagram: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    let mut rest = datagram;
-    std::iter::from_fn(move || {
-        let head = rest.get(..HEADER)?;
-        let len = u32::from_ne_bytes([head[0], head[1], head[2], head[3]]) as usize;
-        let body = rest.get(HEADER..len)?;
-        rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
-        Some((u16::from_ne_bytes([head[4], head[5]]), body))
-    })
-}
-
 /// A request for everything of a kind.
 pub(crate) fn request(kind: u16, body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER + body.len());
@@ -101,16 +89,7 @@ pub(crate) fn request(kind: u16, body: &[u8]) -> Vec<u8> {
 
 /// The attributes in a value, by kind, as far as their lengths hold (`struct nlattr` of include/uapi/linux/netlink.h).
 pub(crate) fn attributes(value: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    const FLAGS: u16 = 0xc000;
-    let mut rest = value;
-    std::iter::from_fn(move || {
-        let head = rest.get(..4)?;
-        let len = usize::from(u16::from_ne_bytes([head[0], head[1]]));
-        let kind = u16::from_ne_bytes([head[2], head[3]]) & !FLAGS;
-        let body = rest.get(4..len)?;
-        rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
-        Some((kind, body))
-    })
+    datagram::attributes(value).map_while(Result::ok)
 }
 
 /// A number in network byte order, as netfilter has them.
@@ -126,13 +105,18 @@ pub(crate) fn text(value: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::datagram::Raw;
+
+    fn messages(datagram: &[u8]) -> impl Iterator<Item = Raw<'_>> {
+        datagram::messages(datagram).map_while(Result::ok)
+    }
 
     #[test]
     fn messages_and_attributes_whose_lengths_lie_end_the_list() {
         let good = [
             20u8, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4,
         ];
-        let found: Vec<_> = messages(&good).collect();
+        let found: Vec<_> = messages(&good).map(|m| (m.kind, m.body)).collect();
         assert_eq!(found, [(9, &good[16..])]);
         for len in [0u8, 15, 21, 255] {
             let mut bad = good;

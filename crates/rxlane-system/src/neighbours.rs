@@ -94,6 +94,10 @@ pub fn all(mut found: impl FnMut(Neighbour)) -> Result<(), SystemError> {
 /// # Errors
 /// When netlink fails; a neighbour that the kernel does not know any more is none.
 pub fn are_used(used: impl IntoIterator<Item = (u32, IpAddr)>) -> Result<(), SystemError> {
+    let mut used = used.into_iter().peekable();
+    if used.peek().is_none() {
+        return Ok(());
+    }
     let socket = netlink::open()?;
     for (ifindex, address) in used {
         let mut message = NeighbourMessage::default();

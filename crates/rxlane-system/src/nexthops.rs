@@ -114,14 +114,7 @@ pub(crate) fn all(mut found: impl FnMut(u32, Nexthop)) -> Result<(), SystemError
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn bytes(text: &str) -> Vec<u8> {
-        let digits: String = text.split_whitespace().collect();
-        (0..digits.len())
-            .step_by(2)
-            .map(|i| u8::from_str_radix(&digits[i..i + 2], 16).unwrap())
-            .collect()
-    }
+    use crate::datagram::bytes;
 
     /// As the kernel writes it on a little-endian machine: id 10 via 10.1.0.10 dev 2.
     const HOP: &str = "0200030000000000 080001000a000000 0800050002000000 080006000a01000a";

@@ -210,15 +210,8 @@ fn stays(value: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::datagram::bytes;
     use crate::routes::{TABLE_LOCAL, TABLE_MAIN};
-
-    fn bytes(text: &str) -> Vec<u8> {
-        let digits: String = text.split_whitespace().collect();
-        (0..digits.len())
-            .step_by(2)
-            .map(|i| u8::from_str_radix(&digits[i..i + 2], 16).unwrap())
-            .collect()
-    }
 
     /// As the kernel writes them on a little-endian machine: 198.51.100.0/24 via 10.1.0.10 dev 2 metric 10.
     const V4: &str = "02180000fe030001 00000000 08000f00fe000000 08000100c6336400 080006000a000000

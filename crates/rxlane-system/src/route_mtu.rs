@@ -8,7 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 
-use crate::dump::{attributes, dump_each, messages, steadily};
+use crate::datagram::messages;
+use crate::dump::{attributes, dump_each, steadily};
 use crate::{SystemError, Tried};
 
 /// `RTNLGRP_IPV4_ROUTE`, `RTNLGRP_IPV6_ROUTE`, and messages and attributes of include/uapi/linux/rtnetlink.h.
@@ -63,9 +64,9 @@ impl RouteMtu {
         loop {
             match self.socket.recv_from_full() {
                 Ok((datagram, _)) => {
-                    for (kind, body) in messages(&datagram) {
-                        match (kind, mtu(body)) {
-                            (NEW_ROUTE, Some(_)) => note(&mut self.smallest, body),
+                    for message in messages(&datagram).map_while(Result::ok) {
+                        match (message.kind, mtu(message.body)) {
+                            (NEW_ROUTE, Some(_)) => note(&mut self.smallest, message.body),
                             (DELETE_ROUTE, Some(_)) => anew = true,
                             _ => {}
                         }

@@ -42,6 +42,16 @@ impl Call {
         arrives(&self.caller)
     }
 
+    /// The caller goes on through another interface, with the address of the first.
+    fn moves_to_gen1(&self, t: &TestLab) {
+        t.must(
+            Place::Gen,
+            "ip route add 10.20.0.0/24 via 10.10.1.1 dev gen1 metric 5",
+        );
+        let device = std::ffi::OsString::from("gen1");
+        setsockopt(&self.caller, sockopt::BindToDevice, &device).expect("another interface");
+    }
+
     /// Talks until both directions are express: while the daemon looks at what has changed, all is the kernel's.
     fn settle(&self, t: &TestLab) {
         wait_for("both directions are express", || {
@@ -105,16 +115,7 @@ fn a_flow_from_another_interface_is_judged_by_linux() {
     );
     call.settle(&t);
     let before = t.class("voice", "express");
-    t.must(
-        Place::Gen,
-        "ip route add 10.20.0.0/24 via 10.10.1.1 dev gen1 metric 5",
-    );
-    setsockopt(
-        &call.caller,
-        sockopt::BindToDevice,
-        &std::ffi::OsString::from("gen1"),
-    )
-    .expect("another interface");
+    call.moves_to_gen1(&t);
     assert!(!call.says(), "the source does not belong behind in1");
     assert_eq!(t.class("voice", "express"), before);
     assert!(t.to_kernel("unseen") > 0);
@@ -134,16 +135,7 @@ fn a_trusted_prefix_that_comes_from_elsewhere_is_judged_by_linux() {
     assert!(call.says() && call.says());
     assert!(t.class("voice", "express") >= 1);
     let before = t.class("voice", "express");
-    t.must(
-        Place::Gen,
-        "ip route add 10.20.0.0/24 via 10.10.1.1 dev gen1 metric 5",
-    );
-    setsockopt(
-        &call.caller,
-        sockopt::BindToDevice,
-        &std::ffi::OsString::from("gen1"),
-    )
-    .expect("another interface");
+    call.moves_to_gen1(&t);
     assert!(call.says(), "Linux lets it pass");
     assert_eq!(t.class("voice", "express"), before);
     assert!(t.to_kernel("source") >= 1);

@@ -2,11 +2,11 @@
 
 mod common;
 
-use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use common::{Background, TestLab, wait_for};
+use common::tuned::Tuned;
+use common::{Background, wait_for};
 use nix::sys::signal::Signal;
 use rxlane_bench::bench::{Pattern, Traffic};
 use rxlane_bench::lab::Place;
@@ -16,25 +16,7 @@ use rxlane_policy::Pps;
 /// Only what belongs to the lab: the machine's own interrupts stay alone.
 const SKIP: &str = "other-interrupts,buffers,idle";
 
-struct Tuned {
-    t: TestLab,
-    journal: PathBuf,
-}
-
 impl Tuned {
-    fn up(name: &str) -> Self {
-        let t = TestLab::up(name, |_| ());
-        let journal = std::env::temp_dir().join(format!("{}.journal", t.lab.config.name));
-        let this = Self { t, journal };
-        this.remove_journals();
-        this
-    }
-
-    fn remove_journals(&self) {
-        let _ = std::fs::remove_file(&self.journal);
-        let _ = std::fs::remove_file(self.journal.with_extension("watch.journal"));
-    }
-
     fn tune(&self, args: &str) -> Output {
         let journal = self.journal.to_str().unwrap();
         let mut all: Vec<&str> = vec!["tune"];
@@ -119,12 +101,6 @@ impl Tuned {
             &Threads::default(),
         )
         .unwrap();
-    }
-}
-
-impl Drop for Tuned {
-    fn drop(&mut self) {
-        self.remove_journals();
     }
 }
 

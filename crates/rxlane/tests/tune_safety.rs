@@ -3,11 +3,11 @@
 
 mod common;
 
-use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use common::{TestLab, wait_for};
+use common::tuned::Tuned;
+use common::wait_for;
 use nix::sys::signal::Signal;
 use rxlane_bench::lab::Place;
 
@@ -19,27 +19,14 @@ const SESSION: &str = "10.10.0.2 50000 10.10.0.1 22";
 const SET: &str = "125000\n1\n";
 const UNSET: &str = "0\n0\n";
 
-struct Tuned {
-    t: TestLab,
-    journal: PathBuf,
+/// A lab whose ports are as a kernel makes them.
+fn untouched(name: &str) -> Tuned {
+    let t = Tuned::up(name);
+    assert_eq!(t.deferral(), [UNSET, UNSET]);
+    t
 }
 
 impl Tuned {
-    fn up(name: &str) -> Self {
-        let t = TestLab::up(name, |_| ());
-        let journal = std::env::temp_dir().join(format!("{}.journal", t.lab.config.name));
-        let this = Self { t, journal };
-        this.remove_files();
-        assert_eq!(this.deferral(), [UNSET, UNSET]);
-        this
-    }
-
-    fn remove_files(&self) {
-        for file in ["journal", "guard", "plan.json"] {
-            let _ = std::fs::remove_file(self.journal.with_extension(file));
-        }
-    }
-
     /// A command line, for a shell too.
     fn line(&self, args: &str) -> String {
         let journal = match args {
@@ -105,12 +92,6 @@ impl Tuned {
     }
 }
 
-impl Drop for Tuned {
-    fn drop(&mut self) {
-        self.remove_files();
-    }
-}
-
 #[test]
 #[ignore = "needs root: make test"]
 fn the_interface_of_a_default_route_is_left_out_of_plan_apply_and_watch() {
@@ -118,7 +99,7 @@ fn the_interface_of_a_default_route_is_left_out_of_plan_apply_and_watch() {
         ("tdefault4", "ip route add default via 10.20.0.2", "out0"),
         ("tdefault6", "ip -6 route add default dev in0", "in0"),
     ] {
-        let t = Tuned::up(name);
+        let t = untouched(name);
         t.t.must(Place::Router, route);
         let left = format!("note: {port} is left alone, because it has the IPv");
         assert!(t.must(&format!("plan {APPLY}")).contains(&left));
@@ -138,7 +119,7 @@ fn the_interface_of_a_default_route_is_left_out_of_plan_apply_and_watch() {
 #[test]
 #[ignore = "needs root: make test"]
 fn the_interface_of_an_ssh_session_is_left_out_however_the_session_is_known() {
-    let t = Tuned::up("tsession");
+    let t = untouched("tsession");
     let left = "in0 is left alone, because the SSH session of 10.10.0.2";
     let plan = format!("plan {APPLY}");
     assert!(!t.must(&plan).contains(left));
@@ -173,7 +154,7 @@ fn the_interface_of_an_ssh_session_is_left_out_however_the_session_is_known() {
 #[test]
 #[ignore = "needs root: make test"]
 fn a_saved_plan_that_names_the_way_in_is_refused_whole() {
-    let t = Tuned::up("tnames");
+    let t = untouched("tnames");
     let file = t.journal.with_extension("plan.json");
     std::fs::write(&file, t.must(&format!("plan {APPLY} --json"))).unwrap();
     t.t.must(Place::Router, "ip route add default via 10.20.0.2");
@@ -192,7 +173,7 @@ fn a_saved_plan_that_names_the_way_in_is_refused_whole() {
 #[test]
 #[ignore = "needs root: make test"]
 fn what_is_not_confirmed_is_undone_although_apply_and_its_session_are_gone() {
-    let t = Tuned::up("tconfirm");
+    let t = untouched("tconfirm");
     let line = t.line(&format!("apply {APPLY} --confirm 4"));
     // A session with its shell, as of somebody who is logged in, all of which the end of a connection kills.
     let mut session = Command::new("setsid")
@@ -221,7 +202,7 @@ fn what_is_not_confirmed_is_undone_although_apply_and_its_session_are_gone() {
 #[test]
 #[ignore = "needs root: make test"]
 fn what_is_confirmed_stays_and_its_guard_goes() {
-    let t = Tuned::up("tkept");
+    let t = untouched("tkept");
     let said = t.must(&format!("apply {APPLY} --confirm 3"));
     assert!(said.contains("tune confirm keeps them"), "{said}");
     assert!(t.must("confirm").contains("stay in force"));
@@ -236,7 +217,7 @@ fn what_is_confirmed_stays_and_its_guard_goes() {
 #[test]
 #[ignore = "needs root: make test"]
 fn what_lost_its_guard_is_named_and_undone_by_the_next_command() {
-    let t = Tuned::up("tguard");
+    let t = untouched("tguard");
     let apply = format!("apply {APPLY}");
     t.must(&format!("{apply} --confirm 600"));
     let guard = t.guard().expect("there is a guard");
@@ -257,7 +238,7 @@ fn what_lost_its_guard_is_named_and_undone_by_the_next_command() {
 #[test]
 #[ignore = "needs root: make test"]
 fn undoing_by_hand_ends_the_waiting() {
-    let t = Tuned::up("thand");
+    let t = untouched("thand");
     t.must(&format!("apply {APPLY} --confirm 600"));
     t.must("revert");
     assert_eq!(t.deferral(), [UNSET, UNSET]);

@@ -12,8 +12,9 @@ use serde::Serialize;
 
 use super::forward::Reason;
 use crate::DataplaneError;
-use crate::error::{BpfTried, FileTried};
+use crate::error::FileTried;
 use crate::layout::EngineRing;
+use crate::pinned;
 use crate::xsk::memory::Mapping;
 
 /// The numbers that a worker keeps, in the order of its map.
@@ -226,20 +227,8 @@ pub(crate) fn create_map(
     value_bytes: usize,
     entries: usize,
 ) -> Result<MapHandle, DataplaneError> {
-    let opts = libbpf_sys::bpf_map_create_opts {
-        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,
-        map_flags: libbpf_sys::BPF_F_MMAPABLE,
-        ..Default::default()
-    };
-    MapHandle::create(
-        MapType::Array,
-        Some(name),
-        4,
-        value_bytes as u32,
-        entries as u32,
-        &opts,
-    )
-    .tried(|| format!("create the map `{name}`"))
+    let flags = libbpf_sys::BPF_F_MMAPABLE;
+    pinned::create(MapType::Array, name, 4, value_bytes, entries, flags)
 }
 
 const _: () = assert!(Count::ToKernel as usize + Reason::COUNT <= NUMBERS);

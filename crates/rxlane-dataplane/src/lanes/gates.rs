@@ -5,19 +5,12 @@ use rxlane_policy::Nanos;
 use rxlane_policy::class::{Class, Lane};
 
 use crate::DataplaneError;
-use crate::error::BpfTried;
 use crate::layout::Gates;
 use crate::pinned;
 
 /// An open gate for nobody: the map before the daemon has looked around.
 pub(crate) fn create() -> Result<MapHandle, DataplaneError> {
-    let opts = libbpf_sys::bpf_map_create_opts {
-        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,
-        ..Default::default()
-    };
-    let size = size_of::<Gates>() as u32;
-    MapHandle::create(MapType::Array, Some("gates"), 4, size, 1, &opts)
-        .tried(|| "create the gates".into())
+    pinned::create(MapType::Array, "gates", 4, size_of::<Gates>(), 1, 0)
 }
 
 /// Opens the classes that nothing speaks against, as of `now`; `route_mtu` is the smallest MTU that a route asks

@@ -64,7 +64,7 @@ impl Shared {
         pinned::check_layout::<Control>(&shared.controls, "controls")?;
         pinned::check_layout::<Gates>(&shared.gates, "gates")?;
         pinned::check_layout::<RingCounters>(&shared.ring_counters, "ring_counters")?;
-        pinned::check_layout::<PortCounters>(&shared.port_counts, "port_counts")?;
+        pinned::check_layout::<PortCounters>(&shared.port_counts, "counts_of_ports")?;
         Ok(shared)
     }
 
@@ -84,7 +84,6 @@ impl Shared {
             pin(super::gates::create()?.as_fd(), "gates")?;
             pin(m.ring_classes.as_fd(), "ring_classes")?;
             pin(m.ring_counters.as_fd(), "ring_counters")?;
-            // What begins with port_ is the link of a port.
             pin(m.port_counts.as_fd(), "counts_of_ports")?;
             let links = instance.pins.join("overload");
             std::fs::create_dir_all(&links).at(&links)?;
@@ -185,13 +184,14 @@ fn ask(programs: &[(&libbpf_rs::ProgramMut<'_>, &str)]) -> Vec<Accepted> {
 
 /// Token buckets keep their fill across configurations.
 fn buckets() -> Result<MapHandle, DataplaneError> {
-    let opts = libbpf_sys::bpf_map_create_opts {
-        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,
-        ..Default::default()
-    };
-    let classes = rxlane_policy::class::MAX_CLASSES as u32;
-    MapHandle::create(MapType::Array, Some("buckets"), 4, 8, classes, &opts)
-        .tried(|| "create the token buckets".into())
+    pinned::create(
+        MapType::Array,
+        "buckets",
+        4,
+        8,
+        rxlane_policy::class::MAX_CLASSES,
+        0,
+    )
 }
 
 /// Counters of other classes or ports would mislead: they start again.

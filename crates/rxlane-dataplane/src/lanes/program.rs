@@ -11,12 +11,12 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use rxlane_policy::bits::RuleSet;
 use rxlane_policy::class::{Class, Lane, Overload, Trust};
 use rxlane_policy::compile::Classifier;
-use rxlane_system::features::KernelTypes;
 use rxlane_system::sysctl;
 
 use crate::DataplaneError;
 use crate::engine::{self, RingMap};
 use crate::error::BpfTried;
+use crate::features::Features;
 use crate::lanes::overload::Shared;
 use crate::lanes::rings;
 use crate::lanes::tables::{self, TableMaps};
@@ -79,6 +79,7 @@ impl Conntrack {
 impl LaneProgram {
     /// Loads the program for `config` on top of the shared maps and the given rings; `slots` are those of its ports.
     pub(crate) fn load(
+        features: &Features,
         config: &RouterConfig,
         slots: &[u8],
         shared: &Shared,
@@ -91,7 +92,7 @@ impl LaneProgram {
         let mut open = skel::LaneSkelBuilder::default()
             .open(&mut storage)
             .tried(|| "open the XDP program".into())?;
-        set_constants(&mut open, config, &classifier)?;
+        set_constants(&mut open, features, config, &classifier)?;
         if let Some(c) = open.maps.rodata_data.as_deref_mut() {
             for (port, slot) in (0u8..).zip(slots) {
                 c.port_of_slot[usize::from(*slot)] = port;
@@ -254,6 +255,7 @@ fn is_plain(classes: &[Class], classifier: &Classifier) -> Result<bool, Dataplan
 
 fn set_constants(
     open: &mut skel::OpenLaneSkel<'_>,
+    features: &Features,
     config: &RouterConfig,
     classifier: &Classifier,
 ) -> Result<(), DataplaneError> {
@@ -294,7 +296,7 @@ fn set_constants(
 
     let conntrack = Conntrack::read();
     c.tcp_window_ignored = u32::from(conntrack.liberal);
-    if KernelTypes::read(&[]).know("BPF_FIB_LOOKUP_SKIP_NEIGH") {
+    if features.fib_skips_neighbours {
         c.fib_of_sources = libbpf_sys::BPF_FIB_LOOKUP_SKIP_NEIGH;
     }
     c.kernel_hz = rxlane_system::features::hz().unwrap_or(0);

@@ -22,13 +22,7 @@ pub(crate) fn possible_cores() -> Result<Vec<u32>, DataplaneError> {
 
 /// A CPUMAP without entries, also the template of the map of maps.
 pub(crate) fn empty_ring(name: &str) -> Result<MapHandle, DataplaneError> {
-    let opts = libbpf_sys::bpf_map_create_opts {
-        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,
-        ..Default::default()
-    };
-    let cores = possible_cores()?.len() as u32;
-    MapHandle::create(MapType::Cpumap, Some(name), 4, 8, cores, &opts)
-        .tried(|| format!("create the ring `{name}`"))
+    pinned::create(MapType::Cpumap, name, 4, 8, possible_cores()?.len(), 0)
 }
 
 /// Makes the rings that `classes` need, reusing those of `old` that stay as they are.

@@ -19,7 +19,7 @@ use crate::verifier::{self, Accepted};
 /// Name of the program, and of its pinned link.
 const PROGRAM: &str = "linux_forwards";
 /// Directions of flows that are known at once; those used least recently are forgotten, and asked for again.
-const FLOWS: u32 = 1 << 16;
+const FLOWS: usize = 1 << 16;
 
 /// What the witness and the XDP program share.
 pub(crate) struct WitnessMaps {
@@ -57,23 +57,10 @@ impl WitnessMaps {
 
     /// Maps that are pinned nowhere.
     pub(crate) fn create() -> Result<Self, DataplaneError> {
-        let opts = libbpf_sys::bpf_map_create_opts {
-            sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,
-            ..Default::default()
-        };
-        let create = |kind, name: &str, key: u32, value: usize, entries| {
-            MapHandle::create(kind, Some(name), key, value as u32, entries, &opts)
-                .tried(|| format!("create the map `{name}`"))
-        };
+        let flow = size_of::<Witnessed>();
         Ok(Self {
-            witnesses: create(MapType::Array, "witnesses", 4, size_of::<Witness>(), 1)?,
-            flows: create(
-                MapType::LruHash,
-                "witnessed_flows",
-                16,
-                size_of::<Witnessed>(),
-                FLOWS,
-            )?,
+            witnesses: pinned::create(MapType::Array, "witnesses", 4, size_of::<Witness>(), 1, 0)?,
+            flows: pinned::create(MapType::LruHash, "witnessed_flows", 16, flow, FLOWS, 0)?,
         })
     }
 
