@@ -188,7 +188,7 @@ static __always_inline int ipv4_checksum_holds(const struct iphdr *ip)
 /* The first reason why the express lane cannot take the packet, or -1. */
 static __always_inline int obstacle(const struct packet *p)
 {
-	if (p->vlan != NO_VLAN)
+	if (p->vlan != NO_VLAN || p->port_flags & PORT_HIDES_TAGS)
 		return REASON_VLAN;
 	if (!p->v6) {
 		if (p->ip4->ihl > 5)

@@ -23,7 +23,7 @@ enum reason {
 	REASON_NOT_IP,
 	REASON_NOT_TO_US,
 	REASON_MALFORMED,
-	REASON_VLAN,
+	REASON_VLAN, /* a tag, or a port of which nobody knows */
 	REASON_OPTIONS,
 	REASON_SPECIAL_ADDRESS,
 	REASON_TTL,
@@ -57,8 +57,9 @@ struct port {
 };
 
 /* Of a port. */
-#define PORT_STRICT 1 /* rp_filter = 1 */
+#define PORT_STRICT 1 /* rp_filter = 1, or 2 without an IPv4 address */
 #define PORT_NO_IPV6 2 /* disable_ipv6 = 1 */
+#define PORT_HIDES_TAGS 4 /* over another device, which has taken VLAN tags out of the frames */
 
 struct port_table {
 	struct port at[PORT_TABLE];

@@ -5,10 +5,12 @@ use rxlane_policy::class::MAX_CLASSES;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A source must be reached through this port (`rp_filter = 1`).
+/// A source must be reached through this port (`rp_filter = 1`, or 2 where it has no IPv4 address).
 pub const PORT_STRICT: u8 = 1;
 /// IPv6 is switched off on this port (`disable_ipv6 = 1`).
 pub const PORT_NO_IPV6: u8 = 2;
+/// This port lies over another device, which has taken VLAN tags out of the frames.
+pub const PORT_HIDES_TAGS: u8 = 4;
 /// Ports of a router.
 pub const MAX_PORTS: usize = 64;
 /// Entries of the port table, and how far a collision may move one.
@@ -26,7 +28,10 @@ pub const REASONS: [(&str, &str); 21] = [
         "a broadcast, a multicast, or the MAC address of somebody else",
     ),
     ("malformed", "lengths or headers that contradict each other"),
-    ("vlan", "a tagged frame of an express class"),
+    (
+        "vlan",
+        "a tagged frame of an express class, or one of a bridge or macvlan device, whose tags cannot be seen",
+    ),
     ("options", "IPv4 options, or an IPv6 hop-by-hop header"),
     (
         "special_address",
@@ -95,7 +100,7 @@ pub struct Port {
     pub mac: [u8; 6],
     /// Position among the configured ports.
     pub slot: u8,
-    /// [`PORT_STRICT`] and [`PORT_NO_IPV6`].
+    /// [`PORT_STRICT`], [`PORT_NO_IPV6`] and [`PORT_HIDES_TAGS`].
     pub flags: u8,
 }
 

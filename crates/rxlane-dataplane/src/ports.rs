@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 
 use libbpf_rs::Link;
 use rxlane_config::RouterConfig;
+use rxlane_system::addresses;
 use rxlane_system::links::Link as NetDevice;
 use rxlane_system::sysctl;
 use rxlane_system::xdp::{self, Mode};
@@ -15,7 +16,7 @@ use crate::changeover::Attached;
 use crate::instance::{Instance, PortState, State};
 use crate::lanes::overload::Shared;
 use crate::lanes::program::LaneProgram;
-use crate::layout::{MAX_PORTS, PORT_NO_IPV6, PORT_STRICT, Port, PortTable};
+use crate::layout::{MAX_PORTS, PORT_HIDES_TAGS, PORT_NO_IPV6, PORT_STRICT, Port, PortTable};
 use crate::pinned;
 
 /// Slots of the configured ports: a port keeps the one it had, and a new one gets none that an old port has, because the
@@ -114,6 +115,7 @@ pub(crate) fn write_ports(
     ports: &BTreeMap<String, PortState>,
     devices: &[NetDevice],
 ) -> Result<(), DataplaneError> {
+    let addressed = addresses::devices_with_ipv4()?;
     let mut table: PortTable = bytemuck::Zeroable::zeroed();
     for (name, port) in ports {
         let Some(device) = devices.iter().find(|d| Some(d.ifindex) == port.ifindex) else {
@@ -123,7 +125,11 @@ pub(crate) fn write_ports(
             ifindex: device.ifindex,
             mac: device.mac,
             slot: port.slot,
-            flags: flags(name),
+            flags: flags(
+                device,
+                port.mode.as_deref(),
+                addressed.contains(&device.ifindex),
+            ),
         };
         if !table.insert(entry) {
             return Err(DataplaneError::PortTable(name.clone()));
@@ -133,12 +139,28 @@ pub(crate) fn write_ports(
 }
 
 /// Settings of a port that the program must know. Of `rp_filter` the greater of two values holds
-/// (Documentation/networking/ip-sysctl.rst).
-fn flags(port: &str) -> u8 {
+/// (Documentation/networking/ip-sysctl.rst), and a port without an IPv4 address is strict where others are loose
+/// (`__fib_validate_source` in net/ipv4/fib_frontend.c).
+fn flags(port: &NetDevice, mode: Option<&str>, has_ipv4: bool) -> u8 {
     let v4 = |interface| sysctl::of_interface("ipv4", interface, "rp_filter").unwrap_or(0);
-    let v6_off = sysctl::of_interface("ipv6", port, "disable_ipv6") == Some(1);
-    let strict = v4("all").max(v4(port)) == 1;
-    (u8::from(strict) * PORT_STRICT) | (u8::from(v6_off) * PORT_NO_IPV6)
+    let v6_off = sysctl::of_interface("ipv6", &port.name, "disable_ipv6") == Some(1);
+    let filter = v4("all").max(v4(&port.name));
+    let strict = filter == 1 || (filter == 2 && !has_ipv4);
+    (u8::from(strict) * PORT_STRICT)
+        | (u8::from(v6_off) * PORT_NO_IPV6)
+        | (u8::from(hides_tags(port.kind.as_deref(), mode)) * PORT_HIDES_TAGS)
+}
+
+/// Whether the device gets its packets from another one in the kernel, which has moved their VLAN tags out of the frames
+/// (`skb_vlan_untag` in net/core/skbuff.c), where XDP does not see them. A bond is one unless XDP is native: then it runs on
+/// the bond's members.
+pub(crate) fn hides_tags(kind: Option<&str>, mode: Option<&str>) -> bool {
+    const OVER_OTHERS: [&str; 8] = [
+        "bridge", "macvlan", "macvtap", "ipvlan", "ipvtap", "vlan", "team", "macsec",
+    ];
+    kind.is_some_and(|kind| {
+        OVER_OTHERS.contains(&kind) || (kind == "bond" && mode != Some("native"))
+    })
 }
 
 /// The devices that the express lane may send to: ports whose drivers take frames from it.
@@ -160,4 +182,25 @@ pub(crate) fn write_egress(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hides_tags;
+
+    #[test]
+    fn a_bond_hides_tags_unless_xdp_runs_on_its_members() {
+        assert!(!hides_tags(Some("bond"), Some("native")));
+        for mode in [None, Some("generic")] {
+            assert!(hides_tags(Some("bond"), mode));
+        }
+    }
+
+    #[test]
+    fn bridges_hide_tags_and_devices_of_their_own_do_not() {
+        assert!(hides_tags(Some("bridge"), Some("generic")));
+        for kind in [None, Some("veth")] {
+            assert!(!hides_tags(kind, Some("generic")));
+        }
+    }
 }

@@ -4,6 +4,7 @@
 //! sysctls, the firewall's presence, capabilities. Guarantee: nothing here decides anything; every error says what was
 //! tried.
 
+pub mod addresses;
 pub mod bpffs;
 pub mod capabilities;
 pub mod changes;

@@ -89,10 +89,10 @@ fn a_router_with_one_setting_more_is_found_out() {
 }
 
 /// Those in `known` that need more than this kernel may have are replayed in emulated machines (tests/vm/test-oracle).
-#[test]
-#[ignore = "needs root: make test"]
-fn what_a_macvlan_device_copies_leaves_twice() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("known/copied-by-macvlan.json");
+fn replay(known: &str) -> trial::Outcome {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("known")
+        .join(known);
     let finding = Finding::read(&file).expect("a finding");
     let settings = Settings {
         second: Second::Rxlane(router()),
@@ -105,6 +105,33 @@ fn what_a_macvlan_device_copies_leaves_twice() {
     let outcome = trial::run(&finding.scenario, &settings).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(outcome.invalid, Vec::<String>::new());
     assert_eq!(outcome.mismatches, []);
+    outcome
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_port_without_ipv4_address_is_strict_where_others_are_loose() {
+    let outcome = replay("loose-without-address.json");
+    assert_eq!(
+        outcome.express.values().sum::<u64>(),
+        0,
+        "Linux drops it, and must have got it"
+    );
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn tags_that_a_device_below_has_taken_out_of_the_frame_are_not_sent_on() {
+    for known in ["tagged-into-bridge.json", "tagged-into-macvlan.json"] {
+        let outcome = replay(known);
+        assert!(outcome.left > 0, "{known}: Linux takes the tag off");
+    }
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn what_a_macvlan_device_copies_leaves_twice() {
+    let outcome = replay("copied-by-macvlan.json");
     let statuses = outcome.status.expect("it runs");
     assert!(
         statuses["classes"][0]["why"]
