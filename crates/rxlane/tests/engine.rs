@@ -115,8 +115,12 @@ fn what_the_engine_cannot_forward_is_answered_by_the_kernel_and_nothing_is_lost(
         text.contains("mtu = 1300") || text.contains("mtu=1300")
     });
     // While the daemon looks at what has changed, everything is the kernel's.
+    // The host has learned the path's MTU, and would send nothing greater.
     wait_for("the engine leaves it to the kernel", || {
-        t.exec(Place::Gen, "ping -c 1 -W 1 -M probe -s 1372 10.20.0.2");
+        t.exec(
+            Place::Gen,
+            "ip route flush cache; ping -c 1 -W 1 -M do -s 1372 10.20.0.2",
+        );
         to_kernel(&t, "mtu") > 0
     });
 }

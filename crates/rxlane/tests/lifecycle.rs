@@ -186,14 +186,12 @@ fn a_port_that_vanishes_and_comes_back_is_served_again() {
         t.status_json().unwrap()["ports"][1]["mode"] == "native"
     });
     // The new veth takes frames from XDP as soon as its peer polls; drivers are asked once a second.
-    wait_for("both directions are express again", || {
+    // Addresses and links of the new port still change for a while, and each change makes the daemon look around.
+    wait_for("both directions are express again, and stay so", || {
         let before = t.class("voice", "express");
-        t.exec(Place::Gen, "ping -Q 0xb8 -c 1 -W 1 10.20.0.2");
-        t.class("voice", "express") == before + 2
+        t.exec(Place::Gen, "ping -Q 0xb8 -c 5 -i 0.2 -W 1 10.20.0.2");
+        t.class("voice", "express") == before + 10
     });
-    let before = t.class("voice", "express");
-    t.must(Place::Gen, "ping -Q 0xb8 -c 5 -i 0.2 -W 2 10.20.0.2");
-    assert!(t.class("voice", "express") >= before + 10);
 }
 
 #[test]

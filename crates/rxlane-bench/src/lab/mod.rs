@@ -196,6 +196,7 @@ impl Lab {
             let name = self.netns(place);
             run(&format!("ip netns add {name}"))?;
             run(&format!("ip -n {name} link set lo up"))?;
+            tuning::no_duplicate_address_detection(&name)?;
         }
         for i in 0..self.config.ports {
             self.link(Place::Gen, &format!("gen{i}"), &format!("in{i}"), 10, i)?;

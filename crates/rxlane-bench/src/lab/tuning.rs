@@ -49,6 +49,15 @@ impl Settings {
     }
 }
 
+/// Addresses of new devices are valid at once: what becomes valid later is a change, at which a router looks around.
+pub(super) fn no_duplicate_address_detection(netns: &str) -> Result<(), BenchError> {
+    netns::within(netns, false, || {
+        sysctl::write("net.ipv6.conf.all.accept_dad", "0")?;
+        sysctl::write("net.ipv6.conf.default.accept_dad", "0")
+    })
+    .map_err(Into::into)
+}
+
 /// Forwarding on, and nothing that would refuse the lab's addresses.
 pub(super) fn forwarding(router: &str) -> Result<(), BenchError> {
     netns::within(router, false, || {
