@@ -3,6 +3,65 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::packets::{Spec, Transport, tagged, untagged};
+use crate::scenario::{PORTS, Scenario, Statement};
+
+/// Which hosts are behind which port. Each of them is behind every port, so that packets arrive wherever they are routed to;
+/// but of the ports of one bridge only behind one, or two hosts of one address would answer and the faster be found.
+pub(crate) struct Hosts {
+    behind: [Vec<IpAddr>; PORTS.len()],
+}
+
+impl Hosts {
+    pub(crate) fn of(scenario: &Scenario) -> Self {
+        let bridged: Vec<usize> = (0..PORTS.len())
+            .filter(|port| is_bridged(scenario, PORTS[*port]))
+            .collect();
+        let is_behind = |port: usize, host: IpAddr| {
+            let home = home(host).filter(|home| bridged.contains(home));
+            !bridged.contains(&port) || home.or(bridged.first().copied()) == Some(port)
+        };
+        Self {
+            behind: std::array::from_fn(|port| {
+                let mut hosts = scenario.alive.clone();
+                hosts.retain(|host| is_behind(port, *host));
+                hosts
+            }),
+        }
+    }
+
+    pub(crate) fn behind(&self, port: usize) -> &[IpAddr] {
+        &self.behind[port]
+    }
+}
+
+/// The port whose network an address is of.
+fn home(host: IpAddr) -> Option<usize> {
+    let number = match host {
+        IpAddr::V4(a) => a.octets()[1],
+        IpAddr::V6(a) => a.octets()[1],
+    };
+    (number as usize).checked_sub(1)
+}
+
+fn is_bridged(scenario: &Scenario, port: &str) -> bool {
+    let lines = || {
+        scenario
+            .setup
+            .iter()
+            .filter_map(|statement| match statement {
+                Statement::Ip(line) => Some(line.as_str()),
+                _ => None,
+            })
+    };
+    let is_bridge = |name: &str| {
+        let made = format!("link add {name} ");
+        lines().any(|line| line.starts_with(&made) && line.contains(" type bridge"))
+    };
+    let joins = format!("link set {port} master ");
+    lines()
+        .filter_map(|line| line.strip_prefix(&joins))
+        .any(is_bridge)
+}
 
 /// The MAC address of the host with an address behind a port. A function of both, so that no table is needed.
 pub(crate) fn mac_of(port: usize, address: IpAddr) -> [u8; 6] {
@@ -98,4 +157,37 @@ fn solicitation(port: usize, frame: &[u8], alive: &[IpAddr]) -> Option<Vec<u8>> 
     body.extend([2, 1]);
     body.extend(mac);
     Some(spec.icmpv6_frame(body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Lanes;
+
+    #[test]
+    fn of_bridged_ports_a_host_is_behind_its_own_and_strangers_behind_the_first() {
+        let ip = |line: &str| Statement::Ip(line.to_owned());
+        let hosts = ["10.1.0.10", "fd02::10", "10.3.0.10"];
+        let mut scenario = Scenario {
+            seed: 0,
+            setup: Vec::new(),
+            lanes: Lanes {
+                ports: Vec::new(),
+                classes: Vec::new(),
+                engine: false,
+            },
+            alive: hosts.map(|host| host.parse().unwrap()).to_vec(),
+            steps: Vec::new(),
+        };
+        assert_eq!(Hosts::of(&scenario).behind(2), scenario.alive);
+        scenario.setup = vec![
+            ip("link add brlan0 address 02:00:00:00:00:02 type bridge"),
+            ip("link set lan0 master brlan0"),
+            ip("link set dmz0 master brlan0"),
+        ];
+        let hosts = Hosts::of(&scenario);
+        assert_eq!(hosts.behind(0), scenario.alive);
+        assert_eq!(hosts.behind(1), &scenario.alive[..2]);
+        assert_eq!(hosts.behind(2), &scenario.alive[2..]);
+    }
 }

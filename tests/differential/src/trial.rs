@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::compare::{Mismatch, Sent, compare};
 use crate::daemon::{Daemon, Start};
+use crate::neighbours::{self, Hosts};
 use crate::packets::{answer, number_in, unhex};
 use crate::scenario::{Origin, Packet, Scenario, Statement, Step};
 use crate::world::World;
-use crate::{OracleError, apply, neighbours, wire};
+use crate::{OracleError, apply, wire};
 
 /// What the router is that is compared with plain Linux.
 #[derive(Debug, Clone)]
@@ -104,6 +105,7 @@ pub fn run(scenario: &Scenario, settings: &Settings) -> Result<Outcome, OracleEr
     }
     let mut pair = Pair {
         sides: [Side::new(plain), Side::new(lane)],
+        hosts: Hosts::of(scenario),
         scenario,
         settings,
     };
@@ -141,6 +143,7 @@ impl Side {
 /// Plain Linux, and the other.
 struct Pair<'a> {
     sides: [Side; 2],
+    hosts: Hosts,
     scenario: &'a Scenario,
     settings: &'a Settings,
 }
@@ -237,7 +240,9 @@ impl Pair<'_> {
             for side in &mut self.sides {
                 for (port, wire) in side.world.wires().iter().enumerate() {
                     while let Some(frame) = wire.receive()? {
-                        if let Some(reply) = neighbours::reply(port, &frame, &self.scenario.alive) {
+                        if let Some(reply) =
+                            neighbours::reply(port, &frame, self.hosts.behind(port))
+                        {
                             wire.send(&reply)?;
                         }
                         side.sent.push(Sent { port, frame });
