@@ -201,7 +201,9 @@ static __always_inline int obstacle(const struct packet *p)
 			return REASON_TTL;
 		return p->fragment ? REASON_FRAGMENT : -1;
 	}
-	if (p->ip6->nexthdr == IPPROTO_HOPOPTS)
+	/* Behind these Linux looks for protocol and ports, by which policy rules and multipath routes go. */
+	if (p->ip6->nexthdr == IPPROTO_HOPOPTS || p->ip6->nexthdr == IPPROTO_ROUTING ||
+	    p->ip6->nexthdr == IPPROTO_DSTOPTS)
 		return REASON_OPTIONS;
 	if (special_v6(&p->ip6->saddr) || special_v6(&p->ip6->daddr))
 		return REASON_SPECIAL_ADDRESS;

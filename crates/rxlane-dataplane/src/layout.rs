@@ -32,7 +32,10 @@ pub const REASONS: [(&str, &str); 21] = [
         "vlan",
         "a tagged frame of an express class, or one of a bridge or macvlan device, whose tags cannot be seen",
     ),
-    ("options", "IPv4 options, or an IPv6 hop-by-hop header"),
+    (
+        "options",
+        "IPv4 options; IPv6 hop-by-hop or destination options, or a routing header",
+    ),
     (
         "special_address",
         "a source or destination that is never forwarded: loopback, link-local, multicast",

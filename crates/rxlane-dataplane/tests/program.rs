@@ -189,7 +189,7 @@ fn generate(rng: &mut Pcg64Mcg) -> Vec<u8> {
         f.extend((id | rng.random_range(0..8u16) << 13).to_be_bytes());
     }
     let dscp = [0u8, 10, 34, 44, 46, 63][rng.random_range(0..6)];
-    let protocol = [6u8, 17, 17, 1, 132, 0, 44, 43, 58][rng.random_range(0..9)];
+    let protocol = [6u8, 17, 17, 1, 132, 0, 44, 43, 58, 60, 51][rng.random_range(0..11)];
     let ttl = [0u8, 1, 2, 64, 64, 64][rng.random_range(0..6)];
     let ports: [u16; 6] = [0, 80, 1023, 5000, 6000, 0x1234];
     let (sport, dport) = (ports[rng.random_range(0..6)], ports[rng.random_range(0..6)]);

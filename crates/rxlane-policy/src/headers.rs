@@ -22,7 +22,8 @@ pub struct Tag {
 pub enum Obstacle {
     /// A VLAN tag: the kernel's VLAN devices deal with it.
     Vlan,
-    /// IPv4 options or an IPv6 hop-by-hop header.
+    /// IPv4 options, or an IPv6 extension header that Linux looks behind for protocol and ports: hop-by-hop options, routing,
+    /// destination options. Policy rules and the hash of multipath routes go by what it finds there.
     Options,
     /// The IPv4 header checksum is wrong.
     Checksum,
@@ -198,7 +199,7 @@ fn ipv6(frame: &[u8], at: usize) -> Option<Headers> {
     let src = Ipv6Addr::from(<[u8; 16]>::try_from(&fixed[8..24]).ok()?);
     let dst = Ipv6Addr::from(<[u8; 16]>::try_from(&fixed[24..40]).ok()?);
     let (src_port, dst_port) = ports(&packet[..40 + payload_len], protocol, 40);
-    let obstacle = if protocol == 0 {
+    let obstacle = if [0, 43, 60].contains(&protocol) {
         Some(Obstacle::Options)
     } else if special_v6(src) || special_v6(dst) {
         Some(Obstacle::SpecialAddress)

@@ -130,6 +130,15 @@ fn tags_that_a_device_below_has_taken_out_of_the_frame_are_not_sent_on() {
 
 #[test]
 #[ignore = "needs root: make test"]
+fn rules_and_multipath_routes_go_by_what_is_behind_ipv6_extension_headers() {
+    for known in ["rule-behind-options.json", "multipath-behind-options.json"] {
+        let outcome = replay(known);
+        assert!(outcome.left > 0, "{known}: Linux answers or forwards it");
+    }
+}
+
+#[test]
+#[ignore = "needs root: make test"]
 fn what_a_macvlan_device_copies_leaves_twice() {
     let outcome = replay("copied-by-macvlan.json");
     let statuses = outcome.status.expect("it runs");
