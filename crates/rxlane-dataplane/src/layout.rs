@@ -313,6 +313,106 @@ pub struct Cpu {
     pub last_express_ns: u64,
 }
 
+/// Rings of a core that its guard tells apart.
+pub const GUARD_RINGS: usize = rxlane_policy::overload::RINGS;
+
+/// A ring of a core, as its guard sees it (`struct guard_ring` of bpf/guard.h).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+#[allow(
+    missing_docs,
+    reason = "documented in rxlane_policy::overload, whose state this is"
+)]
+pub struct GuardRing {
+    pub empty_ns: u64,
+    pub cut_ns: u64,
+    pub cut: u64,
+    pub cut_drops: u64,
+    pub ran_out: u64,
+    pub passed: u64,
+    pub full_since_ns: u64,
+}
+
+/// The overload control of a core (`struct guard` of bpf/guard.h).
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+#[allow(
+    missing_docs,
+    reason = "documented in rxlane_policy::overload, whose state this is"
+)]
+pub struct Guard {
+    pub guarded: u64,
+    pub last_ns: u64,
+    pub own_ns: u64,
+    pub cost_ns: u64,
+    pub owed_ns: u64,
+    pub idle_ns: u64,
+    pub idle_at_ns: u64,
+    pub ring: u64,
+    pub drain_ns: u64,
+    pub last: u64,
+    pub class: u64,
+    pub hash: u64,
+    pub passed_ns: u64,
+    pub stretch_x16: u64,
+    pub fits: u64,
+    pub cap_ns: u64,
+    pub poll_ns: u64,
+    pub dropping: u64,
+    pub unread: u64,
+    pub counted_ns: u64,
+    pub counting: u64,
+    pub express_ns: u64,
+    pub entered_ns: u64,
+    pub left_ns: u64,
+    pub patience_ns: u64,
+    /// Had, idle, passed, dropped, ns; passed, dropped, taken off the ring.
+    pub sample: [u64; 7],
+    /// As in the sample, summed over the last ms; and polls.
+    pub demand: [u64; 8],
+    pub rings: [GuardRing; GUARD_RINGS],
+    pub turn: u64,
+    pub fair: u64,
+    pub flow_fair: PerClass<u64>,
+    pub used_ns: PerClass<u64>,
+    pub quota_ns: PerClass<u64>,
+    pub class_dropped: u64,
+    pub flow_dropped: u64,
+    /// Of each flow's bucket its turn, and 2^32 times what it used, ns.
+    pub buckets: PerClass<[u64; rxlane_policy::overload::FLOW_BUCKETS]>,
+}
+
+/// A configuration, compiled for the guard (`struct guard_plan` of bpf/guard.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct GuardPlan {
+    /// How old a ring may be while the class passes, ns; `u64::MAX` for what is never dropped.
+    pub limit_ns: PerClass<u64>,
+    /// Shares of the stack, in 1/1024.
+    pub share: PerClass<u32>,
+    /// Stack classes, one bit each.
+    pub stack: u32,
+    /// Whether there is more than one.
+    pub several: u32,
+    /// Whether to guard without express traffic, too.
+    pub always: u32,
+    /// Drops from a ring until it is emptied more often.
+    pub backlog: u32,
+}
+
+impl From<&rxlane_policy::overload::Plan> for GuardPlan {
+    fn from(plan: &rxlane_policy::overload::Plan) -> Self {
+        Self {
+            limit_ns: PerClass(plan.limit_ns),
+            share: PerClass(plan.share),
+            stack: plan.stack,
+            several: plan.several.into(),
+            always: plan.always.into(),
+            backlog: plan.backlog,
+        }
+    }
+}
+
 /// What the witness is asked (`struct witness` of bpf/witness.h).
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
 #[repr(C)]

@@ -26,6 +26,8 @@ mod tags;
 mod xsk;
 
 #[cfg(feature = "testing")]
+pub mod lockstep;
+#[cfg(feature = "testing")]
 pub mod testing;
 
 pub use error::DataplaneError;

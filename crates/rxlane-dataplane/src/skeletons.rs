@@ -12,6 +12,11 @@ pub(crate) mod lane {
     include!(concat!(env!("OUT_DIR"), "/lane.skel.rs"));
 }
 
+#[cfg(feature = "testing")]
+pub(crate) mod lockstep {
+    include!(concat!(env!("OUT_DIR"), "/lockstep.skel.rs"));
+}
+
 pub(crate) mod overload {
     include!(concat!(env!("OUT_DIR"), "/overload.skel.rs"));
 }

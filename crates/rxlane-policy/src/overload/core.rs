@@ -10,13 +10,13 @@ use crate::class::MAX_CLASSES;
 
 /// Rings of a core that are told apart, by the low bits of their NAPI id. Those that share a slot share an age.
 pub const RINGS: usize = 8;
-/// Below this idle share (0.6 %) the limit is the target; each further 0.1 % double it.
-const IDLE_FREE_NS: u64 = 3 << 13;
-const IDLE_DOUBLING_SHIFT: u32 = 12;
+/// Below this idle share (1.4 %) the limit is the target; each further 0.2 % double it: sources that send in batches leave 1 %.
+const IDLE_FREE_NS: u64 = 7 << 13;
+const IDLE_DOUBLING_SHIFT: u32 = 13;
 /// Doublings of the limit at most.
 const MOST_DOUBLINGS: u64 = 9;
 /// As many, while more is asked for than there is: idleness then comes from bursts.
-const MOST_DOUBLINGS_OVERLOADED: u64 = 4;
+const MOST_DOUBLINGS_OVERLOADED: u64 = 3;
 /// The guard is left at an idle share of 3 %.
 const IDLE_LEAVE_NS: u64 = 1 << 17;
 /// A ring that was full at the end of polls for so long is guarded, ns; doubled each time that it proves to be a burst.
@@ -36,7 +36,7 @@ const MOST_STRETCH_X16: u64 = 1 << 14;
 
 /// What the time until the next event belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Last {
+pub(super) enum Last {
     Nothing,
     Passed,
     Dropped,
@@ -44,57 +44,57 @@ enum Last {
 
 /// One ring of the core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Ring {
+pub(super) struct Ring {
     /// When it was last empty, on the core's own clock, ns.
-    empty_ns: u64,
+    pub(super) empty_ns: u64,
     /// When the first packet was dropped for the ring's age, on the own clock, ns.
-    cut_ns: u64,
+    pub(super) cut_ns: u64,
     /// Whether one was, since it was last empty.
-    cut: bool,
+    pub(super) cut: bool,
     /// Stack packets dropped since then.
-    cut_drops: u32,
+    pub(super) cut_drops: u32,
     /// Whether one was dropped because ring or poll were too old.
-    ran_out: bool,
+    pub(super) ran_out: bool,
     /// Whether anything that the guard was asked about passed since then.
-    passed: bool,
+    pub(super) passed: bool,
     /// End of the first of the polls in a row that left packets, ns of the wall; 0 for none. Not guarded only.
-    full_since_ns: u64,
+    pub(super) full_since_ns: u64,
 }
 
 /// The guard of one core. All rings that the core polls share it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Core {
-    guarded: bool,
-    clock: Clock,
-    rings: [Ring; RINGS],
-    ring: usize,
+    pub(super) guarded: bool,
+    pub(super) clock: Clock,
+    pub(super) rings: [Ring; RINGS],
+    pub(super) ring: usize,
     /// How long dropping takes until a ring is empty, ns: a decaying maximum.
-    drain_ns: u64,
+    pub(super) drain_ns: u64,
     /// What became of the last packet, and its class and hash if it was passed.
-    last: Last,
-    class: u32,
-    hash: u32,
-    passed_ns: u64,
-    shares: Shares,
-    demand: Demand,
-    sample: Sample,
+    pub(super) last: Last,
+    pub(super) class: u32,
+    pub(super) hash: u32,
+    pub(super) passed_ns: u64,
+    pub(super) shares: Shares,
+    pub(super) demand: Demand,
+    pub(super) sample: Sample,
     /// How old a ring may be, in 1/16 of the target: what the demand allows.
-    stretch_x16: u64,
+    pub(super) stretch_x16: u64,
     /// Whether what was asked for fits into the time that there is.
-    fits: bool,
+    pub(super) fits: bool,
     /// What the size of the ring allows, ns.
-    cap_ns: u64,
+    pub(super) cap_ns: u64,
     /// When the poll began, on the own clock, ns.
-    poll_ns: u64,
+    pub(super) poll_ns: u64,
     /// The ring was too old when the poll began; packets that were dropped since without reading the clock.
-    dropping: bool,
-    unread: u32,
-    counted_ns: u64,
-    counting: bool,
-    express_ns: u64,
-    entered_ns: u64,
-    left_ns: u64,
-    patience_ns: u64,
+    pub(super) dropping: bool,
+    pub(super) unread: u32,
+    pub(super) counted_ns: u64,
+    pub(super) counting: bool,
+    pub(super) express_ns: u64,
+    pub(super) entered_ns: u64,
+    pub(super) left_ns: u64,
+    pub(super) patience_ns: u64,
 }
 
 impl Default for Core {

@@ -30,14 +30,14 @@ pub(super) struct Sample {
 /// Sums over the last ms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Demand {
-    had_ns: u64,
-    idle_ns: u64,
-    passed_ns: u64,
-    dropped_ns: u64,
-    passed: u64,
-    dropped: u64,
-    work: u64,
-    polls: u64,
+    pub(super) had_ns: u64,
+    pub(super) idle_ns: u64,
+    pub(super) passed_ns: u64,
+    pub(super) dropped_ns: u64,
+    pub(super) passed: u64,
+    pub(super) dropped: u64,
+    pub(super) work: u64,
+    pub(super) polls: u64,
 }
 
 fn fade(sum: &mut u64, passed: u64, add: u64) {

@@ -20,6 +20,7 @@
 mod clock;
 mod core;
 mod demand;
+mod numbers;
 mod plan;
 mod shares;
 

@@ -33,17 +33,17 @@ const TARGETS_NS: (u64, u64) = (2_000, 16_777_216);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
     /// For each class, how old a ring may be while the class passes, ns; `u64::MAX` for the highest.
-    pub(super) limit_ns: [u64; MAX_CLASSES],
+    pub limit_ns: [u64; MAX_CLASSES],
     /// Each stack class's share of the stack in 1/1024, at least 1; 0 of express classes.
-    pub(super) share: [u32; MAX_CLASSES],
+    pub share: [u32; MAX_CLASSES],
     /// Stack classes, one bit each.
-    pub(super) stack: u32,
+    pub stack: u32,
     /// Whether shares mean anything: there is more than one stack class.
-    pub(super) several: bool,
+    pub several: bool,
     /// Whether to guard without traffic of the highest class, too.
-    pub(super) always: bool,
+    pub always: bool,
     /// Packets that may be dropped from a ring until it is empty before it is emptied more often: half of it.
-    pub(super) backlog: u32,
+    pub backlog: u32,
 }
 
 impl Plan {

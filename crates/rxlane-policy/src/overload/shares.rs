@@ -17,7 +17,7 @@ const MOST: u32 = 64 << SHARE_SHIFT;
 
 /// A share that is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Search(u32);
+pub(super) struct Search(pub(super) u32);
 
 impl Search {
     /// `ran_out`: time ran out before the ring was empty. `dropped`: somebody was above the share.
@@ -36,23 +36,23 @@ impl Search {
 
 /// What the flows of one hash took in a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Bucket {
-    turn: u32,
-    used_ns: u32,
+pub(super) struct Bucket {
+    pub(super) turn: u32,
+    pub(super) used_ns: u32,
 }
 
 /// The shares of a core.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shares {
-    turn: u32,
-    class: Search,
-    flow: [Search; MAX_CLASSES],
-    used_ns: [u64; MAX_CLASSES],
-    quota_ns: [u64; MAX_CLASSES],
+    pub(super) turn: u32,
+    pub(super) class: Search,
+    pub(super) flow: [Search; MAX_CLASSES],
+    pub(super) used_ns: [u64; MAX_CLASSES],
+    pub(super) quota_ns: [u64; MAX_CLASSES],
     /// Classes that were dropped this turn because they, or one of their flows, were above their share; one bit each.
-    class_dropped: u32,
-    flow_dropped: u32,
-    buckets: [[Bucket; FLOW_BUCKETS]; MAX_CLASSES],
+    pub(super) class_dropped: u32,
+    pub(super) flow_dropped: u32,
+    pub(super) buckets: [[Bucket; FLOW_BUCKETS]; MAX_CLASSES],
 }
 
 impl Default for Shares {

@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Overload control of a core: computes what rxlane_policy::overload computes, from the same events, with the same
+ * integers. That is where each rule and each number is explained (docs/src/explanation/overload-control.md);
+ * tests/lockstep.rs compares every number of the state. Subtractions of times stop at 0, except between two readings of the
+ * core's own clock.
+ */
+#ifndef RXLANE_GUARD_H
+#define RXLANE_GUARD_H
+
+#define GUARD_RINGS 8
+#define FLOW_BUCKETS 16
+
+/* Clocks (clock.rs). */
+#define MEMORY_SHIFT 22
+#define MOST_IDLE_NS (1ULL << 18)
+#define LONGEST_IDLE_NS (1ULL << 30)
+#define MOST_COST_NS (1ULL << 24)
+#define WAKE_NS 1500ULL
+#define GAP_COSTS 4ULL
+#define GAP_SLACK_NS 512ULL
+#define OWED_COSTS 8ULL
+#define COST_SHIFT 5
+#define DROP_NS 512ULL
+#define BETWEEN_POLLS_NS 4000ULL
+
+/* The guard (core.rs). */
+#define IDLE_FREE_NS (7ULL << 13)
+#define IDLE_DOUBLING_SHIFT 13
+#define MOST_DOUBLINGS 9ULL
+#define MOST_DOUBLINGS_OVERLOADED 3ULL
+#define IDLE_LEAVE_NS (1ULL << 17)
+#define PATIENCE_NS (1ULL << 20)
+#define MOST_PATIENCE_NS (1ULL << 25)
+#define BURST_NS (1ULL << 24)
+#define FORGET_NS (1ULL << 30)
+#define PRESENT_NS 200000000ULL
+#define SHORTEST_CAP_NS (1ULL << 14)
+#define TRICKLE_NS (1ULL << 20)
+#define MOST_STRETCH_X16 (1ULL << 14)
+#define NO_LIMIT (~0ULL)
+
+/* Demand (demand.rs) and shares (plan.rs, shares.rs). */
+#define COUNT_SHIFT 10
+#define SHARE_SHIFT 10
+#define LEAST_SHARE 32ULL
+#define MOST_SHARE (64ULL << SHARE_SHIFT)
+
+enum last { LAST_NOTHING, LAST_PASSED, LAST_DROPPED };
+
+/* All numbers are 64 bits wide, so that the lockstep test can compare them one by one. */
+struct guard_ring {
+	__u64 empty_ns;
+	__u64 cut_ns;
+	__u64 cut;
+	__u64 cut_drops;
+	__u64 ran_out;
+	__u64 passed;
+	__u64 full_since_ns;
+};
+
+struct demand {
+	__u64 had_ns, idle_ns, passed_ns, dropped_ns;
+	__u64 passed, dropped, work, polls;
+};
+
+struct sample {
+	__u64 had_ns, idle_ns, passed_ns, dropped_ns;
+	__u64 passed, dropped, work;
+};
+
+struct bucket {
+	__u32 turn;
+	__u32 used_ns;
+};
+
+struct shares {
+	__u64 turn;
+	__u64 fair;
+	__u64 flow_fair[MAX_CLASSES];
+	__u64 used_ns[MAX_CLASSES];
+	__u64 quota_ns[MAX_CLASSES];
+	__u64 class_dropped;
+	__u64 flow_dropped;
+	struct bucket buckets[MAX_CLASSES][FLOW_BUCKETS];
+};
+
+struct guard {
+	__u64 guarded;
+	/* Clocks. */
+	__u64 last_ns, own_ns, cost_ns, owed_ns, idle_ns, idle_at_ns;
+	__u64 ring;
+	__u64 drain_ns;
+	/* What became of the last packet. */
+	__u64 last, class, hash;
+	__u64 passed_ns;
+	__u64 stretch_x16;
+	__u64 fits;
+	__u64 cap_ns;
+	__u64 poll_ns;
+	__u64 dropping, unread;
+	__u64 counted_ns, counting;
+	__u64 express_ns, entered_ns, left_ns, patience_ns;
+	struct sample sample;
+	struct demand demand;
+	struct guard_ring rings[GUARD_RINGS];
+	struct shares shares;
+};
+
+/* The configuration, compiled (plan.rs). */
+struct guard_plan {
+	__u64 limit_ns[MAX_CLASSES]; /* NO_LIMIT for what is never dropped */
+	__u32 share[MAX_CLASSES];
+	__u32 stack; /* stack classes, one bit each */
+	__u32 several;
+	__u32 always;
+	__u32 backlog;
+};
+
+static __always_inline __u64 minus(__u64 a, __u64 b)
+{
+	return a > b ? a - b : 0;
+}
+
+static __always_inline __u64 least(__u64 a, __u64 b)
+{
+	return a < b ? a : b;
+}
+
+static __always_inline __u64 most(__u64 a, __u64 b)
+{
+	return a > b ? a : b;
+}
+
+static __always_inline struct guard_ring *ring_at(struct guard *g, __u32 ring)
+{
+	return &g->rings[masked(ring, GUARD_RINGS - 1)];
+}
+
+static __always_inline struct bucket *bucket_at(struct guard *g, __u32 class, __u32 hash)
+{
+	return &g->shares.buckets[class_index(class)][masked(hash, FLOW_BUCKETS - 1)];
+}
+
+/* As it is before the first overload; until then everything else is 0. */
+static __always_inline void guard_init(struct guard *g)
+{
+	__u32 i;
+
+	g->shares.fair = MOST_SHARE;
+	UNROLLED
+	for (i = 0; i < MAX_CLASSES; i++)
+		g->shares.flow_fair[i] = MOST_SHARE;
+	g->patience_ns = PATIENCE_NS;
+	g->cap_ns = PATIENCE_NS;
+	g->stretch_x16 = 16;
+}
+
+static __always_inline void guard_begin(struct guard *g, __u32 napi, __u64 now, __u64 idle)
+{
+	__u64 gap = minus(now, g->last_ns), passed;
+
+	if (!g->guarded)
+		return;
+	g->ring = masked(napi, GUARD_RINGS - 1);
+	idle = least(minus(least(idle, gap), WAKE_NS), LONGEST_IDLE_NS);
+	g->own_ns += least(gap - idle, BETWEEN_POLLS_NS);
+	g->last_ns = most(g->last_ns, now);
+	passed = least(minus(now, g->idle_at_ns), 1ULL << (MEMORY_SHIFT - 1));
+	g->idle_at_ns = most(g->idle_at_ns, now);
+	g->idle_ns -= (g->idle_ns * passed) >> MEMORY_SHIFT;
+	g->idle_ns = least(g->idle_ns + idle, MOST_IDLE_NS);
+	g->sample.idle_ns += idle;
+	g->poll_ns = g->own_ns;
+	g->last = LAST_NOTHING;
+	g->unread = 0;
+	g->dropping = ring_at(g, g->ring)->cut && g->poll_ns - g->passed_ns <= TRICKLE_NS;
+}
+
+/* The part of the gap since the last event that counts. `learn`: it tells what a passed packet takes. */
+static __always_inline __u64 guard_clock(struct guard *g, __u64 now, int learn)
+{
+	__u64 gap = minus(now, g->last_ns);
+	__u64 counted = least(gap, GAP_COSTS * g->cost_ns + GAP_SLACK_NS + g->owed_ns + g->unread * DROP_NS);
+
+	g->last_ns = most(g->last_ns, now);
+	g->own_ns += counted;
+	if (learn) {
+		g->owed_ns = least(minus(g->owed_ns + g->cost_ns, counted), OWED_COSTS * g->cost_ns);
+		g->cost_ns = least(g->cost_ns - (g->cost_ns >> COST_SHIFT) + (counted >> COST_SHIFT), MOST_COST_NS);
+	}
+	return counted;
+}
+
+static __always_inline void shares_charge(struct guard *g, const struct guard_plan *plan, __u64 ns)
+{
+	struct bucket *b = bucket_at(g, g->class, g->hash);
+
+	if (plan->several)
+		g->shares.used_ns[class_index(g->class)] += ns;
+	b->used_ns = least(b->used_ns + ns, 0xffffffffULL);
+}
+
+/* Charges the time since the last event to whom it belongs. */
+static __always_inline void guard_charge(struct guard *g, const struct guard_plan *plan, __u64 now, int end)
+{
+	__u64 usual = g->cost_ns;
+	__u64 ns = guard_clock(g, now, g->last == LAST_PASSED && !end);
+
+	if (g->unread) {
+		g->sample.dropped_ns += ns;
+		g->sample.dropped += g->unread;
+		g->unread = 0;
+	}
+	if (end)
+		ns = least(ns, usual);
+	if (g->last == LAST_PASSED) {
+		shares_charge(g, plan, ns);
+		g->sample.passed_ns += ns;
+		g->sample.passed++;
+	} else if (g->last == LAST_DROPPED) {
+		g->sample.dropped_ns += ns;
+		g->sample.dropped++;
+	}
+	g->last = LAST_NOTHING;
+}
+
+static __always_inline __u64 poll_limit(const struct guard *g, __u64 target)
+{
+	__u64 above = minus(g->idle_ns, IDLE_FREE_NS);
+	__u64 doublings = least(above >> IDLE_DOUBLING_SHIFT, g->fits ? MOST_DOUBLINGS : MOST_DOUBLINGS_OVERLOADED);
+	__u64 whole = target << doublings;
+	__u64 limit = whole + ((whole * (above & ((1 << IDLE_DOUBLING_SHIFT) - 1))) >> IDLE_DOUBLING_SHIFT);
+
+	return least(most(limit, (target * g->stretch_x16) >> 7), most(g->cap_ns, target));
+}
+
+static __always_inline __u64 ring_limit(const struct guard *g, __u64 target, __u64 poll)
+{
+	__u64 limit = most(least((target * g->stretch_x16) >> 4, most(g->cap_ns, target)), poll);
+
+	return most(minus(limit, g->drain_ns), limit >> 2);
+}
+
+/* Whether a packet of a stack class is within its class's and its flow's share of a turn. */
+static __always_inline int shares_allow(struct guard *g, const struct guard_plan *plan, __u32 class, __u32 hash,
+					__u64 limit)
+{
+	struct shares *s = &g->shares;
+	struct bucket *b = bucket_at(g, class, hash);
+	__u64 quota = limit;
+	__u32 turn = s->turn;
+
+	if (plan->several) {
+		quota = least((((limit * plan->share[class_index(class)]) >> SHARE_SHIFT) * s->fair) >> SHARE_SHIFT, limit);
+		s->quota_ns[class_index(class)] = quota;
+		if (s->used_ns[class_index(class)] >= quota) {
+			s->class_dropped |= 1 << class;
+			return 0;
+		}
+	}
+	quota = ((quota * s->flow_fair[class_index(class)]) >> SHARE_SHIFT) / FLOW_BUCKETS;
+	if (b->turn != turn) {
+		b->used_ns = b->turn + 1 == turn ? minus(b->used_ns, quota) : 0;
+		b->turn = turn;
+	}
+	if (b->used_ns >= quota) {
+		s->flow_dropped |= 1 << class;
+		return 0;
+	}
+	return 1;
+}
+
+/* Whether a packet passes, of a class that the plan limits. `now` is not used while the guard is dropping. */
+static __always_inline int guard_passes(struct guard *g, const struct guard_plan *plan, __u32 class, __u32 hash,
+					__u64 now)
+{
+	__u64 target = plan->limit_ns[class_index(class)], poll, limit;
+	int stack = plan->stack & (1 << class_index(class)), old, too_long;
+	struct guard_ring *ring = ring_at(g, g->ring);
+
+	if (!g->guarded || target == NO_LIMIT)
+		return 1;
+	poll = poll_limit(g, target);
+	limit = ring_limit(g, target, poll);
+	if (g->dropping) {
+		if (!stack)
+			return g->poll_ns - ring->empty_ns < limit;
+		g->unread++;
+		ring->cut_drops++;
+		return 0;
+	}
+	guard_charge(g, plan, now, 0);
+	/* Charging moves the usual cost, which no limit depends on. */
+	old = g->own_ns - ring->empty_ns >= limit;
+	too_long = g->own_ns - g->poll_ns >= poll;
+	if (ring->passed && g->own_ns - g->passed_ns <= TRICKLE_NS) {
+		if (old || too_long) {
+			if (stack) {
+				if (old && !ring->cut) {
+					ring->cut = 1;
+					ring->cut_ns = g->own_ns;
+				}
+				ring->cut_drops += ring->cut;
+				ring->ran_out = 1;
+				g->last = LAST_DROPPED;
+			}
+			return 0;
+		}
+		if (stack && !shares_allow(g, plan, class, hash, limit)) {
+			g->last = LAST_DROPPED;
+			return 0;
+		}
+	}
+	if (stack) {
+		ring->passed = 1;
+		g->passed_ns = g->own_ns;
+		g->last = LAST_PASSED;
+		g->class = class;
+		g->hash = hash;
+	}
+	return 1;
+}
+
+static __always_inline void fade(__u64 *sum, __u64 passed, __u64 add)
+{
+	*sum = *sum - ((*sum * passed) >> MEMORY_SHIFT) + add;
+}
+
+static __always_inline __u64 counted(__u64 n)
+{
+	return least(n, 4096) << COUNT_SHIFT;
+}
+
+static __always_inline void demand_add(struct demand *d, const struct sample *s)
+{
+	__u64 had = least(s->had_ns, 1ULL << (MEMORY_SHIFT - 2));
+
+	fade(&d->had_ns, had, had);
+	fade(&d->idle_ns, had, least(s->idle_ns, had));
+	fade(&d->passed_ns, had, least(s->passed_ns, had));
+	fade(&d->dropped_ns, had, least(s->dropped_ns, had));
+	fade(&d->passed, had, counted(s->passed));
+	fade(&d->dropped, had, counted(s->dropped));
+	fade(&d->work, had, counted(s->work));
+	fade(&d->polls, had, counted(1));
+}
+
+/* What all packets would have taken, in full polls. */
+static __always_inline __u64 asked_ns(const struct demand *d, __u32 budget)
+{
+	__u64 served, other, full;
+
+	if (!d->passed)
+		return ~0ULL;
+	served = d->passed_ns * (d->passed + d->dropped) / d->passed;
+	other = minus(d->had_ns, d->idle_ns + d->passed_ns + d->dropped_ns);
+	full = d->work / most(budget, 1);
+	return served + (d->polls > full ? other * full / d->polls : other);
+}
+
+static __always_inline void guard_stretch(struct guard *g, __u32 budget)
+{
+	__u64 asked = asked_ns(&g->demand, budget), had = g->demand.had_ns, excess = minus(asked, had);
+
+	g->fits = asked < had - (had >> 6);
+	g->stretch_x16 =
+		excess ? most(least(least(asked, 1ULL << 40) * 16 / excess, MOST_STRETCH_X16), 16) : MOST_STRETCH_X16;
+}
+
+static __always_inline __u64 searched(__u64 share, int ran_out, int dropped)
+{
+	if (ran_out)
+		return most(share - (share >> 3), LEAST_SHARE);
+	return dropped ? least(share + (share >> 3) + 1, MOST_SHARE) : share;
+}
+
+static __always_inline void shares_turn(struct shares *s, int ran_out)
+{
+	__u32 i;
+
+	s->turn = (__u32)(s->turn + 1);
+	UNROLLED
+	for (i = 0; i < MAX_CLASSES; i++) {
+		int full = ran_out || s->class_dropped & (1 << i);
+
+		s->flow_fair[i] = searched(s->flow_fair[i], full, !!(s->flow_dropped & (1 << i)));
+		s->used_ns[i] = minus(s->used_ns[i], s->quota_ns[i]);
+	}
+	s->fair = searched(s->fair, ran_out, !!s->class_dropped);
+	s->class_dropped = 0;
+	s->flow_dropped = 0;
+}
+
+static __always_inline void ring_is_empty(struct guard *g, const struct guard_plan *plan)
+{
+	struct guard_ring *ring = ring_at(g, g->ring);
+
+	if (ring->cut) {
+		g->drain_ns = most(g->own_ns - ring->cut_ns, g->drain_ns - (g->drain_ns >> 3));
+		g->cap_ns = ring->cut_drops > plan->backlog ?
+				    most(g->cap_ns - (g->cap_ns >> 2), SHORTEST_CAP_NS) :
+				    least(g->cap_ns + (g->cap_ns >> 4), g->patience_ns);
+	}
+	shares_turn(&g->shares, ring->ran_out);
+	ring->cut = 0;
+	ring->cut_drops = 0;
+	ring->ran_out = 0;
+	ring->passed = 0;
+	ring->empty_ns = g->own_ns;
+}
+
+static __always_inline void guard_enter(struct guard *g, __u64 now)
+{
+	__u32 i;
+
+	if (minus(now, g->left_ns) > FORGET_NS)
+		g->patience_ns = PATIENCE_NS;
+	g->guarded = 1;
+	g->entered_ns = now;
+	g->last_ns = now;
+	g->owed_ns = 0;
+	g->idle_ns = 0;
+	g->idle_at_ns = now;
+	g->drain_ns = 0;
+	g->last = LAST_NOTHING;
+	__builtin_memset(&g->demand, 0, sizeof(g->demand));
+	__builtin_memset(&g->sample, 0, sizeof(g->sample));
+	g->stretch_x16 = 16;
+	g->fits = 0;
+	g->counting = 0;
+	g->dropping = 0;
+	g->unread = 0;
+	g->cap_ns = g->patience_ns;
+	g->counted_ns = g->own_ns;
+	g->poll_ns = g->own_ns;
+	g->passed_ns = g->own_ns;
+	g->shares.turn = 0;
+	g->shares.fair = MOST_SHARE;
+	g->shares.class_dropped = 0;
+	g->shares.flow_dropped = 0;
+	__builtin_memset(g->rings, 0, sizeof(g->rings));
+	UNROLLED
+	for (i = 0; i < MAX_CLASSES; i++) {
+		g->shares.flow_fair[i] = MOST_SHARE;
+		g->shares.used_ns[i] = 0;
+		g->shares.quota_ns[i] = 0;
+		__builtin_memset(g->shares.buckets[i], 0, sizeof(g->shares.buckets[i]));
+	}
+	UNROLLED
+	for (i = 0; i < GUARD_RINGS; i++)
+		g->rings[i].empty_ns = g->own_ns;
+}
+
+static __always_inline void guard_leave(struct guard *g, __u64 now)
+{
+	g->patience_ns = minus(now, g->entered_ns) < BURST_NS ? least(2 * g->patience_ns, MOST_PATIENCE_NS) : PATIENCE_NS;
+	g->guarded = 0;
+	g->left_ns = now;
+	__builtin_memset(g->rings, 0, sizeof(g->rings));
+}
+
+struct poll_end {
+	__u32 napi;
+	__u32 work;
+	__u32 budget;
+	__u32 express;
+	__u32 held;
+};
+
+static __always_inline void guard_end(struct guard *g, const struct guard_plan *plan, const struct poll_end *end,
+				      __u64 now)
+{
+	int protect, emptied = end->work < end->budget;
+	struct guard_ring *ring = ring_at(g, end->napi);
+
+	if (end->express)
+		g->express_ns = now;
+	protect = plan->always || minus(now, g->express_ns) < PRESENT_NS;
+	if (!g->guarded) {
+		if (emptied || !protect || !plan->stack)
+			ring->full_since_ns = 0;
+		else if (!ring->full_since_ns)
+			ring->full_since_ns = most(now, 1);
+		else if (minus(now, ring->full_since_ns) >= g->patience_ns)
+			guard_enter(g, now);
+		return;
+	}
+	g->ring = masked(end->napi, GUARD_RINGS - 1);
+	guard_charge(g, plan, now, 1);
+	g->sample.work += end->work;
+	g->sample.had_ns = g->own_ns - g->counted_ns + g->sample.idle_ns;
+	g->counted_ns = g->own_ns;
+	if (g->counting)
+		demand_add(&g->demand, &g->sample);
+	__builtin_memset(&g->sample, 0, sizeof(g->sample));
+	if (emptied) {
+		g->counting = 1;
+		ring_is_empty(g, plan);
+		guard_stretch(g, end->budget);
+	}
+	if (((g->idle_ns >= IDLE_LEAVE_NS && g->fits) || !protect) && !end->held)
+		guard_leave(g, now);
+}
+
+#endif

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Carries out events on a guard, for the test that compares it with rxlane_policy::overload. No router loads it.
+ */
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+#include "shared.h"
+#include "bounds.h"
+#include "guard.h"
+
+#define EVENTS 256
+
+enum kind { KIND_BEGIN, KIND_PACKET, KIND_END };
+
+struct event {
+	__u64 now, idle;
+	__u32 kind, napi, class, hash;
+	struct poll_end end;
+	__u32 passes; /* the answer */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, EVENTS);
+	__type(key, __u32);
+	__type(value, struct event);
+} events SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct guard);
+} guards SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct guard_plan);
+} plans SEC(".maps");
+
+__u32 n_events = 0;
+
+/* Global: verified once, not for each event. */
+__noinline int carry_out(__u32 i)
+{
+	struct event *e = bpf_map_lookup_elem(&events, &i);
+	__u32 zero = 0;
+	struct guard *g = bpf_map_lookup_elem(&guards, &zero);
+	const struct guard_plan *plan = bpf_map_lookup_elem(&plans, &zero);
+
+	if (!e || !g || !plan)
+		return 0;
+	if (!g->patience_ns)
+		guard_init(g);
+	if (e->kind == KIND_BEGIN)
+		guard_begin(g, e->napi, e->now, e->idle);
+	else if (e->kind == KIND_PACKET)
+		e->passes = guard_passes(g, plan, e->class, e->hash, e->now);
+	else
+		guard_end(g, plan, &e->end, e->now);
+	return 0;
+}
+
+SEC("xdp")
+int lockstep(struct xdp_md *ctx)
+{
+	__u32 i;
+
+	for (i = 0; i < EVENTS; i++) {
+		if (i >= n_events)
+			break;
+		carry_out(i);
+	}
+	return XDP_PASS;
+}
+
+char LICENSE[] SEC("license") = "GPL";

@@ -1,0 +1,166 @@
+//! The guard of the XDP programs against `rxlane_policy::overload`, event by event and number by number.
+//!
+//! Needs root: the kernel runs the guard (BPF_PROG_TEST_RUN).
+
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use rxlane_dataplane::lockstep::{EVENTS, Event, Lockstep};
+use rxlane_policy::Nanos;
+use rxlane_policy::overload::{Core, GuardedClass, Plan, PollEnd, Service, Verdict};
+
+const SEQUENCES: u64 = 500;
+const BUDGET: u32 = 64;
+
+/// One to eight classes, the first of them mostly express.
+fn plan(rng: &mut Pcg64Mcg) -> Plan {
+    let classes = rng.random_range(1..=8);
+    let express = rng.random_range(0..=classes.min(3));
+    let target =
+        |rng: &mut Pcg64Mcg| Nanos([0, 5_000, 34_000, 100_000, u64::MAX][rng.random_range(0..5)]);
+    let classes: Vec<GuardedClass> = (0..classes)
+        .map(|i| GuardedClass {
+            service: if i < express {
+                Service::Express
+            } else {
+                let weight = [0, 1, 3, 1000, u32::MAX][rng.random_range(0..5)];
+                Service::Stack { weight }
+            },
+            target: target(rng),
+        })
+        .collect();
+    let ring = [0, 64, 256, 4096][rng.random_range(0..4)];
+    Plan::new(&classes, ring, rng.random_bool(0.3)).expect("one to eight classes")
+}
+
+/// A core and the traffic that comes to it, which changes now and then.
+struct Traffic {
+    rng: Pcg64Mcg,
+    now: u64,
+    packet_ns: u64,
+    drop_ns: u64,
+    /// Of 100 polls so many take all that they may.
+    full: u32,
+    idle_ns: u64,
+    rings: u32,
+    flows: u32,
+}
+
+impl Traffic {
+    fn change(&mut self) {
+        let rng = &mut self.rng;
+        self.packet_ns = [50, 600, 2_300, 5_000, 250_000][rng.random_range(0..5)];
+        self.drop_ns = [60, 200, 600][rng.random_range(0..3)];
+        self.full = [0, 50, 95, 100, 100, 100][rng.random_range(0..6)];
+        self.idle_ns = [0, 0, 500, 3_000, 40_000][rng.random_range(0..5)];
+        self.rings = [1, 1, 2, 9][rng.random_range(0..4)];
+        self.flows = [1, 8, u32::MAX][rng.random_range(0..3)];
+    }
+
+    /// Clocks step back, stall and jump.
+    fn pass(&mut self, ns: u64) {
+        self.now = match self.rng.random_range(0..3000) {
+            0 => self.now.saturating_sub(10_000),
+            1 => self.now + 60_000,
+            2 => self.now + 3_000_000,
+            3 => self.now + 2_000_000_000,
+            _ => self.now + ns,
+        };
+    }
+}
+
+#[derive(Default)]
+struct Count {
+    events: u64,
+    guarded_polls: u64,
+    drops: u64,
+}
+
+/// One sequence of polls. Both are asked the same, whatever they answered.
+fn sequence(guard: &Lockstep, seed: u64, count: &mut Count) {
+    let mut rng = Pcg64Mcg::seed_from_u64(seed);
+    let plan = plan(&mut rng);
+    guard.begin(&plan).expect("a guard");
+    let mut core = Core::default();
+    let mut t = Traffic {
+        rng,
+        now: 1_000_000_000,
+        packet_ns: 600,
+        drop_ns: 200,
+        full: 100,
+        idle_ns: 0,
+        rings: 1,
+        flows: 8,
+    };
+    let (mut events, mut expected) = (Vec::new(), Vec::new());
+    for poll in 0..160 {
+        if poll % 40 == 0 && poll > 0 {
+            t.change();
+        }
+        let napi = 8193 + t.rng.random_range(0..t.rings);
+        let idle = t.rng.random_range(0..=t.idle_ns);
+        t.pass(idle);
+        let mut tell = |event: Event, passes: bool| {
+            events.push(event);
+            expected.push(passes);
+        };
+        count.guarded_polls += u64::from(core.is_guarded());
+        // A host that learns of the guard in the middle of a poll does not tell of its begin.
+        if t.rng.random_bool(0.98) {
+            core.poll_begins(napi, Nanos(t.now), Nanos(idle));
+            tell(Event::begin(napi, t.now, idle), false);
+        }
+        let work = if t.rng.random_range(0..100) < t.full {
+            BUDGET
+        } else {
+            t.rng.random_range(0..BUDGET)
+        };
+        for _ in 0..work {
+            let class = t.rng.random_range(0..8u32);
+            let hash = t.rng.random_range(0..t.flows);
+            let verdict = core.packet(&plan, class as usize, hash, Nanos(t.now));
+            let passes = verdict == Verdict::Pass;
+            count.drops += u64::from(!passes);
+            tell(Event::packet(class, hash, t.now), passes);
+            let takes = if passes { t.packet_ns } else { t.drop_ns };
+            t.pass(takes);
+        }
+        let end = PollEnd {
+            napi,
+            now: Nanos(t.now),
+            work,
+            budget: if t.rng.random_bool(0.001) { 0 } else { BUDGET },
+            express: t.rng.random_bool(0.7),
+            held: t.rng.random_bool(0.05),
+        };
+        core.poll_ends(&plan, end);
+        tell(Event::end(&end), false);
+        if events.len() > EVENTS - BUDGET as usize - 2 {
+            let (passes, numbers) = guard.carry_out(&events).expect("it runs");
+            let differs = passes.iter().zip(&expected).position(|(a, b)| a != b);
+            assert_eq!(differs, None, "seed {seed}, poll {poll}: {events:?}");
+            let ours = core.numbers();
+            assert_eq!(numbers.len(), ours.len());
+            let differs = numbers.iter().zip(&ours).position(|(a, b)| a != b);
+            let both = differs.map(|at| (numbers[at], ours[at]));
+            assert_eq!(differs, None, "seed {seed}, poll {poll}: {both:?}");
+            count.events += events.len() as u64;
+            events.clear();
+            expected.clear();
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn the_guard_in_the_kernel_and_that_of_the_policy_agree_in_every_number() {
+    let guard = Lockstep::load().expect("it loads");
+    let mut count = Count::default();
+    for seed in 0..SEQUENCES {
+        sequence(&guard, seed, &mut count);
+    }
+    println!(
+        "{SEQUENCES} sequences, {} events, {} polls with a guard, {} drops",
+        count.events, count.guarded_polls, count.drops
+    );
+    assert!(count.guarded_polls > 10_000 && count.drops > 100_000);
+}
