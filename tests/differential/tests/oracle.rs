@@ -139,6 +139,12 @@ fn rules_and_multipath_routes_go_by_what_is_behind_ipv6_extension_headers() {
 
 #[test]
 #[ignore = "needs root: make test"]
+fn a_next_hop_that_comes_alive_without_news_is_used_again() {
+    assert!(replay("nexthop-comes-alive.json").left > 0);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
 fn what_a_macvlan_device_copies_leaves_twice() {
     let outcome = replay("copied-by-macvlan.json");
     let statuses = outcome.status.expect("it runs");

@@ -86,15 +86,18 @@ impl Default for Groups {
 }
 
 impl Groups {
-    /// The number of a group of usable hops: `None` without any, [`KERNEL`] once all numbers are taken.
+    /// The number of a group of hops: `None` if none of them is usable, [`KERNEL`] once all numbers are taken.
+    ///
+    /// A dead hop beside others counts, because the kernel does not tell when it comes alive: so the group has more than one hop,
+    /// and is the kernel's.
     pub(super) fn number(&mut self, hops: &[NextHop], mtu: Option<u32>) -> Option<GroupNumber> {
-        let group = Group {
-            hops: hops.iter().copied().filter(|h| !h.dead).collect(),
-            mtu,
-        };
-        if group.hops.is_empty() {
+        if hops.iter().all(|hop| hop.dead) {
             return None;
         }
+        let group = Group {
+            hops: hops.to_vec(),
+            mtu,
+        };
         if let Some(number) = self.numbers.get(&group) {
             return Some(*number);
         }
@@ -174,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_groups_have_one_number_and_dead_hops_do_not_count() {
+    fn equal_groups_have_one_number_and_a_dead_hop_leaves_the_choice_to_the_kernel() {
         let mut groups = Groups::default();
         let a = groups.number(&[hop(1, 1), hop(2, 1)], None).unwrap();
         assert_eq!(groups.number(&[hop(1, 1), hop(2, 1)], None), Some(a));
@@ -182,9 +185,10 @@ mod tests {
             dead: true,
             ..hop(2, 1)
         };
-        let one = groups.number(&[hop(1, 1), dead], None).unwrap();
+        let one = groups.number(&[hop(1, 1)], None).unwrap();
         assert_ne!(one, a);
-        assert_eq!(groups.number(&[hop(1, 1)], None), Some(one));
+        let both = groups.number(&[hop(1, 1), dead], None).unwrap();
+        assert_eq!(groups.group(both).unwrap().hops.len(), 2);
         assert_eq!(groups.number(&[dead], None), None);
         let small = groups.number(&[hop(1, 1)], Some(1300)).unwrap();
         assert_ne!(small, one, "another MTU");
