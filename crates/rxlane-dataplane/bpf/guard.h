@@ -2,8 +2,8 @@
 /*
  * Overload control of a core: computes what rxlane_policy::overload computes, from the same events, with the same
  * integers. That is where each rule and each number is explained (docs/src/explanation/overload-control.md);
- * tests/lockstep.rs compares every number of the state. Subtractions of times stop at 0, except between two readings of the
- * core's own clock.
+ * tests/lockstep.rs compares every number of the state. Subtractions of times stop at 0, except between two readings of
+ * the core's own clock.
  */
 #ifndef RXLANE_GUARD_H
 #define RXLANE_GUARD_H
@@ -18,9 +18,9 @@
 #define MOST_COST_NS (1ULL << 24)
 #define WAKE_NS 1500ULL
 #define GAP_COSTS 4ULL
-#define GAP_SLACK_NS 512ULL
-#define OWED_COSTS 8ULL
-#define COST_SHIFT 5
+#define GAP_SLACK_NS 4096ULL
+#define OWED_COSTS 16ULL
+#define MEAN_SHIFT 5
 #define DROP_NS 512ULL
 #define BETWEEN_POLLS_NS 4000ULL
 
@@ -28,7 +28,15 @@
 #define IDLE_FREE_NS (7ULL << 13)
 #define IDLE_DOUBLING_SHIFT 13
 #define MOST_DOUBLINGS 9ULL
-#define MOST_DOUBLINGS_OVERLOADED 3ULL
+#define MOST_DOUBLINGS_DEAR 3ULL
+#define DEAR_SHIFT 3
+#define RING_TARGETS_SHIFT 3
+#define MOST_GUESS_NS (1ULL << 20)
+#define LEAST_GUESS_NS (1ULL << 12)
+#define LEAST_BALANCE_NS (-(1LL << 17))
+#define BALANCE_FADES_ABOVE 6
+#define BALANCE_FADES_BELOW 4
+#define SLEPT_NS 512ULL
 #define IDLE_LEAVE_NS (1ULL << 17)
 #define PATIENCE_NS (1ULL << 20)
 #define MOST_PATIENCE_NS (1ULL << 25)
@@ -57,6 +65,7 @@ struct guard_ring {
 	__u64 ran_out;
 	__u64 passed;
 	__u64 full_since_ns;
+	__u64 full_work;
 };
 
 struct demand {
@@ -69,7 +78,7 @@ struct sample {
 	__u64 passed, dropped, work;
 };
 
-struct bucket {
+struct flow_bucket {
 	__u32 turn;
 	__u32 used_ns;
 };
@@ -82,7 +91,7 @@ struct shares {
 	__u64 quota_ns[MAX_CLASSES];
 	__u64 class_dropped;
 	__u64 flow_dropped;
-	struct bucket buckets[MAX_CLASSES][FLOW_BUCKETS];
+	struct flow_bucket buckets[MAX_CLASSES][FLOW_BUCKETS];
 };
 
 struct guard {
@@ -95,6 +104,8 @@ struct guard {
 	__u64 last, class, hash;
 	__u64 passed_ns;
 	__u64 stretch_x16;
+	__s64 balance_ns;
+	__u64 dropped_last;
 	__u64 fits;
 	__u64 cap_ns;
 	__u64 poll_ns;
@@ -110,6 +121,7 @@ struct guard {
 /* The configuration, compiled (plan.rs). */
 struct guard_plan {
 	__u64 limit_ns[MAX_CLASSES]; /* NO_LIMIT for what is never dropped */
+	__u64 longest_ns; /* target of a stack class */
 	__u32 share[MAX_CLASSES];
 	__u32 stack; /* stack classes, one bit each */
 	__u32 several;
@@ -137,7 +149,7 @@ static __always_inline struct guard_ring *ring_at(struct guard *g, __u32 ring)
 	return &g->rings[masked(ring, GUARD_RINGS - 1)];
 }
 
-static __always_inline struct bucket *bucket_at(struct guard *g, __u32 class, __u32 hash)
+static __always_inline struct flow_bucket *bucket_at(struct guard *g, __u32 class, __u32 hash)
 {
 	return &g->shares.buckets[class_index(class)][masked(hash, FLOW_BUCKETS - 1)];
 }
@@ -177,24 +189,43 @@ static __always_inline void guard_begin(struct guard *g, __u32 napi, __u64 now, 
 	g->dropping = ring_at(g, g->ring)->cut && g->poll_ns - g->passed_ns <= TRICKLE_NS;
 }
 
-/* The part of the gap since the last event that counts. `learn`: it tells what a passed packet takes. */
-static __always_inline __u64 guard_clock(struct guard *g, __u64 now, int learn)
+/* A packet that would usually have taken `usual` has taken `ns`. */
+static __always_inline void guard_learn(struct guard *g, __u64 usual, __u64 ns)
+{
+	g->cost_ns = least(g->cost_ns - (usual >> MEAN_SHIFT) + (ns >> MEAN_SHIFT), MOST_COST_NS);
+}
+
+/* The part of the gap since the last event that counts. `passed`: it tells what a passed packet takes. */
+static __always_inline __u64 guard_clock(struct guard *g, __u64 now, int passed)
 {
 	__u64 gap = minus(now, g->last_ns);
 	__u64 counted = least(gap, GAP_COSTS * g->cost_ns + GAP_SLACK_NS + g->owed_ns + g->unread * DROP_NS);
 
 	g->last_ns = most(g->last_ns, now);
 	g->own_ns += counted;
-	if (learn) {
-		g->owed_ns = least(minus(g->owed_ns + g->cost_ns, counted), OWED_COSTS * g->cost_ns);
-		g->cost_ns = least(g->cost_ns - (g->cost_ns >> COST_SHIFT) + (counted >> COST_SHIFT), MOST_COST_NS);
+	if (passed) {
+		__u64 owed = g->owed_ns + (counted < g->cost_ns >> 1 ? g->cost_ns : 0);
+
+		g->owed_ns = least(minus(owed, counted), OWED_COSTS * g->cost_ns);
+		guard_learn(g, g->cost_ns, counted);
 	}
 	return counted;
 }
 
+/* How much of the gap to the end of a poll is of packets: what is owed for them. */
+static __always_inline __u64 guard_poll_ended(struct guard *g, __u64 gap, int passed)
+{
+	__u64 usual = passed ? g->cost_ns : 0;
+	__u64 of_packets = least(gap, g->owed_ns + usual);
+
+	guard_learn(g, usual, of_packets);
+	g->owed_ns = 0;
+	return of_packets;
+}
+
 static __always_inline void shares_charge(struct guard *g, const struct guard_plan *plan, __u64 ns)
 {
-	struct bucket *b = bucket_at(g, g->class, g->hash);
+	struct flow_bucket *b = bucket_at(g, g->class, g->hash);
 
 	if (plan->several)
 		g->shares.used_ns[class_index(g->class)] += ns;
@@ -204,17 +235,22 @@ static __always_inline void shares_charge(struct guard *g, const struct guard_pl
 /* Charges the time since the last event to whom it belongs. */
 static __always_inline void guard_charge(struct guard *g, const struct guard_plan *plan, __u64 now, int end)
 {
-	__u64 usual = g->cost_ns;
-	__u64 ns = guard_clock(g, now, g->last == LAST_PASSED && !end);
+	int passed = g->last == LAST_PASSED;
+	__u64 ns = guard_clock(g, now, passed && !end);
 
 	if (g->unread) {
 		g->sample.dropped_ns += ns;
 		g->sample.dropped += g->unread;
 		g->unread = 0;
 	}
-	if (end)
-		ns = least(ns, usual);
-	if (g->last == LAST_PASSED) {
+	if (end) {
+		ns = guard_poll_ended(g, ns, passed);
+		if (!passed) {
+			g->sample.passed_ns += ns;
+			ns = 0;
+		}
+	}
+	if (passed) {
 		shares_charge(g, plan, ns);
 		g->sample.passed_ns += ns;
 		g->sample.passed++;
@@ -227,19 +263,35 @@ static __always_inline void guard_charge(struct guard *g, const struct guard_pla
 
 static __always_inline __u64 poll_limit(const struct guard *g, __u64 target)
 {
+	__s64 balanced = (__s64)target + g->balance_ns;
+	__u64 limit = balanced > 0 ? balanced : 0;
 	__u64 above = minus(g->idle_ns, IDLE_FREE_NS);
-	__u64 doublings = least(above >> IDLE_DOUBLING_SHIFT, g->fits ? MOST_DOUBLINGS : MOST_DOUBLINGS_OVERLOADED);
-	__u64 whole = target << doublings;
-	__u64 limit = whole + ((whole * (above & ((1 << IDLE_DOUBLING_SHIFT) - 1))) >> IDLE_DOUBLING_SHIFT);
+	__u64 doublings = g->fits ? MOST_DOUBLINGS : (g->cost_ns << DEAR_SHIFT) > target ? MOST_DOUBLINGS_DEAR : 0;
 
-	return least(most(limit, (target * g->stretch_x16) >> 7), most(g->cap_ns, target));
+	if (doublings) {
+		__u64 whole = target << least(above >> IDLE_DOUBLING_SHIFT, doublings);
+		__u64 rest = above & ((1 << IDLE_DOUBLING_SHIFT) - 1);
+
+		limit = most(limit, whole + ((whole * rest) >> IDLE_DOUBLING_SHIFT));
+	}
+	return least(most(limit, (target * g->stretch_x16) >> 6), most(g->cap_ns, target));
 }
 
-static __always_inline __u64 ring_limit(const struct guard *g, __u64 target, __u64 poll)
+static __always_inline __u64 turn_limit(const struct guard *g, __u64 target)
 {
-	__u64 limit = most(least((target * g->stretch_x16) >> 4, most(g->cap_ns, target)), poll);
+	__u64 limit = most((target * g->stretch_x16) >> 4, target << RING_TARGETS_SHIFT);
 
+	limit = most(least(limit, most(g->cap_ns, target)), poll_limit(g, target));
 	return most(minus(limit, g->drain_ns), limit >> 2);
+}
+
+/* How long a ring may go without being empty while a class passes. Express classes outlast the emptying by dropping the
+ * stack. */
+static __always_inline __u64 ring_limit(const struct guard *g, const struct guard_plan *plan, __u64 target, int stack)
+{
+	if (stack)
+		return turn_limit(g, target);
+	return turn_limit(g, plan->longest_ns) + g->drain_ns + minus(target, plan->longest_ns);
 }
 
 /* Whether a packet of a stack class is within its class's and its flow's share of a turn. */
@@ -247,12 +299,13 @@ static __always_inline int shares_allow(struct guard *g, const struct guard_plan
 					__u64 limit)
 {
 	struct shares *s = &g->shares;
-	struct bucket *b = bucket_at(g, class, hash);
+	struct flow_bucket *b = bucket_at(g, class, hash);
 	__u64 quota = limit;
 	__u32 turn = s->turn;
 
 	if (plan->several) {
-		quota = least((((limit * plan->share[class_index(class)]) >> SHARE_SHIFT) * s->fair) >> SHARE_SHIFT, limit);
+		quota = least((((limit * plan->share[class_index(class)]) >> SHARE_SHIFT) * s->fair) >> SHARE_SHIFT,
+			      limit);
 		s->quota_ns[class_index(class)] = quota;
 		if (s->used_ns[class_index(class)] >= quota) {
 			s->class_dropped |= 1 << class;
@@ -275,25 +328,26 @@ static __always_inline int shares_allow(struct guard *g, const struct guard_plan
 static __always_inline int guard_passes(struct guard *g, const struct guard_plan *plan, __u32 class, __u32 hash,
 					__u64 now)
 {
-	__u64 target = plan->limit_ns[class_index(class)], poll, limit;
+	__u64 target = plan->limit_ns[class_index(class)], poll, limit, served;
 	int stack = plan->stack & (1 << class_index(class)), old, too_long;
 	struct guard_ring *ring = ring_at(g, g->ring);
 
 	if (!g->guarded || target == NO_LIMIT)
 		return 1;
-	poll = poll_limit(g, target);
-	limit = ring_limit(g, target, poll);
 	if (g->dropping) {
 		if (!stack)
-			return g->poll_ns - ring->empty_ns < limit;
+			return g->poll_ns - ring->empty_ns < ring_limit(g, plan, target, stack);
 		g->unread++;
 		ring->cut_drops++;
 		return 0;
 	}
 	guard_charge(g, plan, now, 0);
-	/* Charging moves the usual cost, which no limit depends on. */
-	old = g->own_ns - ring->empty_ns >= limit;
-	too_long = g->own_ns - g->poll_ns >= poll;
+	poll = stack ? poll_limit(g, target) : NO_LIMIT;
+	limit = ring_limit(g, plan, target, stack);
+	/* What has been passed and not been served yet takes its time, too. */
+	served = g->own_ns + g->owed_ns;
+	old = served - ring->empty_ns >= limit;
+	too_long = served - g->poll_ns >= poll;
 	if (ring->passed && g->own_ns - g->passed_ns <= TRICKLE_NS) {
 		if (old || too_long) {
 			if (stack) {
@@ -307,7 +361,7 @@ static __always_inline int guard_passes(struct guard *g, const struct guard_plan
 			}
 			return 0;
 		}
-		if (stack && !shares_allow(g, plan, class, hash, limit)) {
+		if (stack && !shares_allow(g, plan, class, hash, poll)) {
 			g->last = LAST_DROPPED;
 			return 0;
 		}
@@ -349,11 +403,12 @@ static __always_inline void demand_add(struct demand *d, const struct sample *s)
 /* What all packets would have taken, in full polls. */
 static __always_inline __u64 asked_ns(const struct demand *d, __u32 budget)
 {
-	__u64 served, other, full;
+	__u64 served = 0, other, full;
 
-	if (!d->passed)
+	if (d->passed)
+		served = d->passed_ns * (d->passed + d->dropped) / d->passed;
+	else if (d->dropped >> COUNT_SHIFT)
 		return ~0ULL;
-	served = d->passed_ns * (d->passed + d->dropped) / d->passed;
 	other = minus(d->had_ns, d->idle_ns + d->passed_ns + d->dropped_ns);
 	full = d->work / most(budget, 1);
 	return served + (d->polls > full ? other * full / d->polls : other);
@@ -398,9 +453,8 @@ static __always_inline void ring_is_empty(struct guard *g, const struct guard_pl
 
 	if (ring->cut) {
 		g->drain_ns = most(g->own_ns - ring->cut_ns, g->drain_ns - (g->drain_ns >> 3));
-		g->cap_ns = ring->cut_drops > plan->backlog ?
-				    most(g->cap_ns - (g->cap_ns >> 2), SHORTEST_CAP_NS) :
-				    least(g->cap_ns + (g->cap_ns >> 4), g->patience_ns);
+		g->cap_ns = ring->cut_drops > plan->backlog ? most(g->cap_ns - (g->cap_ns >> 2), SHORTEST_CAP_NS)
+							    : least(g->cap_ns + (g->cap_ns >> 4), g->patience_ns);
 	}
 	shares_turn(&g->shares, ring->ran_out);
 	ring->cut = 0;
@@ -408,6 +462,25 @@ static __always_inline void ring_is_empty(struct guard *g, const struct guard_pl
 	ring->ran_out = 0;
 	ring->passed = 0;
 	ring->empty_ns = g->own_ns;
+}
+
+static __always_inline void guard_balance(struct guard *g, const struct guard_plan *plan, int emptied)
+{
+	__s64 balance = g->balance_ns;
+
+	if (!emptied) {
+		balance -= (__s64)g->cost_ns;
+		if (balance < LEAST_BALANCE_NS)
+			balance = LEAST_BALANCE_NS;
+	} else if (g->sample.idle_ns > SLEPT_NS && g->dropped_last) {
+		balance = balance < 0 ? balance >> 1 : balance + (__s64)g->cost_ns;
+	} else {
+		balance -= balance >> (balance > 0 ? BALANCE_FADES_ABOVE : BALANCE_FADES_BELOW);
+	}
+	if (balance > 0 && (!emptied || g->own_ns - g->poll_ns > 2 * plan->longest_ns))
+		balance >>= 1;
+	g->balance_ns = balance;
+	g->dropped_last = g->sample.dropped > 0;
 }
 
 static __always_inline void guard_enter(struct guard *g, __u64 now)
@@ -427,6 +500,8 @@ static __always_inline void guard_enter(struct guard *g, __u64 now)
 	__builtin_memset(&g->demand, 0, sizeof(g->demand));
 	__builtin_memset(&g->sample, 0, sizeof(g->sample));
 	g->stretch_x16 = 16;
+	g->balance_ns = 0;
+	g->dropped_last = 0;
 	g->fits = 0;
 	g->counting = 0;
 	g->dropping = 0;
@@ -454,7 +529,8 @@ static __always_inline void guard_enter(struct guard *g, __u64 now)
 
 static __always_inline void guard_leave(struct guard *g, __u64 now)
 {
-	g->patience_ns = minus(now, g->entered_ns) < BURST_NS ? least(2 * g->patience_ns, MOST_PATIENCE_NS) : PATIENCE_NS;
+	g->patience_ns =
+		minus(now, g->entered_ns) < BURST_NS ? least(2 * g->patience_ns, MOST_PATIENCE_NS) : PATIENCE_NS;
 	g->guarded = 0;
 	g->left_ns = now;
 	__builtin_memset(g->rings, 0, sizeof(g->rings));
@@ -478,12 +554,23 @@ static __always_inline void guard_end(struct guard *g, const struct guard_plan *
 		g->express_ns = now;
 	protect = plan->always || minus(now, g->express_ns) < PRESENT_NS;
 	if (!g->guarded) {
-		if (emptied || !protect || !plan->stack)
+		if (emptied || !protect || !plan->stack) {
 			ring->full_since_ns = 0;
-		else if (!ring->full_since_ns)
+		} else if (!ring->full_since_ns) {
 			ring->full_since_ns = most(now, 1);
-		else if (minus(now, ring->full_since_ns) >= g->patience_ns)
-			guard_enter(g, now);
+			ring->full_work = 0;
+		} else {
+			__u64 took = minus(now, ring->full_since_ns);
+
+			ring->full_work += end->work;
+			if (took >= g->patience_ns) {
+				__u64 guess = took / most(ring->full_work, 1);
+
+				g->cost_ns =
+					least(guess, g->cost_ns ? most(2 * g->cost_ns, LEAST_GUESS_NS) : MOST_GUESS_NS);
+				guard_enter(g, now);
+			}
+		}
 		return;
 	}
 	g->ring = masked(end->napi, GUARD_RINGS - 1);
@@ -491,6 +578,7 @@ static __always_inline void guard_end(struct guard *g, const struct guard_plan *
 	g->sample.work += end->work;
 	g->sample.had_ns = g->own_ns - g->counted_ns + g->sample.idle_ns;
 	g->counted_ns = g->own_ns;
+	guard_balance(g, plan, emptied);
 	if (g->counting)
 		demand_add(&g->demand, &g->sample);
 	__builtin_memset(&g->sample, 0, sizeof(g->sample));

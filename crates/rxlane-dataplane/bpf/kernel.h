@@ -40,6 +40,15 @@ struct napi_struct {
 	struct net_device *dev;
 } CORE;
 
+struct sched_info {
+	unsigned long long run_delay;
+} CORE;
+
+struct task_struct {
+	int pid;
+	struct sched_info sched_info;
+} CORE;
+
 struct xdp_cpumap_stats;
 
 union nf_inet_addr {

@@ -18,7 +18,7 @@
 #include "bounds.h"
 #include "kernel.h"
 
-/* Kept across configurations; overload.bpf.c owns them. */
+/* Kept across configurations; overload.bpf.c owns them, and those of cpu.h. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -50,6 +50,7 @@ static __always_inline const struct port *find_port(const struct port_table *tab
 /* What the configuration calls the port of a slot: slots outlive configurations. */
 const volatile __u8 port_of_slot[MAX_PORTS] = {};
 
+#include "cpu.h"
 #include "parse.h"
 #include "classify.h"
 #include "police.h"
@@ -61,10 +62,10 @@ const volatile __u8 port_of_slot[MAX_PORTS] = {};
 #include "stack.h"
 #include "engine.h"
 
-/* Left to the kernel, which knows what to do; but not without bound while the core is overloaded. */
+/* Left to the kernel, which knows what to do; but not without bound while the core is guarded. */
 static __always_inline int to_kernel(struct core *core, __u32 reason)
 {
-	if (core->overloaded && core->exceptions++ >= EXCEPTIONS_PER_POLL) {
+	if (core->guarded && core->exceptions++ >= EXCEPTIONS_PER_POLL) {
 		core->reasons[REASON_SHED]++;
 		return XDP_DROP;
 	}
@@ -112,6 +113,10 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 	if (c->lane == LANE_STACK)
 		return to_stack(p, core, class, c->overload, c->ring_cores, c->ring_core, full);
 	core->express = 1;
+	if (core->guarded && class && !may_pass(class, 0)) {
+		count->early_drops++;
+		return XDP_DROP;
+	}
 	ret = full ? forward_apart(ctx, core) : forward(ctx, p, t, 0);
 	if (ret < 0)
 		return to_kernel(core, REFUSED(ret));
@@ -140,6 +145,9 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 	core = bpf_map_lookup_elem(&cores, &slot);
 	if (!core)
 		return XDP_PASS;
+	if (core->guarded && !core->queue)
+		core->guarded = begin_poll(slot, ctx->rx_queue_index);
+	core->queue = ctx->rx_queue_index + 1;
 	p.port = port_of_slot[masked(slot, MAX_PORTS - 1)];
 	p.port_flags = port->flags;
 	switch (parse(&p, port->mac)) {

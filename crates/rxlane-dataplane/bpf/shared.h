@@ -13,7 +13,7 @@
 #define MAX_CORES 64 /* cores of one class's ring */
 #define PORT_TABLE 256
 
-/* Serving a class from the stack: what its lane does while the core is overloaded. */
+/* Serving a class from the stack: what its lane does while the core is guarded. */
 enum overload { OVERLOAD_AUTO, OVERLOAD_QUEUE, OVERLOAD_SHED };
 enum lane { LANE_STACK, LANE_EXPRESS };
 enum trust { TRUST_ALL, TRUST_ESTABLISHED, TRUST_PREFIXES };
@@ -40,7 +40,7 @@ enum reason {
 	REASON_OBJECTION, /* firewall, NAT, marks or policies would be passed by; status names them */
 	REASON_UNSEEN, /* Linux was not seen to forward this flow this way, or not lately */
 	REASON_UNTRUSTED, /* no stack class below an express class it may not use */
-	REASON_SHED, /* dropped: more exceptions in an overloaded poll than its share */
+	REASON_SHED, /* dropped: more exceptions in a guarded poll than its share */
 	REASONS,
 };
 
@@ -115,32 +115,13 @@ struct departure {
  * the program that ends the poll take turns on this and need no lock.
  */
 struct core {
-	/* Read by every packet. */
-	__u32 overloaded;
+	__u32 guarded; /* the CPU's guard, as it was at the end of this port's last poll */
+	__u32 queue; /* Rx queue of the poll under way and 1; 0: no packet yet */
+	__u32 express; /* whether packets of express classes were among them */
 	__u32 exceptions; /* packets left to the kernel in this poll */
-	__u32 limit[MAX_CLASSES]; /* how many of a class may pass in a poll */
-	/* Filled during a poll, emptied at its end. */
-	__u32 seen[MAX_CLASSES]; /* stack packets, while overloaded */
-	__u32 passed[MAX_CLASSES]; /* of these, passed on */
-	__u32 express; /* express packets in this poll */
-	__u32 saturated; /* polls in a row that used up the budget */
-	__u64 poll_start_ns; /* first stack packet of the poll, while overloaded */
-	/* The controller's memory (overload.bpf.c). */
-	__u64 service_ns_x256; /* estimated service time of a stack packet */
-	__u32 demand_x16[MAX_CLASSES]; /* smoothed packets per poll, while overloaded */
-	__u64 last_end_ns; /* of the poll before */
-	__s64 balance_x256; /* packets on top of the budget, because shedding left the core idle, or below */
-	__u64 window_start_ns;
-	__u64 window_work_ns; /* work that arrived in the window, had all of it been served */
-	__u64 ring_busy_ns; /* when a ring was last seen holding packets */
-	__u64 last_exit_ns;
-	__u32 backoff;
-	__u32 entered; /* times that overload was entered */
-	__u32 shed_last; /* whether the poll before dropped */
+	__u32 task; /* that polled last, while guarded */
 	__u32 pad;
-	__u64 overloaded_ns; /* time spent overloaded */
-	__u64 entered_ns;
-	__u64 saturated_since_ns; /* end of the first of the polls in `saturated` */
+	__u64 run_delay_ns; /* how long it had waited for the CPU until then */
 	__u64 polls;
 	/* Counters. */
 	__u64 reasons[REASONS];
@@ -148,14 +129,6 @@ struct core {
 	/* Of the packet in hand: functions that call each other share a stack of 512 bytes, so these are not on it. */
 	struct parsed_packet packet;
 	struct departure departure;
-};
-
-/* What the controller must know of the configuration. */
-struct control {
-	__u32 n_classes;
-	__u32 stack_mask; /* classes served by the stack */
-	__u32 always_mask; /* stack classes that are limited even without express traffic */
-	__u32 target_ns[MAX_CLASSES];
 };
 
 /* A class's ring on one CPU, counted by batch. */
@@ -195,10 +168,6 @@ struct next_hop {
 };
 struct next_hops {
 	struct next_hop at[NEXT_HOPS];
-};
-
-struct cpu {
-	__u64 last_express_ns;
 };
 
 struct port_counters {

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The stack lane. Below overload a packet is passed straight on. While the core is overloaded it is
- * either queued to its class's ring (one CPUMAP a class, one ring a core) or served within a ring budget
- * per poll, the rest being dropped before an skb exists: the early drop of Beyond Softnet 2.2.
- * overload.bpf.c decides which and how much, at the end of each poll.
+ * The stack lane. Unless the core is guarded a packet is passed straight on. A guarded core either queues it to its
+ * class's ring (one CPUMAP a class, one ring a core) or passes as many as the guard allows, the rest being dropped
+ * before an skb exists: the early drop of Beyond Softnet 2.2.
  */
 #ifndef RXLANE_STACK_H
 #define RXLANE_STACK_H
 
-/* ARP, neighbour discovery, packets that need ICMP: what a poll lets through while overloaded. */
+/* ARP, neighbour discovery, packets that need ICMP: what a guarded poll lets through. */
 #define EXCEPTIONS_PER_POLL 16
 
 struct ring_map {
@@ -50,6 +49,37 @@ static __always_inline __u32 flow_hash(const struct packet *p)
 	return h ^ (h >> 16);
 }
 
+/*
+ * Global functions are verified once, and not with each way that leads to them.
+ * The first packet of a poll, of whatever class, of a port whose core was guarded when it was polled last. Returns
+ * whether it still is: other ports' polls may have ended that.
+ */
+__noinline int begin_poll(__u32 slot, __u32 queue)
+{
+	struct core *core = bpf_map_lookup_elem(&cores, &slot);
+	struct cpu *cpu = this_cpu();
+	__u64 now;
+
+	if (!core || !cpu || !cpu->guard.guarded)
+		return 0;
+	now = bpf_ktime_get_ns();
+	cpu->begun = 1;
+	cpu->ring = ring_number(cpu, slot, queue);
+	guard_begin(&cpu->guard, cpu->ring, now, idle_since(cpu, core, now));
+	return 1;
+}
+
+/* Whether the guard passes a packet. Not every packet needs the time. */
+__noinline int may_pass(__u32 class, __u32 hash)
+{
+	const struct guard_plan *plan = guard_plan();
+	struct cpu *cpu = this_cpu();
+
+	if (!cpu || !plan)
+		return 1;
+	return guard_passes(&cpu->guard, plan, class, hash, cpu->guard.dropping ? 0 : bpf_ktime_get_ns());
+}
+
 static __always_inline int to_ring(struct core *core, const struct packet *p, __u32 class, __u32 n,
 				   const volatile __u32 *on)
 {
@@ -79,24 +109,20 @@ static __always_inline int to_stack(const struct packet *p, struct core *core, _
 {
 	struct class_counters *count = &core->classes[class_index(class)];
 
-	if (!core->overloaded) {
+	if (!core->guarded) {
 		count->passed++;
 		return XDP_PASS;
 	}
-	if (!core->poll_start_ns)
-		core->poll_start_ns = bpf_ktime_get_ns();
-	core->seen[class_index(class)]++;
 	if (full && any_ring && queues(how, n, on)) {
 		int ret = to_ring(core, p, class, n, on);
 
 		if (ret >= 0)
 			return ret;
 	}
-	if (core->passed[class_index(class)] >= core->limit[class_index(class)]) {
+	if (!may_pass(class, flow_hash(p))) {
 		count->early_drops++;
 		return XDP_DROP;
 	}
-	core->passed[class_index(class)]++;
 	count->passed++;
 	return XDP_PASS;
 }

@@ -16,8 +16,9 @@ use tracing::error;
 use crate::DataplaneError;
 use crate::engine::RingMap;
 use crate::instance::{Instance, State};
+use crate::lanes::guard;
 use crate::lanes::overload::{self, Shared};
-use crate::lanes::program::{self, LaneProgram, control};
+use crate::lanes::program::{self, LaneProgram};
 use crate::lanes::{rings, witness};
 use crate::{pinned, ports, tags};
 
@@ -85,6 +86,7 @@ fn replace(
         .iter()
         .filter_map(|name| state.ports.get(name).map(|port| port.slot))
         .collect();
+    let guard = guard::plan(&state.config.classes, &state.config.ports)?;
     let lane = LaneProgram::load(
         &state.features,
         &state.config,
@@ -95,6 +97,11 @@ fn replace(
         maps,
     )?;
     state.programs.extend(accepted);
+    for (name, port) in &state.ports {
+        if old.is_none_or(|o| !o.ports.contains_key(name)) {
+            overload::reset_port(shared, port.slot)?;
+        }
+    }
     ports::write_egress(&lane, &state.ports, devices)?;
     rings::announce_rings(shared, &class_rings)?;
     let mut both = old.map(|o| o.ports.clone()).unwrap_or_default();
@@ -115,11 +122,7 @@ fn replace(
     }
 
     // Nothing refuses any more.
-    pinned::put(
-        &shared.controls,
-        0,
-        bytemuck::bytes_of(&control(&state.config.classes)),
-    )?;
+    pinned::put(&shared.guard_plans, 0, bytemuck::bytes_of(&guard))?;
     if old.is_none_or(|o| names(&o.config.classes) != names(&state.config.classes)) {
         overload::reset_counters(shared)?;
     }

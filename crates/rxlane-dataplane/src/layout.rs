@@ -191,49 +191,19 @@ impl<T> std::ops::DerefMut for PerClass<T> {
     reason = "documented in bpf/shared.h, which this mirrors"
 )]
 pub struct Core {
-    pub overloaded: u32,
-    pub exceptions: u32,
-    pub limit: PerClass<u32>,
-    pub seen: PerClass<u32>,
-    pub passed: PerClass<u32>,
+    pub guarded: u32,
+    pub queue: u32,
     pub express: u32,
-    pub saturated: u32,
-    pub poll_start_ns: u64,
-    pub service_ns_x256: u64,
-    pub demand_x16: PerClass<u32>,
-    pub last_end_ns: u64,
-    pub balance_x256: i64,
-    pub window_start_ns: u64,
-    pub window_work_ns: u64,
-    pub ring_busy_ns: u64,
-    pub last_exit_ns: u64,
-    pub backoff: u32,
-    pub entered: u32,
-    pub shed_last: u32,
+    pub exceptions: u32,
+    pub task: u32,
     pub pad: u32,
-    pub overloaded_ns: u64,
-    pub entered_ns: u64,
-    pub saturated_since_ns: u64,
+    pub run_delay_ns: u64,
     pub polls: u64,
     pub reasons: [u64; REASONS.len()],
     pub classes: PerClass<ClassCounters>,
     /// Of the packet in hand: nothing for others to read.
     pub packet: [u32; 6],
     pub departure: [u32; 16],
-}
-
-/// What the overload controller must know of the configuration (`struct control`).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
-pub struct Control {
-    /// Number of classes.
-    pub n_classes: u32,
-    /// Classes served by the stack, one bit each.
-    pub stack_mask: u32,
-    /// Stack classes that are limited even without express traffic.
-    pub always_mask: u32,
-    /// Target of an overloaded poll by class, ns.
-    pub target_ns: PerClass<u32>,
 }
 
 /// What happened to the packets of a ring (`struct ring`).
@@ -305,12 +275,32 @@ pub struct NextHops {
     pub at: [NextHop; NEXT_HOPS],
 }
 
-/// What all ports of a core share (`struct cpu`).
-#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+/// What all ports of a core share (`struct cpu` of bpf/cpu.h).
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub struct Cpu {
-    /// When express traffic was last seen, CLOCK_MONOTONIC.
-    pub last_express_ns: u64,
+    /// Its overload control.
+    pub guard: Guard,
+    /// End of the last poll, while guarded.
+    pub ended_ns: u64,
+    /// When a class's ring was last seen holding packets, while guarded.
+    pub ring_busy_ns: u64,
+    /// Times that the guard was entered.
+    pub guards: u64,
+    /// Time spent guarded, without the time since it was entered last.
+    pub guarded_ns: u64,
+    /// The NAPI whose last poll left packets on the ring; 0: nobody's.
+    pub full_napi: u64,
+    /// The ring that it polled.
+    pub full_ring: u32,
+    /// Whether the last poll left packets on the ring, while guarded.
+    pub full: u32,
+    /// Whether the guard knows of the poll under way.
+    pub begun: u32,
+    /// The ring that it polls.
+    pub ring: u32,
+    /// Port and queue of each of the guard's rings.
+    pub owners: [u32; GUARD_RINGS],
 }
 
 /// Rings of a core that its guard tells apart.
@@ -331,6 +321,7 @@ pub struct GuardRing {
     pub ran_out: u64,
     pub passed: u64,
     pub full_since_ns: u64,
+    pub full_work: u64,
 }
 
 /// The overload control of a core (`struct guard` of bpf/guard.h).
@@ -355,6 +346,8 @@ pub struct Guard {
     pub hash: u64,
     pub passed_ns: u64,
     pub stretch_x16: u64,
+    pub balance_ns: i64,
+    pub dropped_last: u64,
     pub fits: u64,
     pub cap_ns: u64,
     pub poll_ns: u64,
@@ -388,6 +381,8 @@ pub struct Guard {
 pub struct GuardPlan {
     /// How old a ring may be while the class passes, ns; `u64::MAX` for what is never dropped.
     pub limit_ns: PerClass<u64>,
+    /// The longest target of a stack class, ns.
+    pub longest_ns: u64,
     /// Shares of the stack, in 1/1024.
     pub share: PerClass<u32>,
     /// Stack classes, one bit each.
@@ -404,6 +399,7 @@ impl From<&rxlane_policy::overload::Plan> for GuardPlan {
     fn from(plan: &rxlane_policy::overload::Plan) -> Self {
         Self {
             limit_ns: PerClass(plan.limit_ns),
+            longest_ns: plan.longest_ns,
             share: PerClass(plan.share),
             stack: plan.stack,
             several: plan.several.into(),

@@ -15,7 +15,9 @@ use crate::features::Feature;
 use crate::instance::{Instance, State};
 use crate::lanes::overload::Shared;
 use crate::lanes::rings::possible_cores;
-use crate::layout::{ClassCounters, Core, PortCounters, REASONS, RING_CPUS, RingCounters};
+use crate::layout::{
+    ClassCounters, Core, Cpu, GuardPlan, PortCounters, REASONS, RING_CPUS, RingCounters,
+};
 use crate::pinned::{get, get_percpu};
 use crate::verifier::Accepted;
 use rxlane_config::{Datapath, ring_cores};
@@ -27,6 +29,10 @@ const ASSUMED_SERVICE_NS: f64 = 2_000.0;
 const CPUMAP_BATCH: f64 = 8.0;
 /// Cost of an express packet where RT load is bounded by a rate (docs/src/explanation/costs.md).
 const EXPRESS_SERVICE_NS: f64 = 600.0;
+/// Over which the guard knows the idle share (`MEMORY_SHIFT` of bpf/guard.h).
+const MEMORY_NS: u64 = 1 << 22;
+/// A turn may be so many targets long, as a power of two (`RING_TARGETS_SHIFT` of bpf/guard.h).
+const RING_TARGETS_SHIFT: u32 = 3;
 
 /// A router's state and counters. All counts are since the start, or since classes or ports changed.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -47,6 +53,8 @@ pub struct Status {
     pub ports: Vec<PortStatus>,
     /// Classes over all ports, highest priority first.
     pub classes: Vec<ClassStatus>,
+    /// Cores that have polled.
+    pub cores: Vec<CoreStatus>,
     /// The AF_XDP engine, where the configuration has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engine: Option<EngineStatus>,
@@ -72,25 +80,29 @@ pub struct PortStatus {
     pub to_kernel: BTreeMap<&'static str, u64>,
     /// Counters by class.
     pub classes: BTreeMap<String, ClassCounters>,
-    /// Cores that have polled this port.
-    pub cores: Vec<CoreStatus>,
+    /// Times that NAPI has polled the port, by core.
+    pub cores: BTreeMap<usize, u64>,
 }
 
-/// One port on one core.
+/// A core that polls ports, and what its guard believes (docs/src/explanation/overload-control.md).
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct CoreStatus {
     /// Number of the core.
     pub core: usize,
-    /// Whether it is overloaded now.
+    /// Whether it is overloaded now: guarded, and polled within the last second.
     pub overloaded: bool,
     /// Times that overload began.
-    pub overloads: u32,
+    pub overloads: u64,
     /// Seconds spent overloaded, up to the last time it ended.
     pub overloaded_s: f64,
     /// Measured service time of a stack packet, ns; 0 before the first overload.
     pub service_time_ns: u64,
-    /// Packets of each stack class that an overloaded poll may pass.
-    pub ring_budget: BTreeMap<String, u32>,
+    /// Share of the time that the core had nothing to do, over some ms and while overloaded; more than 0.0625 counts as that.
+    pub idle_share: f64,
+    /// Whether the guard finds that all that is asked for fits into the time that there is.
+    pub fits: bool,
+    /// How long an Rx ring may go without being empty while the lowest class passes, us.
+    pub turn_us: f64,
 }
 
 /// One class over all ports.
@@ -151,7 +163,8 @@ pub fn read() -> Result<Status, DataplaneError> {
     }
     let ports = ports(&state, &shared, &cores)?;
     let daemon = instance.daemon();
-    let classes = classes(&state, &shared, &cores, daemon.is_some())?;
+    let polling = polling(&shared, &cores)?;
+    let classes = classes(&state, &shared, &cores, &polling, daemon.is_some())?;
     Ok(Status {
         daemon,
         config_file: state.config_file.display().to_string(),
@@ -160,7 +173,8 @@ pub fn read() -> Result<Status, DataplaneError> {
         programs: state.programs.clone(),
         warnings: state.warnings.clone(),
         engine: engine::status::read(&instance, &state)?,
-        rt_bound: bound(&state, &cores),
+        rt_bound: bound(&state, &polling),
+        cores: polling,
         ports,
         classes,
     })
@@ -199,45 +213,66 @@ fn ports(
             polls: mine.iter().map(|c| c.polls).sum(),
             to_kernel: reasons.filter(|(_, n)| *n > 0).collect(),
             classes: by_class.collect(),
-            cores: core_status(&state.config.classes, mine),
+            cores: mine
+                .iter()
+                .enumerate()
+                .filter(|(_, c)| c.polls > 0)
+                .map(|(core, c)| (core, c.polls))
+                .collect(),
         });
     }
     Ok(all)
 }
 
-fn core_status(classes: &[Class], cores: &[Core]) -> Vec<CoreStatus> {
-    cores
-        .iter()
-        .enumerate()
-        .filter(|(_, c)| c.polls > 0)
-        .map(|(core, c)| CoreStatus {
-            core,
-            overloaded: c.overloaded != 0,
-            overloads: c.entered,
-            overloaded_s: c.overloaded_ns as f64 / 1e9,
-            service_time_ns: c.service_ns_x256 >> 8,
-            ring_budget: classes
-                .iter()
-                .enumerate()
-                .filter(|(_, class)| !class.lane.is_express() && c.overloaded != 0)
-                .map(|(i, class)| (class.name.clone(), c.limit[i]))
-                .collect(),
-        })
-        .collect()
+/// Cores that have polled, with their guards.
+fn polling(
+    shared: &Shared,
+    cores: &BTreeMap<u8, Vec<Core>>,
+) -> Result<Vec<CoreStatus>, DataplaneError> {
+    let plan: GuardPlan = get(&shared.guard_plans, 0)?.unwrap_or(bytemuck::Zeroable::zeroed());
+    let now = crate::watch::monotonic().0;
+    let cpus = get_percpu::<Cpu>(&shared.cpus, 0)?;
+    let polls = |core: usize| cores.values().any(|all| all[core].polls > 0);
+    let all = cpus.iter().enumerate().filter(|(core, _)| polls(*core));
+    Ok(all
+        .map(|(core, cpu)| guard(core, cpu, &plan, now))
+        .collect())
+}
+
+fn guard(core: usize, cpu: &Cpu, plan: &GuardPlan, now: u64) -> CoreStatus {
+    const SECOND_NS: u64 = 1_000_000_000;
+    let guard = &cpu.guard;
+    // A core without packets does not poll, and so does not leave the guard.
+    let overloaded = guard.guarded != 0 && now.saturating_sub(guard.last_ns) < SECOND_NS;
+    let lowest = plan.stack.checked_ilog2();
+    let target = lowest.map_or(0, |class| plan.limit_ns[class as usize]);
+    let turn_ns = (target.saturating_mul(guard.stretch_x16) >> 4)
+        .max(target << RING_TARGETS_SHIFT)
+        .min(guard.cap_ns.max(target));
+    CoreStatus {
+        core,
+        overloaded,
+        overloads: cpu.guards,
+        overloaded_s: cpu.guarded_ns as f64 / 1e9,
+        service_time_ns: guard.cost_ns,
+        idle_share: guard.idle_ns as f64 / MEMORY_NS as f64,
+        fits: guard.fits != 0,
+        turn_us: turn_ns as f64 / 1e3,
+    }
 }
 
 fn classes(
     state: &State,
     shared: &Shared,
     cores: &BTreeMap<u8, Vec<Core>>,
+    polling: &[CoreStatus],
     instance_alive: bool,
 ) -> Result<Vec<ClassStatus>, DataplaneError> {
     let all_cores = possible_cores()?;
-    let overloaded: Vec<usize> = cores
-        .values()
-        .flat_map(|c| c.iter().enumerate())
-        .filter(|(_, c)| c.overloaded != 0)
-        .map(|(core, _)| core)
+    let overloaded: Vec<usize> = polling
+        .iter()
+        .filter(|c| c.overloaded)
+        .map(|c| c.core)
         .collect();
     let mut all = Vec::new();
     for (i, class) in state.config.classes.iter().enumerate() {
@@ -305,7 +340,7 @@ fn at_work(class: &Class, overloaded: &[usize], has_rings: bool) -> (&'static st
         (Overload::Shed, _) | (Overload::Auto, false) => (
             "shed",
             format!(
-                "core {cores} is overloaded and serves this class itself: a ring budget per poll, the rest dropped early"
+                "core {cores} is overloaded and serves this class itself: as much as fits, the rest is dropped early"
             ),
         ),
         (Overload::Queue, _) => (
@@ -319,13 +354,8 @@ fn at_work(class: &Class, overloaded: &[usize], has_rings: bool) -> (&'static st
     }
 }
 
-fn bound(state: &State, cores: &BTreeMap<u8, Vec<Core>>) -> BoundStatus {
-    let measured = cores
-        .values()
-        .flatten()
-        .map(|c| c.service_ns_x256 >> 8)
-        .max()
-        .unwrap_or(0);
+fn bound(state: &State, cores: &[CoreStatus]) -> BoundStatus {
+    let measured = cores.iter().map(|c| c.service_time_ns).max().unwrap_or(0);
     let x = if measured > 0 {
         measured as f64
     } else {
@@ -363,7 +393,7 @@ fn bound(state: &State, cores: &BTreeMap<u8, Vec<Core>>) -> BoundStatus {
         _ if express.is_empty() => "there is no express class".into(),
         None => "no bound: an express class has no `police`, so RT traffic alone could fill the core".into(),
         Some(_) if rho >= 1.0 => "no bound: the `police` rates together exceed what a core forwards".into(),
-        Some(_) => "after overload has been noticed (five full polls); waiting and service in the core, without wire and DMA".into(),
+        Some(_) => "after overload has been noticed (a ms of full polls); waiting and service in the core, without wire and DMA".into(),
     };
     BoundStatus {
         bound: LatencyBound::new(b, Ps::from_ns(x), rho),

@@ -111,7 +111,7 @@ pub(crate) fn refuse(config: &RouterConfig, accept_bypass: bool) -> Result<(), D
 }
 
 /// The clock of BPF programs.
-fn monotonic() -> Nanos {
+pub(crate) fn monotonic() -> Nanos {
     nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)
         .map_or(Nanos(0), |t| std::time::Duration::from(t).into())
 }

@@ -76,9 +76,8 @@ fn slow_packets_are_an_overload_before_five_polls_of_them_have_passed() {
     let rest = REST.to_owned() + "aim = \"latency\"\n";
     let _router = t.router(&(VOICE_ALL.to_owned() + &rest));
     let state = |t: &TestLab, key: &str| {
-        let ports = t.status_json().unwrap()["ports"].clone();
-        let cores = ports.as_array().unwrap().iter();
-        let cores = cores.flat_map(|p| p["cores"].as_array().unwrap().clone());
+        let cores = t.status_json().unwrap()["cores"].clone();
+        let cores = cores.as_array().unwrap().iter();
         cores.map(|c| c[key].as_u64().unwrap()).max().unwrap_or(0)
     };
     t.must(Place::Gen, "ping -c 1 10.20.0.2");

@@ -1,8 +1,9 @@
-//! The lanes of the XDP program: its constants and tables, the rings of stack classes, the overload controller,
+//! The lanes of the XDP program: its constants and tables, the rings of stack classes, the guard of each core,
 //! the witness of what Linux forwards,
 //! and what Linux is told of what it does not see.
 
 pub(crate) mod gates;
+pub(crate) mod guard;
 pub(crate) mod next_hops;
 pub(crate) mod overload;
 pub(crate) mod program;

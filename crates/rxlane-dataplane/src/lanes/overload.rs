@@ -11,7 +11,9 @@ use crate::DataplaneError;
 use crate::error::{BpfTried, FileTried};
 use crate::features::{CPUMAP_TRACE, DEVMAP_TRACE, Features, NAPI_TRACE, REDIRECT_TRACE};
 use crate::instance::Instance;
-use crate::layout::{Control, Core, Cpu, Gates, MAX_PORTS, PortCounters, PortTable, RingCounters};
+use crate::layout::{
+    Core, Cpu, Gates, GuardPlan, MAX_PORTS, PortCounters, PortTable, RingCounters,
+};
 use crate::pinned;
 use crate::skeletons::overload as skel;
 use crate::verifier::{self, Accepted};
@@ -35,7 +37,8 @@ pub(crate) fn of_these(programs: &[Accepted]) -> Vec<Accepted> {
 pub(crate) struct Shared {
     pub(crate) ports: MapHandle,
     pub(crate) cores: MapHandle,
-    pub(crate) controls: MapHandle,
+    pub(crate) cpus: MapHandle,
+    pub(crate) guard_plans: MapHandle,
     pub(crate) buckets: MapHandle,
     pub(crate) gates: MapHandle,
     pub(crate) ring_classes: MapHandle,
@@ -52,7 +55,8 @@ impl Shared {
         let shared = Self {
             ports: pinned::open_map(pins, "ports")?,
             cores: pinned::open_map(pins, "cores")?,
-            controls: pinned::open_map(pins, "controls")?,
+            cpus: pinned::open_map(pins, "cpus")?,
+            guard_plans: pinned::open_map(pins, "guard_plans")?,
             buckets: pinned::open_map(pins, "buckets")?,
             gates: pinned::open_map(pins, "gates")?,
             ring_classes: pinned::open_map(pins, "ring_classes")?,
@@ -61,7 +65,8 @@ impl Shared {
         };
         pinned::check_layout::<PortTable>(&shared.ports, "ports")?;
         pinned::check_layout::<Core>(&shared.cores, "cores")?;
-        pinned::check_layout::<Control>(&shared.controls, "controls")?;
+        pinned::check_layout::<Cpu>(&shared.cpus, "cpus")?;
+        pinned::check_layout::<GuardPlan>(&shared.guard_plans, "guard_plans")?;
         pinned::check_layout::<Gates>(&shared.gates, "gates")?;
         pinned::check_layout::<RingCounters>(&shared.ring_counters, "ring_counters")?;
         pinned::check_layout::<PortCounters>(&shared.port_counts, "counts_of_ports")?;
@@ -79,7 +84,8 @@ impl Shared {
             let pin = |fd: BorrowedFd<'_>, name: &str| pinned::pin(fd, &instance.pins.join(name));
             pin(m.ports.as_fd(), "ports")?;
             pin(m.cores.as_fd(), "cores")?;
-            pin(m.controls.as_fd(), "controls")?;
+            pin(m.cpus.as_fd(), "cpus")?;
+            pin(m.guard_plans.as_fd(), "guard_plans")?;
             pin(buckets.as_fd(), "buckets")?;
             pin(super::gates::create()?.as_fd(), "gates")?;
             pin(m.ring_classes.as_fd(), "ring_classes")?;
@@ -109,7 +115,8 @@ impl Shared {
             let shared = Self {
                 ports: keep(&m.ports)?,
                 cores: keep(&m.cores)?,
-                controls: keep(&m.controls)?,
+                cpus: keep(&m.cpus)?,
+                guard_plans: keep(&m.guard_plans)?,
                 buckets: buckets()?,
                 gates: super::gates::create()?,
                 ring_classes: keep(&m.ring_classes)?,
@@ -148,7 +155,7 @@ fn with_programs<T>(
     let m = &loaded.maps;
     pinned::check_layout::<PortTable>(&m.ports, "ports")?;
     pinned::check_layout::<Core>(&m.cores, "cores")?;
-    pinned::check_layout::<Control>(&m.controls, "controls")?;
+    pinned::check_layout::<GuardPlan>(&m.guard_plans, "guard_plans")?;
     pinned::check_layout::<Cpu>(&m.cpus, "cpus")?;
     pinned::check_layout::<RingCounters>(&m.ring_counters, "ring_counters")?;
     pinned::check_layout::<PortCounters>(&m.port_counts, "port_counts")?;
@@ -194,18 +201,22 @@ fn buckets() -> Result<MapHandle, DataplaneError> {
     )
 }
 
-/// Counters of other classes or ports would mislead: they start again.
+/// Counters of other classes would mislead: they start again.
 pub(crate) fn reset_counters(shared: &Shared) -> Result<(), DataplaneError> {
+    (0..MAX_PORTS as u8).try_for_each(|slot| reset_port(shared, slot))
+}
+
+/// What a port left behind that had the slot before is not the new one's.
+pub(crate) fn reset_port(shared: &Shared, slot: u8) -> Result<(), DataplaneError> {
     use libbpf_rs::{MapCore, MapFlags};
     let cores = super::rings::possible_cores()?.len();
-    let zero = vec![vec![0u8; size_of::<Core>()]; cores];
-    for slot in 0..MAX_PORTS as u32 {
-        shared
-            .cores
-            .update_percpu(&slot.to_ne_bytes(), &zero, MapFlags::ANY)
-            .tried(|| "reset the counters".into())?;
-    }
-    Ok(())
+    let key = u32::from(slot).to_ne_bytes();
+    let zero = |map: &MapHandle, size: usize| {
+        map.update_percpu(&key, &vec![vec![0u8; size]; cores], MapFlags::ANY)
+            .tried(|| "reset the counters".into())
+    };
+    zero(&shared.cores, size_of::<Core>())?;
+    zero(&shared.port_counts, size_of::<PortCounters>())
 }
 
 /// Moves the calling thread to the core that polls least.

@@ -118,6 +118,11 @@ impl LaneProgram {
             .cores
             .reuse_fd(shared.cores.as_fd())
             .tried(reuse)?;
+        open.maps.cpus.reuse_fd(shared.cpus.as_fd()).tried(reuse)?;
+        open.maps
+            .guard_plans
+            .reuse_fd(shared.guard_plans.as_fd())
+            .tried(reuse)?;
         open.maps
             .buckets
             .reuse_fd(shared.buckets.as_fd())
@@ -345,23 +350,4 @@ fn constants_of(class: &Class) -> Result<types::class, DataplaneError> {
         }
     }
     Ok(c)
-}
-
-/// The classes of a configuration as the controller needs them.
-pub(crate) fn control(classes: &[Class]) -> crate::layout::Control {
-    use rxlane_policy::class::Aim;
-    let mut control = crate::layout::Control {
-        n_classes: classes.len() as u32,
-        ..Default::default()
-    };
-    for (i, class) in classes.iter().enumerate() {
-        if let Lane::Stack { aim, .. } = &class.lane {
-            control.stack_mask |= 1 << i;
-            if *aim != Aim::Auto {
-                control.always_mask |= 1 << i;
-            }
-            control.target_ns[i] = u32::try_from(aim.poll_target().0).unwrap_or(u32::MAX);
-        }
-    }
-    control
 }

@@ -2,8 +2,8 @@
 //!
 //! Two clocks: `now` is the wall's. The core's own clock runs only in polls, and there a gap between two packets counts at
 //! most four times what a packet takes: what is longer was an interrupt, a hypervisor or a thread of higher priority. But the
-//! stack takes packets in batches of eight: seven gaps are short, and the eighth has all their work. So what gaps were shorter
-//! than usual is owed, and counts with the next long one.
+//! stack takes packets in batches: of sixteen gaps fifteen are short, and the last, or that to the end of the poll, has all
+//! their work. So what a gap was shorter than half of the usual is owed, and counts with the next long one.
 
 /// The memory of the idle share, ns (4 ms): a share of 1 % is a sum of 41,943.
 const MEMORY_SHIFT: u32 = 22;
@@ -17,9 +17,10 @@ const MOST_COST_NS: u64 = 1 << 24;
 const WAKE_NS: u64 = 1_500;
 /// A gap counts at most so many times a packet's usual cost, and so much more, ns.
 const GAP_COSTS: u64 = 4;
-const GAP_SLACK_NS: u64 = 512;
-/// Owed are at most so many times the usual cost: a batch of the stack (`gro_normal_batch`, net/core/dev.c).
-const OWED_COSTS: u64 = 8;
+const GAP_SLACK_NS: u64 = 4_096;
+/// Owed are at most so many times the usual cost: a batch (`VETH_XDP_BATCH` of drivers/net/veth.c, twice
+/// `gro_normal_batch` of net/core/dev.c).
+const OWED_COSTS: u64 = 16;
 /// The usual cost is a mean over some 32 packets.
 const COST_SHIFT: u32 = 5;
 /// Packets that are dropped unread take at most so long each, ns.
@@ -78,12 +79,33 @@ impl Clock {
         let counted = gap.min(most + u64::from(unread) * DROP_NS);
         self.own_ns = self.own_ns.wrapping_add(counted);
         if passed {
-            let owed = (self.owed_ns + self.cost_ns).saturating_sub(counted);
-            self.owed_ns = owed.min(OWED_COSTS * self.cost_ns);
-            let cost = self.cost_ns - (self.cost_ns >> COST_SHIFT) + (counted >> COST_SHIFT);
-            self.cost_ns = cost.min(MOST_COST_NS);
+            let short = counted < self.cost_ns >> 1;
+            let owed = self.owed_ns + if short { self.cost_ns } else { 0 };
+            self.owed_ns = owed.saturating_sub(counted).min(OWED_COSTS * self.cost_ns);
+            self.learn(self.cost_ns, counted);
         }
         counted
+    }
+
+    /// The poll has ended, and `gap` ns of the time since its last packet count; `passed`: that was passed. Returns how
+    /// much of it is of packets: what is owed for them. The rest went into sending and waking.
+    pub(super) fn poll_ended(&mut self, gap: u64, passed: bool) -> u64 {
+        let usual = if passed { self.cost_ns } else { 0 };
+        let of_packets = gap.min(self.owed_ns + usual);
+        self.learn(usual, of_packets);
+        self.owed_ns = 0;
+        of_packets
+    }
+
+    /// A packet that would usually have taken `usual` has taken `ns`.
+    fn learn(&mut self, usual: u64, ns: u64) {
+        let cost = self.cost_ns - (usual >> COST_SHIFT) + (ns >> COST_SHIFT);
+        self.cost_ns = cost.min(MOST_COST_NS);
+    }
+
+    /// What a packet takes is not known by itself yet.
+    pub(super) fn guess(&mut self, cost_ns: u64) {
+        self.cost_ns = cost_ns.min(MOST_COST_NS);
     }
 }
 
@@ -106,16 +128,36 @@ mod tests {
     }
 
     #[test]
-    fn batches_of_the_stack_are_told_from_a_hog() {
+    fn batches_of_the_stack_count_though_a_hog_does_not() {
         let mut clock = Clock::default();
         clock.start(0);
         let mut now = 0;
         for packet in 0..4_000u64 {
-            now += if packet % 8 == 7 { 16_300 } else { 300 };
+            now += if packet % 16 == 15 { 32_300 } else { 300 };
             clock.advance(now, true, 0);
         }
         let share = clock.own_ns as f64 / now as f64;
         assert!((0.97..=1.0).contains(&share), "{share}");
+        assert!((1_500..3_000).contains(&clock.cost_ns), "{}", clock.cost_ns);
+    }
+
+    #[test]
+    fn a_poll_whose_packets_are_served_at_its_end_leaves_the_usual_cost_as_it_is() {
+        let mut clock = Clock::default();
+        clock.start(0);
+        clock.guess(2_300);
+        let mut now = 0;
+        for _ in 0..1_000 {
+            for _ in 0..9 {
+                now += 300;
+                clock.advance(now, true, 0);
+            }
+            now += 40_000;
+            let gap = clock.advance(now, false, 0);
+            let of_packets = clock.poll_ended(gap, true);
+            assert!((17_000..21_000).contains(&of_packets), "{of_packets}");
+        }
+        assert!((2_200..2_400).contains(&clock.cost_ns), "{}", clock.cost_ns);
     }
 
     #[test]

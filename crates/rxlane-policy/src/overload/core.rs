@@ -15,8 +15,21 @@ const IDLE_FREE_NS: u64 = 7 << 13;
 const IDLE_DOUBLING_SHIFT: u32 = 13;
 /// Doublings of the limit at most.
 const MOST_DOUBLINGS: u64 = 9;
-/// As many, while more is asked for than there is: idleness then comes from bursts.
-const MOST_DOUBLINGS_OVERLOADED: u64 = 3;
+/// As many, while more is asked for than there is and a packet takes more than an eighth of the target: a poll then passes so
+/// few that its ring is empty again and again, which the balance alone does not make up for.
+const MOST_DOUBLINGS_DEAR: u64 = 3;
+const DEAR_SHIFT: u32 = 3;
+/// A ring that the polls' limits do not empty is cut after so many targets at the latest.
+const RING_TARGETS_SHIFT: u32 = 3;
+/// The first guess of what a packet takes is no more than this, where nothing is known, and may always be so much, ns.
+const MOST_GUESS_NS: u64 = 1 << 20;
+const LEAST_GUESS_NS: u64 = 1 << 12;
+/// The balance is kept above this, ns: polls that pass nothing for a while.
+const LEAST_BALANCE_NS: i64 = -(1 << 17);
+/// The balance returns to nothing by this part each poll, from above and from below.
+const BALANCE_FADES: (u32, u32) = (6, 4);
+/// A core that had nothing to do for so long before a poll has slept, ns.
+const SLEPT_NS: u64 = 512;
 /// The guard is left at an idle share of 3 %.
 const IDLE_LEAVE_NS: u64 = 1 << 17;
 /// A ring that was full at the end of polls for so long is guarded, ns; doubled each time that it proves to be a burst.
@@ -59,6 +72,8 @@ pub(super) struct Ring {
     pub(super) passed: bool,
     /// End of the first of the polls in a row that left packets, ns of the wall; 0 for none. Not guarded only.
     pub(super) full_since_ns: u64,
+    /// Packets of the polls since then.
+    pub(super) full_work: u32,
 }
 
 /// The guard of one core. All rings that the core polls share it.
@@ -80,6 +95,11 @@ pub struct Core {
     pub(super) sample: Sample,
     /// How old a ring may be, in 1/16 of the target: what the demand allows.
     pub(super) stretch_x16: u64,
+    /// What polls may pass longer than the target, or shorter, so that the core does not sleep after it has dropped, and polls
+    /// take less than the device budget all the same, ns.
+    pub(super) balance_ns: i64,
+    /// Whether the poll before dropped stack packets.
+    pub(super) dropped_last: bool,
     /// Whether what was asked for fits into the time that there is.
     pub(super) fits: bool,
     /// What the size of the ring allows, ns.
@@ -113,6 +133,8 @@ impl Default for Core {
             demand: Demand::default(),
             sample: Sample::default(),
             stretch_x16: 16,
+            balance_ns: 0,
+            dropped_last: false,
             fits: false,
             cap_ns: PATIENCE_NS.0,
             poll_ns: 0,
@@ -145,37 +167,47 @@ impl Core {
         (self.clock.idle_ns >> 12) as u32
     }
 
-    /// How long a poll may go on while `class` passes, ns of the core's own clock; `u64::MAX` for the highest class.
-    pub fn poll_limit_ns(&self, plan: &Plan, class: usize) -> u64 {
-        let target = plan.limit_ns[class & (MAX_CLASSES - 1)];
-        if target == u64::MAX {
-            return target;
-        }
+    /// How long a poll may go on while a stack class with this target passes, ns of the core's own clock.
+    fn passing_limit_ns(&self, target: u64) -> u64 {
         let above = self.clock.idle_ns.saturating_sub(IDLE_FREE_NS);
-        let doublings = (above >> IDLE_DOUBLING_SHIFT).min(if self.fits {
-            MOST_DOUBLINGS
-        } else {
-            MOST_DOUBLINGS_OVERLOADED
-        });
+        let most = match (self.fits, self.clock.cost_ns << DEAR_SHIFT > target) {
+            (true, _) => MOST_DOUBLINGS,
+            (false, true) => MOST_DOUBLINGS_DEAR,
+            (false, false) => 0,
+        };
         let rest = above & ((1 << IDLE_DOUBLING_SHIFT) - 1);
-        let whole = target << doublings;
-        let limit = whole + ((whole * rest) >> IDLE_DOUBLING_SHIFT);
+        let whole = target << (above >> IDLE_DOUBLING_SHIFT).min(most);
+        let lengthened = match most {
+            0 => 0,
+            _ => whole + ((whole * rest) >> IDLE_DOUBLING_SHIFT),
+        };
         // Near the point where everything fits, polls may be long: that is where it begins to fit.
-        limit
-            .max((target * self.stretch_x16) >> 7)
+        target
+            .saturating_add_signed(self.balance_ns)
+            .max(lengthened)
+            .max((target * self.stretch_x16) >> 6)
             .min(self.cap_ns.max(target))
     }
 
     /// How long the ring may go without being empty while `class` passes, ns of the core's own clock.
     pub fn ring_limit_ns(&self, plan: &Plan, class: usize) -> u64 {
         let target = plan.limit_ns[class & (MAX_CLASSES - 1)];
-        let poll = self.poll_limit_ns(plan, class);
         if target == u64::MAX {
             return target;
         }
+        if plan.stack & (1 << (class & (MAX_CLASSES - 1))) == 0 {
+            // Dropping the stack comes first, and must have had the time to empty the ring.
+            let beyond = target.saturating_sub(plan.longest_ns);
+            return self.turn_limit_ns(plan.longest_ns) + self.drain_ns + beyond;
+        }
+        self.turn_limit_ns(target)
+    }
+
+    fn turn_limit_ns(&self, target: u64) -> u64 {
         let limit = ((target * self.stretch_x16) >> 4)
+            .max(target << RING_TARGETS_SHIFT)
             .min(self.cap_ns.max(target))
-            .max(poll);
+            .max(self.passing_limit_ns(target));
         // The drops that empty the ring belong to the wait, but leave a quarter: it is passing that is wanted.
         limit.saturating_sub(self.drain_ns).max(limit >> 2)
     }
@@ -219,10 +251,15 @@ impl Core {
         let ring = &self.rings[self.ring];
         let first = !ring.passed;
         let starved = own.wrapping_sub(self.passed_ns) > TRICKLE_NS;
-        let poll_limit = self.poll_limit_ns(plan, class);
+        let poll_limit = match stack {
+            true => self.passing_limit_ns(plan.limit_ns[class]),
+            false => u64::MAX,
+        };
         let ring_limit = self.ring_limit_ns(plan, class);
-        let old = own.wrapping_sub(ring.empty_ns) >= ring_limit;
-        let long = own.wrapping_sub(self.poll_ns) >= poll_limit;
+        // What has been passed and not been served yet takes its time, too.
+        let served = own.wrapping_add(self.clock.owed_ns);
+        let old = served.wrapping_sub(ring.empty_ns) >= ring_limit;
+        let long = served.wrapping_sub(self.poll_ns) >= poll_limit;
         if !first && !starved {
             if old || long {
                 let ring = &mut self.rings[self.ring];
@@ -238,7 +275,7 @@ impl Core {
                 }
                 return Verdict::Drop;
             }
-            if stack && !self.shares.allow(plan, class, hash, ring_limit) {
+            if stack && !self.shares.allow(plan, class, hash, poll_limit) {
                 self.last = Last::Dropped;
                 return Verdict::Drop;
             }
@@ -255,16 +292,19 @@ impl Core {
 
     /// Charges the time since the last event to whom it belongs. At the end of a poll that is sending and waking, too.
     fn advance(&mut self, plan: &Plan, now: u64, end: bool) {
-        let usual = self.clock.cost_ns;
-        let sampled = self.last == Last::Passed && !end;
-        let mut ns = self.clock.advance(now, sampled, self.unread);
+        let passed = self.last == Last::Passed;
+        let mut ns = self.clock.advance(now, passed && !end, self.unread);
         if self.unread > 0 {
             self.sample.dropped_ns += ns;
             self.sample.dropped = self.sample.dropped.saturating_add(self.unread);
             self.unread = 0;
         }
         if end {
-            ns = ns.min(usual);
+            ns = self.clock.poll_ended(ns, passed);
+            if !passed {
+                self.sample.passed_ns += ns;
+                ns = 0;
+            }
         }
         match self.last {
             Last::Nothing => {}
@@ -293,7 +333,7 @@ impl Core {
         // A budget of 0 takes nothing off the ring, and so does not show that it is empty.
         let emptied = end.work < end.budget;
         if !self.guarded {
-            self.unguarded_poll_ends(plan, slot, emptied, protect, now);
+            self.unguarded_poll_ends(plan, slot, emptied, protect, end.work, now);
             return;
         }
         self.ring = slot;
@@ -301,6 +341,7 @@ impl Core {
         self.sample.work = self.sample.work.saturating_add(end.work);
         self.sample.had_ns = self.clock.own_ns.wrapping_sub(self.counted_ns) + self.sample.idle_ns;
         self.counted_ns = self.clock.own_ns;
+        self.balance(plan, emptied);
         // What was in the rings when the guard began came before the time that is counted.
         if self.counting {
             self.demand.add(&self.sample);
@@ -315,6 +356,30 @@ impl Core {
         if (idle || !protect) && !end.held {
             self.leave(now);
         }
+    }
+
+    /// Polls that take the whole device budget leave packets behind: they were too long. A core that slept after a poll
+    /// that dropped could have served more.
+    fn balance(&mut self, plan: &Plan, emptied: bool) {
+        let cost = self.clock.cost_ns as i64;
+        let slept = self.sample.idle_ns > SLEPT_NS;
+        if !emptied {
+            self.balance_ns = (self.balance_ns - cost).max(LEAST_BALANCE_NS);
+        } else if slept && self.dropped_last {
+            self.balance_ns = match self.balance_ns < 0 {
+                true => self.balance_ns >> 1,
+                false => self.balance_ns + cost,
+            };
+        } else if self.balance_ns > 0 {
+            self.balance_ns -= self.balance_ns >> BALANCE_FADES.0;
+        } else {
+            self.balance_ns -= self.balance_ns >> BALANCE_FADES.1;
+        }
+        let took = self.clock.own_ns.wrapping_sub(self.poll_ns);
+        if self.balance_ns > 0 && (!emptied || took > 2 * plan.longest_ns) {
+            self.balance_ns >>= 1;
+        }
+        self.dropped_last = self.sample.dropped > 0;
     }
 
     /// A ring that is served for T at an overload of L, and then emptied, makes a packet wait T (1 - 1/L) at most.
@@ -354,6 +419,7 @@ impl Core {
         slot: usize,
         emptied: bool,
         protect: bool,
+        work: u32,
         now: u64,
     ) {
         let ring = &mut self.rings[slot];
@@ -361,8 +427,21 @@ impl Core {
             ring.full_since_ns = 0;
         } else if ring.full_since_ns == 0 {
             ring.full_since_ns = now.max(1);
-        } else if now.saturating_sub(ring.full_since_ns) >= self.patience_ns {
-            self.enter(now);
+            ring.full_work = 0;
+        } else {
+            ring.full_work = ring.full_work.saturating_add(work);
+            let took = now.saturating_sub(ring.full_since_ns);
+            if took >= self.patience_ns {
+                // The first guess counts all that the polls did as what their packets took.
+                let guess = took / u64::from(ring.full_work.max(1));
+                // A machine that had stalled may be part of it.
+                let most = match self.clock.cost_ns {
+                    0 => MOST_GUESS_NS,
+                    known => (2 * known).max(LEAST_GUESS_NS),
+                };
+                self.clock.guess(guess.min(most));
+                self.enter(now);
+            }
         }
     }
 
@@ -378,6 +457,8 @@ impl Core {
         self.demand = Demand::default();
         self.sample = Sample::default();
         self.stretch_x16 = 16;
+        self.balance_ns = 0;
+        self.dropped_last = false;
         self.fits = false;
         self.counting = false;
         self.dropping = false;

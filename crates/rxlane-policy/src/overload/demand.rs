@@ -61,11 +61,14 @@ impl Demand {
 
     /// What was asked for and what there was, ns. `budget`: packets of a full poll.
     pub(super) fn asked_and_had(&self, budget: u32) -> (u64, u64) {
-        if self.passed == 0 {
+        if self.passed == 0 && self.dropped >> COUNT_SHIFT > 0 {
             // Nothing is known of what a packet takes: no time would suffice.
             return (u64::MAX, self.had_ns);
         }
-        let served = self.passed_ns * (self.passed + self.dropped) / self.passed;
+        let served = match self.passed {
+            0 => 0,
+            passed => self.passed_ns * (passed + self.dropped) / passed,
+        };
         let other = self
             .had_ns
             .saturating_sub(self.idle_ns + self.passed_ns + self.dropped_ns);

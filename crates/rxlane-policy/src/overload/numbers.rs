@@ -24,6 +24,8 @@ impl Core {
             self.hash.into(),
             self.passed_ns,
             self.stretch_x16,
+            self.balance_ns as u64,
+            self.dropped_last.into(),
             self.fits.into(),
             self.cap_ns,
             self.poll_ns,
@@ -51,6 +53,7 @@ impl Core {
                 ring.ran_out.into(),
                 ring.passed.into(),
                 ring.full_since_ns,
+                ring.full_work.into(),
             ]);
         }
         let shares = &self.shares;

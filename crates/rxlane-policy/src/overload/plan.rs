@@ -42,6 +42,8 @@ pub struct Plan {
     pub several: bool,
     /// Whether to guard without traffic of the highest class, too.
     pub always: bool,
+    /// The longest target of a stack class, ns.
+    pub longest_ns: u64,
     /// Packets that may be dropped from a ring until it is empty before it is emptied more often: half of it.
     pub backlog: u32,
 }
@@ -68,6 +70,7 @@ impl Plan {
             stack: 0,
             several: false,
             always,
+            longest_ns: 0,
             backlog: (ring / 2).max(1),
         };
         let weight = |class: &GuardedClass| match class.service {
@@ -78,6 +81,7 @@ impl Plan {
         let target = |class: &GuardedClass| class.target.0.clamp(TARGETS_NS.0, TARGETS_NS.1);
         let stack = classes.iter().filter(|class| weight(class) > 0);
         let mut outlasted = stack.map(target).max().unwrap_or(0);
+        plan.longest_ns = outlasted;
         for (i, class) in classes.iter().enumerate().rev() {
             match class.service {
                 Service::Stack { .. } => {

@@ -13,7 +13,7 @@ pub enum Controller {
     /// Every packet but those of the highest class is dropped: what a ring that tells no classes apart can at best
     /// do for RT.
     DropAll,
-    /// Budgets in packets from an estimated service time: rxlane's first controller (`overload.bpf.c`).
+    /// Budgets in packets from an estimated service time: rxlane's first controller, until 2026-11-23.
     PacketBudget,
     /// Budgets in time by wall-clock, doubled and halved: the prototype after it.
     TimeBudget,

@@ -1,4 +1,4 @@
-//! rxlane's first controller, as its BPF program (`overload.bpf.c`) computes: what the guard is compared with.
+//! rxlane's first controller, as its BPF program computed until 2026-11-23: what the guard is compared with.
 //!
 //! While overloaded a poll passes b = T* / x packets of each class, with x the measured service time; overload ends when what
 //! arrived in a window, times x, would have fitted into it. x contains drops, redirects and whatever else the core

@@ -140,32 +140,23 @@ fn print(s: &Status) {
     }
     println!("\n{ports}");
     let mut cores = table([
-        "port",
         "core",
         "overloaded",
         "times",
         "seconds",
         "service time",
-        "ring budget",
+        "idle",
+        "turn",
     ]);
-    for (p, c) in s
-        .ports
-        .iter()
-        .flat_map(|p| p.cores.iter().map(move |c| (p, c)))
-    {
-        let budgets: Vec<String> = c
-            .ring_budget
-            .iter()
-            .map(|(class, b)| format!("{class} {b}"))
-            .collect();
+    for c in &s.cores {
         cores.add_row([
-            p.name.clone(),
             c.core.to_string(),
             if c.overloaded { "yes" } else { "no" }.to_string(),
             c.overloads.to_string(),
             format!("{:.1}", c.overloaded_s),
             format!("{} ns", c.service_time_ns),
-            budgets.join(", "),
+            format!("{:.1} %", 100.0 * c.idle_share),
+            format!("{:.0} us", c.turn_us),
         ]);
     }
     println!("\n{cores}");

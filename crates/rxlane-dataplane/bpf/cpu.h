@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What all ports of a CPU share: its guard, and how long the CPU had nothing to do before a poll. The XDP program tells
+ * the guard of packets, the program at the end of polls (overload.bpf.c) of the rest.
+ */
+#ifndef RXLANE_CPU_H
+#define RXLANE_CPU_H
+
+#include "guard.h"
+
+/* The polls of a CPU take turns, so nothing of it is locked. */
+struct cpu {
+	struct guard guard;
+	__u64 ended_ns; /* the last poll, while guarded */
+	__u64 ring_busy_ns; /* when a class's ring was last seen holding packets, while guarded */
+	__u64 guards; /* times that the guard was entered */
+	__u64 guarded_ns; /* time spent guarded, without the time since it was entered last */
+	__u64 full_napi; /* whose last poll left packets on the ring; 0: nobody's */
+	__u32 full_ring; /* that it polled */
+	__u32 full; /* the last poll left packets on the ring, while guarded */
+	__u32 begun; /* the guard knows of the poll under way */
+	__u32 ring; /* that it polls */
+	__u32 owners[GUARD_RINGS]; /* of the guard's rings: port and queue */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct cpu);
+} cpus SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct guard_plan);
+} guard_plans SEC(".maps");
+
+static __always_inline struct cpu *this_cpu(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&cpus, &zero);
+}
+
+static __always_inline const struct guard_plan *guard_plan(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&guard_plans, &zero);
+}
+
+/* The guard's number of an Rx ring: the first that come get one of their own, the others share. */
+static __always_inline __u32 ring_number(struct cpu *cpu, __u32 slot, __u32 queue)
+{
+	__u32 owner = (slot << 16 | (queue & 0xffff)) + 1, i;
+
+	UNROLLED
+	for (i = 0; i < GUARD_RINGS; i++) {
+		if (!cpu->owners[i])
+			cpu->owners[i] = owner;
+		if (cpu->owners[i] == owner)
+			return i;
+	}
+	return (slot + 2 * queue) & (GUARD_RINGS - 1);
+}
+
+/*
+ * How long the CPU had nothing to do since the last poll ended. A thread that polls knows how long it had to wait for
+ * the CPU since it polled last: the rest counts as idle. Polls from an interrupt find either nothing running or
+ * somebody else. After a poll that left packets behind, the time went into handing on what it took.
+ */
+static __always_inline __u64 idle_since(const struct cpu *cpu, const struct core *core, __u64 now)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 gap = minus(now, cpu->ended_ns);
+
+	if (cpu->full)
+		return 0;
+	if (!task->pid)
+		return gap;
+	if ((__u32)task->pid != core->task || !bpf_core_field_exists(task->sched_info.run_delay))
+		return 0;
+	return minus(gap, task->sched_info.run_delay - core->run_delay_ns);
+}
+
+static __always_inline void note_end(struct cpu *cpu, struct core *core, __u64 now, int full)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	cpu->ended_ns = now;
+	cpu->full = full;
+	core->task = task->pid;
+	if (bpf_core_field_exists(task->sched_info.run_delay))
+		core->run_delay_ns = task->sched_info.run_delay;
+}
+
+#endif
