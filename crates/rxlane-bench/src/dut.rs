@@ -76,7 +76,7 @@ fn by_default() -> Lane {
 }
 
 /// Names that `--dut` takes, with what each is.
-pub const DUTS: [(&str, &str); 12] = [
+pub const DUTS: [(&str, &str); 13] = [
     ("kernel", "plain Linux forwarding"),
     ("express", "RT express, BE by the stack, defaults otherwise"),
     (
@@ -89,6 +89,10 @@ pub const DUTS: [(&str, &str); 12] = [
         "the same with overload = \"queue\" on the polling core",
     ),
     ("express-all", "everything express"),
+    (
+        "express-all-established",
+        "everything express that belongs to a connection of which Linux was seen to forward both directions",
+    ),
     ("express-rules", "as express, behind 255 more rules"),
     (
         "afxdp",
@@ -126,6 +130,9 @@ impl std::str::FromStr for Dut {
             "express-queue" => {
                 let lane = stack(Overload::Queue, Aim::default());
                 vec![voice(Trust::All), be(lane)]
+            }
+            "express-all-established" => {
+                vec![voice(Trust::Established), be(express(Trust::Established))]
             }
             "express-all" => vec![voice(Trust::All), be(express(Trust::All))],
             "express-rules" => vec![others(), voice(Trust::All), be(by_default())],

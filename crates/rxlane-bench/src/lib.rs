@@ -20,6 +20,7 @@ mod idle;
 pub mod installed;
 mod layout;
 mod pattern;
+mod prime;
 mod search;
 mod shell;
 mod sink;

@@ -12,6 +12,7 @@ use crate::idle::IdleCounter;
 use crate::lab::Lab;
 use crate::layout::{MAX_FLOWS, Window};
 use crate::pattern::{self, Pattern};
+use crate::prime::Priming;
 use crate::sink::Sink;
 use crate::wire::Wire;
 use rxlane_system::stop;
@@ -123,6 +124,7 @@ pub struct Bed {
     sink: Sink,
     idle: Option<IdleCounter>,
     class_of_flow: Vec<u32>,
+    priming: Option<Priming>,
     /// Whether how many packets a trial brings is certain.
     equal_gaps: bool,
 }
@@ -179,6 +181,7 @@ impl Bed {
             sink,
             idle: wire.router_core.map(IdleCounter::start).transpose()?,
             class_of_flow: flows.iter().map(|f| f.class).collect(),
+            priming: wire.priming(traffic.flows, frame)?,
             equal_gaps: matches!(traffic.pattern, Pattern::Cbr),
         })
     }
@@ -227,6 +230,9 @@ impl Bed {
         stop::check()?;
         self.generator.start(LEARNING_PPS, Window::default())?;
         stop::sleep(LEARNING)?;
+        if let Some(priming) = &self.priming {
+            priming.prime()?;
+        }
         self.sink.forget(&self.class_of_flow)?;
         let start_ns = now_ns() + WARM_UP.as_nanos() as u64 + 20_000_000;
         let window = Window {

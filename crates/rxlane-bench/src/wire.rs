@@ -7,6 +7,7 @@ use rxlane_system::{links, netns};
 use crate::BenchError;
 use crate::lab::{Lab, Place};
 use crate::layout::{Flow, HEADERS};
+use crate::prime::{Answer, Priming};
 use crate::trial::CLASSES;
 
 const EF: u8 = 46;
@@ -46,6 +47,8 @@ pub(crate) struct Wire {
     /// `None` for a router on another machine.
     pub(crate) router_core: Option<usize>,
     senders: Vec<Sender>,
+    /// For each sender where its packets arrive, in a lab: interface of the sink, its MAC address, the router's.
+    receivers: Vec<(u32, [[u8; 6]; 2])>,
 }
 
 impl Wire {
@@ -65,8 +68,17 @@ impl Wire {
             src: Ipv4Addr::new(10, 10, i, 2),
             dst: Ipv4Addr::new(198, 19, i, 1),
         });
+        let sinks = netns::within(&lab.netns(Place::Sink), false, || {
+            (0..ports)
+                .map(|i| links::by_name(&format!("snk{i}")))
+                .collect::<Result<Vec<_>, _>>()
+        })?;
+        let receivers = (0..ports).zip(sinks);
         Ok(Self {
             senders: senders.collect(),
+            receivers: receivers
+                .map(|(i, sink)| (sink.ifindex, [sink.mac, [2, 0, 0, 2, i, 1]]))
+                .collect(),
             gen_netns: Some(gen_netns),
             sink_netns: Some(lab.netns(Place::Sink)),
             sinks: (0..ports).map(|i| format!("snk{i}")).collect(),
@@ -85,6 +97,7 @@ impl Wire {
             sinks: vec![ports.egress.clone()],
             traffic_core: ports.traffic_core,
             router_core: None,
+            receivers: Vec::new(),
             senders: vec![Sender {
                 ifindex: device.ifindex,
                 source: device.mac,
@@ -93,6 +106,24 @@ impl Wire {
                 dst: ports.dst,
             }],
         })
+    }
+
+    /// What makes the flows connections; only for a lab, whose other end is known.
+    pub(crate) fn priming(
+        &self,
+        of_each_class: u32,
+        len: usize,
+    ) -> Result<Option<Priming>, BenchError> {
+        let (Some(generator), Some(sink)) = (&self.gen_netns, &self.sink_netns) else {
+            return Ok(None);
+        };
+        let flows = self.flows(of_each_class, len).into_iter();
+        let ends = flows.map(|flow| {
+            let at = self.senders.iter().position(|s| s.ifindex == flow.ifindex);
+            let (ifindex, macs) = self.receivers[at.unwrap_or_default()];
+            (flow, Answer { ifindex, macs })
+        });
+        Priming::new(generator, sink, ends.collect(), len).map(Some)
     }
 
     /// RT flows first, then BE flows, spread over the ways in; `len` is the frame without FCS.

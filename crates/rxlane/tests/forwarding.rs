@@ -5,7 +5,10 @@
 mod common;
 
 use common::{REST, TestLab, VOICE_ALL, VOICE_ESTABLISHED, patience, wait_for};
-use rxlane_bench::lab::Place;
+use rxlane_bench::bench::{Pattern, Traffic};
+use rxlane_bench::lab::{Firewall, Place};
+use rxlane_bench::trial::{Bed, Threads};
+use rxlane_policy::Pps;
 
 const EF_TOS: &str = "0xb8";
 
@@ -283,4 +286,27 @@ fn a_full_routing_table_is_used_as_it_is() {
         assert!(out.contains(" 0% packet loss"), "{out}");
     }
     assert!(t.class("voice", "express") >= 15);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn flows_of_a_bench_are_connections_that_a_stateful_firewall_and_established_know() {
+    let mut t = TestLab::up("primed", |c| c.firewall = Firewall::Stateful(60));
+    let _router = t.router(&(VOICE_ESTABLISHED.to_owned() + REST));
+    let traffic = Traffic {
+        rt_ratio: 0.5,
+        pattern: Pattern::Poisson,
+        frame: 128,
+        flows: 16,
+        seed: 7,
+    };
+    let mut bed = Bed::new(&t.lab, &traffic).unwrap();
+    let length = std::time::Duration::from_millis(500);
+    let trial = bed.run(Pps(2_000.0), length, &Threads::default()).unwrap();
+    let received = trial.classes[0].received;
+    assert!(received > 0.0);
+    assert!(t.class("voice", "express") as f64 >= received);
+    let rules = t.must(Place::Router, "nft list ruleset");
+    let accepted = rules.find("ct state established,related accept");
+    assert!(accepted < rules.find("counter"), "it comes first: {rules}");
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::{REST, TestLab, VOICE_ALL};
 use rxlane_bench::bench::{Pattern, Traffic};
-use rxlane_bench::lab::Place;
+use rxlane_bench::lab::{Firewall, Place};
 use rxlane_bench::trial::{Bed, Threads};
 use rxlane_policy::Pps;
 
@@ -19,7 +19,7 @@ fn flood(
     rt_ratio: f64,
     name: &str,
 ) -> (TestLab, rxlane_bench::trial::Trial, common::Background) {
-    let mut t = TestLab::up(name, |c| c.firewall = 400);
+    let mut t = TestLab::up(name, |c| c.firewall = Firewall::Linear(400));
     let router = t.router(classes);
     let traffic = Traffic {
         rt_ratio,
@@ -71,7 +71,7 @@ fn without_express_traffic_nothing_is_shed() {
 #[ignore = "needs root: make test"]
 fn slow_packets_are_an_overload_before_five_polls_of_them_have_passed() {
     // Long enough a firewall that a poll of 64 packets takes milliseconds on any machine.
-    let mut t = TestLab::up("slow", |c| c.firewall = 16_000);
+    let mut t = TestLab::up("slow", |c| c.firewall = Firewall::Linear(16_000));
     // Protected also without RT traffic, which such polls are too slow to bring in time.
     let rest = REST.to_owned() + "aim = \"latency\"\n";
     let _router = t.router(&(VOICE_ALL.to_owned() + &rest));

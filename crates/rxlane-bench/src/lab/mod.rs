@@ -20,6 +20,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+pub use firewall::Firewall;
 pub use record::list;
 pub use tuning::Settings;
 
@@ -36,8 +37,8 @@ pub struct LabConfig {
     pub name: String,
     /// Links on each side, 1 to 32.
     pub ports: u8,
-    /// Rules of the router's firewall; 0 for none.
-    pub firewall: u32,
+    /// The router's firewall.
+    pub firewall: Firewall,
     /// A BGP table for the router to hold, all of it behind the sink.
     pub routes: Option<PathBuf>,
     /// Core that the router's NAPI threads run on.
@@ -65,7 +66,7 @@ impl Default for LabConfig {
         Self {
             name: "rxlane".into(),
             ports: 1,
-            firewall: 0,
+            firewall: Firewall::None,
             routes: None,
             router_core: 0,
             traffic_core: 1,
@@ -227,8 +228,7 @@ impl Lab {
     /// # Errors
     /// When `nft` refuses.
     pub(crate) fn load_firewall(&self) -> Result<(), BenchError> {
-        if self.config.firewall > 0 {
-            let rules = firewall::rules(self.config.firewall);
+        if let Some(rules) = self.config.firewall.rules() {
             run_with_input(
                 &format!("ip netns exec {} nft -f -", self.netns(Place::Router)),
                 &format!("flush ruleset\n{rules}"),

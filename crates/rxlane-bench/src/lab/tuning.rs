@@ -148,7 +148,7 @@ pub(super) fn threads(lab: &Lab) -> Result<Settings, BenchError> {
             "gro on, tx-checksum off, tso off, gso off".into(),
         ),
         ("ports on each side", c.ports.to_string()),
-        ("firewall rules", c.firewall.to_string()),
+        ("firewall", c.firewall.to_string()),
         (
             "real-time throttling",
             "off while a lab is up (kernel.sched_rt_runtime_us = -1)".into(),

@@ -8,7 +8,7 @@ use rxlane_bench::bench::{
     self, Dut, EngineVariant, Offered, Options, Pattern, RealPorts, Search, Traffic,
 };
 use rxlane_bench::disturb::{Reloads, disturb};
-use rxlane_bench::lab::LabConfig;
+use rxlane_bench::lab::{Firewall, LabConfig};
 use rxlane_config::EngineConfig;
 use rxlane_policy::Pps;
 use rxlane_policy::strategy::StrategyName;
@@ -73,9 +73,10 @@ pub(crate) struct Common {
     /// Repetitions; results are medians
     #[arg(long, default_value_t = 5)]
     repeat: u32,
-    /// Rules in the router's firewall, with conntrack
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    firewall: u32,
+    /// The router's firewall: none; linear:N, N rules that every packet walks to the end; stateful:N, whose first rule
+    /// accepts what belongs to a connection; N alone is linear:N
+    #[arg(long, default_value = "none", value_name = "FIREWALL")]
+    firewall: Firewall,
     /// Links on each side of the router
     #[arg(long, default_value_t = 1)]
     ports: u8,

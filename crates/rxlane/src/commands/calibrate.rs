@@ -150,7 +150,7 @@ fn file(
     points: &[SweepPoint],
 ) -> Result<String, String> {
     let mut text = format!(
-        "# Measured by `rxlane calibrate --dut {}`, {} firewall rules, frames of {} bytes, {} times {} s a point.\n# It forwards {:.0} packets a second when it is offered more.\n",
+        "# Measured by `rxlane calibrate --dut {}`, firewall {}, frames of {} bytes, {} times {} s a point.\n# It forwards {:.0} packets a second when it is offered more.\n",
         dut.name(),
         options.lab.firewall,
         options.traffic.frame,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use rxlane_bench::lab::{self, Lab, LabConfig, Place};
+use rxlane_bench::lab::{self, Firewall, Lab, LabConfig, Place};
 use rxlane_system::stop;
 
 use crate::one_line;
@@ -36,9 +36,9 @@ pub(crate) struct Up {
     /// Links on each side of the router
     #[arg(long, default_value_t = 1)]
     ports: u8,
-    /// Rules in the router's firewall, with conntrack
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    firewall: u32,
+    /// The router's firewall: none, linear:N or stateful:N; N alone is linear:N
+    #[arg(long, default_value = "none", value_name = "FIREWALL")]
+    firewall: Firewall,
     /// Routing table for the router: `prefix<TAB>…` lines, may be gzipped
     #[arg(long, value_name = "FILE")]
     routes: Option<PathBuf>,
