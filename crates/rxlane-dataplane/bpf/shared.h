@@ -154,7 +154,7 @@ struct engine_ring {
 struct gates {
 	__u64 watched_ns; /* when the daemon looked last, CLOCK_MONOTONIC */
 	__u32 closed; /* classes, one bit each */
-	__u32 route_mtu[2]; /* the smallest that a route asks for, IPv4 and IPv6; 0: none does */
+	__u32 route_mtu[2]; /* the largest packet where a route asks for an MTU, IPv4 and IPv6; 0: none does */
 	__u32 pad;
 };
 

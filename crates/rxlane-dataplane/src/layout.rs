@@ -244,7 +244,7 @@ pub struct Gates {
     pub watched_ns: u64,
     /// Classes, one bit each.
     pub closed: u32,
-    /// The smallest MTU that a route asks for, IPv4 and IPv6; 0: none does.
+    /// The largest packet where a route asks for an MTU, IPv4 and IPv6; 0: none does.
     pub route_mtu: [u32; 2],
     /// Not used: it fills the space that C leaves here.
     pub pad: u32,

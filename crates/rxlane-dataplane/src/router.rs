@@ -40,6 +40,8 @@ pub struct Router {
     engine: Option<Engine>,
     pub(crate) accept_bypass: bool,
     pub(crate) route_mtu: RouteMtu,
+    /// The smallest MTU of the ports.
+    pub(crate) port_mtu: u32,
     pub(crate) egress_asked: Instant,
     pub(crate) noted: Noted,
     _lock: crate::instance::Lock,
@@ -95,6 +97,7 @@ impl Router {
                     engine,
                     accept_bypass,
                     route_mtu: RouteMtu::follow()?,
+                    port_mtu: 0,
                     egress_asked: Instant::now(),
                     noted: Noted::default(),
                     _lock: lock,

@@ -42,11 +42,18 @@ impl Router {
         let around = Surroundings::read(&config.ports, &devices)?;
         let objections = surroundings::against(config, &around, self.accept_bypass);
         ports::write_ports(&self.shared, &self.state.ports, &devices)?;
+        let is_port = |device: &&links::Link| config.ports.contains(&device.name);
+        self.port_mtu = devices
+            .iter()
+            .filter(is_port)
+            .map(|d| d.mtu)
+            .min()
+            .unwrap_or(0);
         gates::set(
             &self.shared.gates,
             &config.classes,
             &objections,
-            self.route_mtu.smallest(),
+            self.largest_packets(),
             monotonic(),
         )?;
         if objections == self.state.objections {
@@ -62,6 +69,13 @@ impl Router {
         }
         self.state.objections = objections;
         self.instance.save_state(&self.state)
+    }
+
+    /// The largest packets that no route forbids, IPv4 and IPv6, where any route asks for an MTU. One that is locked may be
+    /// greater than its device's: then Linux sends what the express lane cannot, so the ports' MTUs count, too.
+    fn largest_packets(&self) -> [Option<u32>; 2] {
+        let smallest = self.route_mtu.smallest();
+        smallest.map(|mtu| mtu.map(|mtu| mtu.min(self.port_mtu)))
     }
 
     /// What each class passes by because it was accepted: hooks by table and chain, filters by port.
@@ -98,7 +112,7 @@ impl Router {
             &self.shared.gates,
             &self.state.config.classes,
             &self.state.objections,
-            self.route_mtu.smallest(),
+            self.largest_packets(),
             monotonic(),
         )
     }

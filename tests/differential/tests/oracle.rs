@@ -145,6 +145,12 @@ fn a_next_hop_that_comes_alive_without_news_is_used_again() {
 
 #[test]
 #[ignore = "needs root: make test"]
+fn a_locked_route_mtu_above_that_of_the_port_is_sent_by_linux() {
+    assert!(replay("route-mtu-above-the-port.json").left > 0);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
 fn what_a_macvlan_device_copies_leaves_twice() {
     let outcome = replay("copied-by-macvlan.json");
     let statuses = outcome.status.expect("it runs");

@@ -13,8 +13,8 @@ pub(crate) fn create() -> Result<MapHandle, DataplaneError> {
     pinned::create(MapType::Array, "gates", 4, size_of::<Gates>(), 1, 0)
 }
 
-/// Opens the classes that nothing speaks against, as of `now`; `route_mtu` is the smallest MTU that a route asks
-/// for, IPv4 and IPv6.
+/// Opens the classes that nothing speaks against, as of `now`; `route_mtu` is the largest packet where a route
+/// asks for an MTU, IPv4 and IPv6.
 pub(crate) fn set(
     gates: &MapHandle,
     classes: &[Class],
