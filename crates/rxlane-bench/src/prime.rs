@@ -5,10 +5,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::sys::socket::{
-    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockType, SockaddrLike, sendto, socket,
-};
-use rxlane_system::{SystemError, Tried, netns, stop};
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, sendto, socket};
+use rxlane_system::{SystemError, Tried, netns, packet_socket, stop};
 
 use crate::BenchError;
 use crate::layout::{Flow, HEADERS};
@@ -34,7 +32,7 @@ impl Side {
     }
 
     fn send(&self, ifindex: u32, frame: &[u8]) -> Result<(), SystemError> {
-        let address = address(ifindex)?;
+        let address = packet_socket::address(ifindex, 0)?;
         match sendto(self.0.as_raw_fd(), frame, &address, MsgFlags::empty()) {
             Ok(_) | Err(Errno::ENOBUFS) => Ok(()),
             Err(e) => Err(e).tried(|| "send a packet of a flow".into()),
@@ -42,26 +40,8 @@ impl Side {
     }
 }
 
-#[allow(unsafe_code)]
-fn address(ifindex: u32) -> Result<LinkAddr, SystemError> {
-    let raw = libc::sockaddr_ll {
-        sll_family: libc::AF_PACKET as u16,
-        sll_protocol: 0,
-        sll_ifindex: ifindex as i32,
-        sll_hatype: 0,
-        sll_pkttype: 0,
-        sll_halen: 0,
-        sll_addr: [0; 8],
-    };
-    let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-    // SAFETY: `raw` is a whole sockaddr_ll, whose length is given, and it is copied before this returns.
-    let address = unsafe { LinkAddr::from_raw((&raw const raw).cast(), Some(len)) };
-    address
-        .ok_or(Errno::EINVAL)
-        .tried(|| "make a packet socket's address".into())
-}
-
-/// The other direction of a flow.
+/// Where a flow arrives, and is answered from.
+#[derive(Clone, Copy)]
 pub(crate) struct Answer {
     /// Interface of the sink.
     pub(crate) ifindex: u32,

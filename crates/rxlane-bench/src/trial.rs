@@ -181,7 +181,7 @@ impl Bed {
             sink,
             idle: wire.router_core.map(IdleCounter::start).transpose()?,
             class_of_flow: flows.iter().map(|f| f.class).collect(),
-            priming: wire.priming(traffic.flows, frame)?,
+            priming: wire.priming(&flows, frame)?,
             equal_gaps: matches!(traffic.pattern, Pattern::Cbr),
         })
     }

@@ -36,6 +36,8 @@ struct Sender {
     router: [u8; 6],
     src: Ipv4Addr,
     dst: Ipv4Addr,
+    /// The other end, in a lab.
+    answer: Option<Answer>,
 }
 
 /// All ways into and out of the router.
@@ -47,39 +49,36 @@ pub(crate) struct Wire {
     /// `None` for a router on another machine.
     pub(crate) router_core: Option<usize>,
     senders: Vec<Sender>,
-    /// For each sender where its packets arrive, in a lab: interface of the sink, its MAC address, the router's.
-    receivers: Vec<(u32, [[u8; 6]; 2])>,
 }
 
 impl Wire {
     /// The interfaces of a lab.
     pub(crate) fn of_lab(lab: &Lab) -> Result<Self, BenchError> {
         let ports = lab.config.ports;
-        let gen_netns = lab.netns(Place::Gen);
-        let devices = netns::within(&gen_netns, false, || {
-            (0..ports)
-                .map(|i| links::by_name(&format!("gen{i}")))
-                .collect::<Result<Vec<_>, _>>()
-        })?;
-        let senders = (0..ports).zip(devices).map(|(i, device)| Sender {
-            ifindex: device.ifindex,
-            source: device.mac,
+        let devices = |place: Place, name: &str| {
+            netns::within(&lab.netns(place), false, || {
+                (0..ports)
+                    .map(|i| links::by_name(&format!("{name}{i}")))
+                    .collect::<Result<Vec<_>, _>>()
+            })
+        };
+        let ends = devices(Place::Gen, "gen")?
+            .into_iter()
+            .zip(devices(Place::Sink, "snk")?);
+        let senders = (0..ports).zip(ends).map(|(i, (source, sink))| Sender {
+            ifindex: source.ifindex,
+            source: source.mac,
             router: [2, 0, 0, 1, i, 1],
             src: Ipv4Addr::new(10, 10, i, 2),
             dst: Ipv4Addr::new(198, 19, i, 1),
+            answer: Some(Answer {
+                ifindex: sink.ifindex,
+                macs: [sink.mac, [2, 0, 0, 2, i, 1]],
+            }),
         });
-        let sinks = netns::within(&lab.netns(Place::Sink), false, || {
-            (0..ports)
-                .map(|i| links::by_name(&format!("snk{i}")))
-                .collect::<Result<Vec<_>, _>>()
-        })?;
-        let receivers = (0..ports).zip(sinks);
         Ok(Self {
             senders: senders.collect(),
-            receivers: receivers
-                .map(|(i, sink)| (sink.ifindex, [sink.mac, [2, 0, 0, 2, i, 1]]))
-                .collect(),
-            gen_netns: Some(gen_netns),
+            gen_netns: Some(lab.netns(Place::Gen)),
             sink_netns: Some(lab.netns(Place::Sink)),
             sinks: (0..ports).map(|i| format!("snk{i}")).collect(),
             traffic_core: lab.config.traffic_core,
@@ -97,33 +96,32 @@ impl Wire {
             sinks: vec![ports.egress.clone()],
             traffic_core: ports.traffic_core,
             router_core: None,
-            receivers: Vec::new(),
             senders: vec![Sender {
                 ifindex: device.ifindex,
                 source: device.mac,
                 router: ports.gateway,
                 src: ports.src,
                 dst: ports.dst,
+                answer: None,
             }],
         })
     }
 
-    /// What makes the flows connections; only for a lab, whose other end is known.
+    /// What makes `flows` connections; only for a lab, whose other end is known.
     pub(crate) fn priming(
         &self,
-        of_each_class: u32,
+        flows: &[Flow],
         len: usize,
     ) -> Result<Option<Priming>, BenchError> {
         let (Some(generator), Some(sink)) = (&self.gen_netns, &self.sink_netns) else {
             return Ok(None);
         };
-        let flows = self.flows(of_each_class, len).into_iter();
-        let ends = flows.map(|flow| {
-            let at = self.senders.iter().position(|s| s.ifindex == flow.ifindex);
-            let (ifindex, macs) = self.receivers[at.unwrap_or_default()];
-            (flow, Answer { ifindex, macs })
-        });
-        Priming::new(generator, sink, ends.collect(), len).map(Some)
+        let answered = |flow: &Flow| {
+            let sender = self.senders.iter().find(|s| s.ifindex == flow.ifindex)?;
+            Some((*flow, sender.answer?))
+        };
+        let flows = flows.iter().filter_map(answered).collect();
+        Priming::new(generator, sink, flows, len).map(Some)
     }
 
     /// RT flows first, then BE flows, spread over the ways in; `len` is the frame without FCS.

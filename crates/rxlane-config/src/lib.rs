@@ -32,6 +32,7 @@ mod write;
 use std::path::Path;
 
 pub use error::{Complaint, ConfigError, EngineError};
+pub use resolve::weight_of_nice;
 pub use router::{
     Copy, Datapath, EngineConfig, Priority, RINGS, RouterConfig, ring_cores, strategy,
 };

@@ -276,8 +276,8 @@ pub(super) fn nice_of_weight(weight: u32) -> i8 {
     levels.round().clamp(-20.0, 19.0) as i8
 }
 
-/// A weight whose nice level is this.
-pub(super) fn weight_of_nice(nice: i8) -> u32 {
+/// A weight whose nice level is this, as the scheduler has it.
+pub fn weight_of_nice(nice: i8) -> u32 {
     let weight = 1024.0 * 1.25f64.powi(-i32::from(nice));
     weight.round().clamp(15.0, 88_761.0) as u32
 }

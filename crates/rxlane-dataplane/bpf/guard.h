@@ -154,15 +154,27 @@ static __always_inline struct flow_bucket *bucket_at(struct guard *g, __u32 clas
 	return &g->shares.buckets[class_index(class)][masked(hash, FLOW_BUCKETS - 1)];
 }
 
-/* As it is before the first overload; until then everything else is 0. */
-static __always_inline void guard_init(struct guard *g)
+static __always_inline void shares_reset(struct shares *s)
 {
 	__u32 i;
 
-	g->shares.fair = MOST_SHARE;
+	s->turn = 0;
+	s->fair = MOST_SHARE;
+	s->class_dropped = 0;
+	s->flow_dropped = 0;
 	UNROLLED
-	for (i = 0; i < MAX_CLASSES; i++)
-		g->shares.flow_fair[i] = MOST_SHARE;
+	for (i = 0; i < MAX_CLASSES; i++) {
+		s->flow_fair[i] = MOST_SHARE;
+		s->used_ns[i] = 0;
+		s->quota_ns[i] = 0;
+		__builtin_memset(s->buckets[i], 0, sizeof(s->buckets[i]));
+	}
+}
+
+/* As it is before the first overload; until then everything else is 0. */
+static __always_inline void guard_init(struct guard *g)
+{
+	shares_reset(&g->shares);
 	g->patience_ns = PATIENCE_NS;
 	g->cap_ns = PATIENCE_NS;
 	g->stretch_x16 = 16;
@@ -285,8 +297,10 @@ static __always_inline __u64 turn_limit(const struct guard *g, __u64 target)
 	return most(minus(limit, g->drain_ns), limit >> 2);
 }
 
-/* How long a ring may go without being empty while a class passes. Express classes outlast the emptying by dropping the
- * stack. */
+/*
+ * How long a ring may go without being empty while a class passes. Express classes outlast the emptying by dropping the
+ * stack.
+ */
 static __always_inline __u64 ring_limit(const struct guard *g, const struct guard_plan *plan, __u64 target, int stack)
 {
 	if (stack)
@@ -510,18 +524,8 @@ static __always_inline void guard_enter(struct guard *g, __u64 now)
 	g->counted_ns = g->own_ns;
 	g->poll_ns = g->own_ns;
 	g->passed_ns = g->own_ns;
-	g->shares.turn = 0;
-	g->shares.fair = MOST_SHARE;
-	g->shares.class_dropped = 0;
-	g->shares.flow_dropped = 0;
+	shares_reset(&g->shares);
 	__builtin_memset(g->rings, 0, sizeof(g->rings));
-	UNROLLED
-	for (i = 0; i < MAX_CLASSES; i++) {
-		g->shares.flow_fair[i] = MOST_SHARE;
-		g->shares.used_ns[i] = 0;
-		g->shares.quota_ns[i] = 0;
-		__builtin_memset(g->shares.buckets[i], 0, sizeof(g->shares.buckets[i]));
-	}
 	UNROLLED
 	for (i = 0; i < GUARD_RINGS; i++)
 		g->rings[i].empty_ns = g->own_ns;

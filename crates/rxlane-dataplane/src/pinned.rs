@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapMut, MapType};
 use nix::errno::Errno;
 use rxlane_system::xdp::{self, Mode};
 
@@ -88,6 +88,11 @@ pub(crate) fn replace_program(link: &Link, program: BorrowedFd<'_>) -> Result<()
 pub(crate) fn program_of(link: &Link) -> Option<OwnedFd> {
     let id = link.info().ok()?.prog_id;
     libbpf_rs::Program::fd_from_id(id).ok()
+}
+
+/// A map of a loaded object, to be used without the object.
+pub(crate) fn keep(map: &MapMut<'_>) -> Result<MapHandle, DataplaneError> {
+    MapHandle::try_from(map).tried(|| format!("keep map {}", map.name().to_string_lossy()))
 }
 
 /// Opens a pinned map.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rxlane_policy::Ps;
 use rxlane_policy::bound::LatencyBound;
 use rxlane_policy::class::{Aim, Class, Lane, Overload};
+use rxlane_policy::overload;
 use rxlane_policy::police::Rate;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -29,10 +30,6 @@ const ASSUMED_SERVICE_NS: f64 = 2_000.0;
 const CPUMAP_BATCH: f64 = 8.0;
 /// Cost of an express packet where RT load is bounded by a rate (docs/src/explanation/costs.md).
 const EXPRESS_SERVICE_NS: f64 = 600.0;
-/// Over which the guard knows the idle share (`MEMORY_SHIFT` of bpf/guard.h).
-const MEMORY_NS: u64 = 1 << 22;
-/// A turn may be so many targets long, as a power of two (`RING_TARGETS_SHIFT` of bpf/guard.h).
-const RING_TARGETS_SHIFT: u32 = 3;
 
 /// A router's state and counters. All counts are since the start, or since classes or ports changed.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -246,16 +243,14 @@ fn guard(core: usize, cpu: &Cpu, plan: &GuardPlan, now: u64) -> CoreStatus {
     let overloaded = guard.guarded != 0 && now.saturating_sub(guard.last_ns) < SECOND_NS;
     let lowest = plan.stack.checked_ilog2();
     let target = lowest.map_or(0, |class| plan.limit_ns[class as usize]);
-    let turn_ns = (target.saturating_mul(guard.stretch_x16) >> 4)
-        .max(target << RING_TARGETS_SHIFT)
-        .min(guard.cap_ns.max(target));
+    let turn_ns = overload::longest_turn_ns(target, guard.stretch_x16, guard.cap_ns);
     CoreStatus {
         core,
         overloaded,
         overloads: cpu.guards,
         overloaded_s: cpu.guarded_ns as f64 / 1e9,
         service_time_ns: guard.cost_ns,
-        idle_share: guard.idle_ns as f64 / MEMORY_NS as f64,
+        idle_share: guard.idle_ns as f64 / overload::IDLE_MEMORY_NS as f64,
         fits: guard.fits != 0,
         turn_us: turn_ns as f64 / 1e3,
     }

@@ -1,6 +1,6 @@
 //! Doors for tests: single packets through the program of a router, without a wire.
 
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use libbpf_rs::{MapCore, MapFlags};
 use rxlane_policy::class::{Aim, Lane, Overload, Ring, ThreadScheduling};
@@ -55,9 +55,19 @@ pub fn run(router: &Router, frame: &[u8], ifindex: u32) -> Result<TestRun, std::
 ///
 /// # Errors
 /// As [`run`].
-#[allow(unsafe_code)]
 pub fn repeat(
     router: &Router,
+    frame: &[u8],
+    ifindex: u32,
+    times: u32,
+) -> Result<(TestRun, u32), std::io::Error> {
+    test_run(router.program(), frame, ifindex, times)
+}
+
+/// The same with any XDP program.
+#[allow(unsafe_code)]
+pub(crate) fn test_run(
+    program: BorrowedFd<'_>,
     frame: &[u8],
     ifindex: u32,
     times: u32,
@@ -82,8 +92,7 @@ pub fn repeat(
         opts.ctx_size_in = size_of::<libbpf_sys::xdp_md>() as u32;
     }
     // SAFETY: frame, output buffer, context and options outlive the call, with their own sizes.
-    let ret =
-        unsafe { libbpf_sys::bpf_prog_test_run_opts(router.program().as_raw_fd(), &raw mut opts) };
+    let ret = unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut opts) };
     if ret < 0 {
         return Err(std::io::Error::from_raw_os_error(-ret));
     }

@@ -20,6 +20,7 @@ pub mod neighbours;
 pub mod netns;
 pub mod nexthops;
 pub mod offloads;
+pub mod packet_socket;
 pub mod route_mtu;
 pub mod routes;
 pub mod rules;

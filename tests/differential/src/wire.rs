@@ -6,10 +6,9 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
-    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockType, SockaddrLike, bind, send, setsockopt,
-    socket, sockopt,
+    AddressFamily, MsgFlags, SockFlag, SockType, bind, send, setsockopt, socket, sockopt,
 };
-use rxlane_system::{SystemError, Tried, links, netns};
+use rxlane_system::{SystemError, Tried, links, netns, packet_socket};
 
 use crate::OracleError;
 use crate::packets::tagged;
@@ -37,7 +36,8 @@ impl Wire {
             .tried(what)?;
             setsockopt(&fd, sockopt::RcvBufForce, &RECEIVE_BYTES).tried(what)?;
             tell_tags(&fd).tried(what)?;
-            bind(fd.as_raw_fd(), &address(ifindex)?).tried(what)?;
+            let all = packet_socket::address(ifindex, libc::ETH_P_ALL as u16)?;
+            bind(fd.as_raw_fd(), &all).tried(what)?;
             Ok(Self(fd))
         })?)
     }
@@ -150,24 +150,4 @@ fn receive(fd: &OwnedFd, into: &mut [u8]) -> nix::Result<(usize, u8, Option<[u8;
         next = unsafe { libc::CMSG_NXTHDR(&raw const message, next) };
     }
     Ok((len, from.sll_pkttype, tag))
-}
-
-/// All protocols of an interface.
-#[allow(unsafe_code)]
-fn address(ifindex: u32) -> Result<LinkAddr, SystemError> {
-    let raw = libc::sockaddr_ll {
-        sll_family: libc::AF_PACKET as u16,
-        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
-        sll_ifindex: ifindex as i32,
-        sll_hatype: 0,
-        sll_pkttype: 0,
-        sll_halen: 0,
-        sll_addr: [0; 8],
-    };
-    let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-    // SAFETY: `raw` is a whole sockaddr_ll, whose length is given, and it is copied before this returns.
-    let address = unsafe { LinkAddr::from_raw((&raw const raw).cast(), Some(len)) };
-    address
-        .ok_or(Errno::EINVAL)
-        .tried(|| "make a packet socket's address".into())
 }

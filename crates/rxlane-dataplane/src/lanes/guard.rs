@@ -9,9 +9,6 @@ use crate::layout::GuardPlan;
 
 /// Descriptors of a ring whose driver does not say: a veth's (`VETH_RING_SIZE`, drivers/net/veth.c).
 const RING: u64 = 256;
-/// The scheduler's weight at nice 0, and its factor a level (`sched_prio_to_weight`, kernel/sched/core.c).
-const WEIGHT: f64 = 1024.0;
-const WEIGHT_PER_LEVEL: f64 = 1.25;
 
 /// Compiles classes for the guard, for the smallest Rx ring of the ports.
 ///
@@ -42,12 +39,10 @@ fn guarded(class: &Class) -> GuardedClass {
 
 /// A class has one weight, whether its packets are queued or share a poll.
 fn weight(thread: ThreadScheduling) -> u32 {
-    match thread {
-        ThreadScheduling::Nice(nice) => {
-            (WEIGHT * WEIGHT_PER_LEVEL.powi(-i32::from(nice))).round() as u32
-        }
-        _ => WEIGHT as u32,
-    }
+    rxlane_config::weight_of_nice(match thread {
+        ThreadScheduling::Nice(nice) => nice,
+        ThreadScheduling::Fifo(_) => 0,
+    })
 }
 
 fn smallest_ring(ports: &[String]) -> u32 {

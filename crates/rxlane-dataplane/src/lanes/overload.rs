@@ -109,19 +109,16 @@ impl Shared {
     pub(crate) fn rehearse(features: &Features) -> Result<(Self, Vec<Accepted>), DataplaneError> {
         with_programs(features, |loaded| {
             let m = &loaded.maps;
-            let keep = |map: &libbpf_rs::MapMut<'_>| {
-                MapHandle::try_from(map).tried(|| "keep a map of the tracing programs".into())
-            };
             let shared = Self {
-                ports: keep(&m.ports)?,
-                cores: keep(&m.cores)?,
-                cpus: keep(&m.cpus)?,
-                guard_plans: keep(&m.guard_plans)?,
+                ports: pinned::keep(&m.ports)?,
+                cores: pinned::keep(&m.cores)?,
+                cpus: pinned::keep(&m.cpus)?,
+                guard_plans: pinned::keep(&m.guard_plans)?,
                 buckets: buckets()?,
                 gates: super::gates::create()?,
-                ring_classes: keep(&m.ring_classes)?,
-                ring_counters: keep(&m.ring_counters)?,
-                port_counts: keep(&m.port_counts)?,
+                ring_classes: pinned::keep(&m.ring_classes)?,
+                ring_counters: pinned::keep(&m.ring_counters)?,
+                port_counts: pinned::keep(&m.port_counts)?,
             };
             Ok((shared, ask(&programs(loaded, features))))
         })

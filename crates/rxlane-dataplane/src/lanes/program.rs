@@ -146,9 +146,6 @@ impl LaneProgram {
         };
         let m = &loaded.maps;
         pinned::check_layout::<NextHops>(&m.next_hops, "next_hops")?;
-        let keep = |map: &libbpf_rs::MapMut<'_>| {
-            MapHandle::try_from(map).tried(|| "keep a map of the XDP program".into())
-        };
         TableMaps {
             values: &m.values,
             words: &m.words,
@@ -169,7 +166,7 @@ impl LaneProgram {
         }
         let engine = match engine_rings {
             Some(rings) => Some(EngineMaps {
-                sockets: keep(&m.sockets)?,
+                sockets: pinned::keep(&m.sockets)?,
                 rings,
             }),
             None => None,
@@ -183,8 +180,8 @@ impl LaneProgram {
                 .try_clone_to_owned()
                 .map_err(libbpf_rs::Error::from)
                 .tried(|| "keep the XDP program".into())?,
-            egress: keep(&m.egress)?,
-            next_hops: keep(&m.next_hops)?,
+            egress: pinned::keep(&m.egress)?,
+            next_hops: pinned::keep(&m.next_hops)?,
         })
     }
 }

@@ -6,6 +6,7 @@
 //! their work. So what a gap was shorter than half of the usual is owed, and counts with the next long one.
 
 /// The memory of the idle share, ns (4 ms): a share of 1 % is a sum of 41,943.
+pub const IDLE_MEMORY_NS: u64 = 1 << MEMORY_SHIFT;
 const MEMORY_SHIFT: u32 = 22;
 /// The sum is kept below 6 % of its memory, so that a long sleep is forgotten in ms.
 const MOST_IDLE_NS: u64 = 1 << 18;

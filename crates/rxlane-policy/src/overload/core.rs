@@ -150,6 +150,14 @@ impl Default for Core {
     }
 }
 
+/// How long a ring may go without being empty at most while a class with a target passes, ns: what the demand allows, within what
+/// the size of the ring does. Both are numbers of a [`Core`].
+pub fn longest_turn_ns(target: u64, stretch_x16: u64, cap_ns: u64) -> u64 {
+    (target.saturating_mul(stretch_x16) >> 4)
+        .max(target << RING_TARGETS_SHIFT)
+        .min(cap_ns.max(target))
+}
+
 impl Core {
     /// Whether the host must tell of the begin of polls and ask about packets. If not, all of them pass.
     pub fn is_guarded(&self) -> bool {
@@ -190,12 +198,9 @@ impl Core {
     }
 
     /// How long the ring may go without being empty while `class` passes, ns of the core's own clock.
-    pub fn ring_limit_ns(&self, plan: &Plan, class: usize) -> u64 {
-        let target = plan.limit_ns[class & (MAX_CLASSES - 1)];
-        if target == u64::MAX {
-            return target;
-        }
-        if plan.stack & (1 << (class & (MAX_CLASSES - 1))) == 0 {
+    fn ring_limit_ns(&self, plan: &Plan, class: usize) -> u64 {
+        let target = plan.limit_ns[class];
+        if plan.stack & (1 << class) == 0 {
             // Dropping the stack comes first, and must have had the time to empty the ring.
             let beyond = target.saturating_sub(plan.longest_ns);
             return self.turn_limit_ns(plan.longest_ns) + self.drain_ns + beyond;
@@ -204,9 +209,7 @@ impl Core {
     }
 
     fn turn_limit_ns(&self, target: u64) -> u64 {
-        let limit = ((target * self.stretch_x16) >> 4)
-            .max(target << RING_TARGETS_SHIFT)
-            .min(self.cap_ns.max(target))
+        let limit = longest_turn_ns(target, self.stretch_x16, self.cap_ns)
             .max(self.passing_limit_ns(target));
         // The drops that empty the ring belong to the wait, but leave a quarter: it is passing that is wanted.
         limit.saturating_sub(self.drain_ns).max(limit >> 2)

@@ -26,7 +26,8 @@ mod shares;
 
 use crate::Nanos;
 
-pub use core::{Core, RINGS};
+pub use clock::IDLE_MEMORY_NS;
+pub use core::{Core, RINGS, longest_turn_ns};
 pub use plan::{GuardedClass, Plan, Service};
 pub use shares::FLOW_BUCKETS;
 
