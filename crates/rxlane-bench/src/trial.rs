@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::generator::Generator;
 use crate::idle::IdleCounter;
 use crate::lab::Lab;
-use crate::layout::{MAX_FLOWS, Window};
+use crate::layout::{Flow, MAX_FLOWS, Window};
 use crate::pattern::{self, Pattern};
 use crate::prime::Priming;
 use crate::sink::Sink;
@@ -168,6 +168,9 @@ impl Bed {
         )?;
         let frame = traffic.frame - FCS;
         let flows = wire.flows(traffic.flows, frame);
+        let share = [traffic.rt_ratio, 1.0 - traffic.rt_ratio];
+        let of_use = |flow: &&Flow| share[flow.class as usize] > 0.0;
+        let sent: Vec<Flow> = flows.iter().filter(of_use).copied().collect();
         let sink = Sink::new(wire.sink_netns.as_deref(), &wire.sinks)?;
         let generator = Generator::new(
             wire.gen_netns.as_deref(),
@@ -181,7 +184,7 @@ impl Bed {
             sink,
             idle: wire.router_core.map(IdleCounter::start).transpose()?,
             class_of_flow: flows.iter().map(|f| f.class).collect(),
-            priming: wire.priming(&flows, frame)?,
+            priming: wire.priming(&sent, frame)?,
             equal_gaps: matches!(traffic.pattern, Pattern::Cbr),
         })
     }
