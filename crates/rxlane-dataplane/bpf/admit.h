@@ -58,13 +58,23 @@ static __always_inline int is_open(__u32 class)
 	return !is_closed(g, class) && (__s64)(bpf_ktime_get_coarse_ns() - g->watched_ns) < WATCHED_NS;
 }
 
+/* What rp_filter asks of the way back; `unfiltered` where it is 0. */
+static __always_inline __u8 source_check(const struct packet *p, __u8 unfiltered)
+{
+	if (p->v6)
+		return SOURCE_ANY;
+	if (p->port_flags & PORT_STRICT)
+		return SOURCE_STRICT;
+	return p->port_flags & PORT_LOOSE ? SOURCE_ROUTED : unfiltered;
+}
+
 static __always_inline int trust(struct xdp_md *ctx, const struct packet *p, __u32 class, struct departure *t,
 				 const int full)
 {
 	__u8 how = classes[class_index(class)].trust;
 
 	if (full && any_conntrack && how == TRUST_ESTABLISHED) {
-		t->source = SOURCE_ANY;
+		t->source = source_check(p, SOURCE_ANY);
 		return is_closed(find_gates(), class) ? TO_STACK_OBJECTION : trusted_flow(ctx, p, t);
 	}
 	if (full && any_prefix && how == TRUST_PREFIXES) {
@@ -76,7 +86,7 @@ static __always_inline int trust(struct xdp_md *ctx, const struct packet *p, __u
 	}
 	if (how != TRUST_ALL)
 		return UNTRUSTED;
-	t->source = p->v6 ? SOURCE_ANY : p->port_flags & PORT_STRICT ? SOURCE_STRICT : SOURCE_ROUTED;
+	t->source = source_check(p, SOURCE_ROUTED);
 	return is_open(class) ? TRUSTED : TO_STACK_OBJECTION;
 }
 

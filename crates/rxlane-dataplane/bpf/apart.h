@@ -72,7 +72,7 @@ __noinline int source_apart(struct xdp_md *ctx, struct core *core)
 
 	if (!core || from_numbers(ctx, &core->packet, &p) < 0)
 		return 0;
-	return source_holds(ctx, &p, core->departure.source);
+	return source_holds(ctx, &p, &core->departure);
 }
 
 /*

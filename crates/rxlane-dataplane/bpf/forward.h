@@ -147,21 +147,22 @@ const volatile __u32 fib_of_sources = 0;
  * the way back to its source must be a route to somebody else, and with a strict check lead through the same interface.
  * What fails here Linux judges; it knows cases in which such a packet is right.
  */
-static __always_inline int source_holds(struct xdp_md *ctx, const struct packet *p, __u32 how)
+static __always_inline int source_holds(struct xdp_md *ctx, const struct packet *p, const struct departure *t)
 {
 	struct bpf_fib_lookup fib = {};
 	long ret;
 
 	fib.ifindex = ctx->ingress_ifindex;
 	fib.l4_protocol = p->protocol;
+	/* As it is after destination and before source translation. */
 	if (p->src_port != NO_PORT) {
-		fib.sport = bpf_htons(p->dst_port);
+		fib.sport = t->translated ? t->dst_port : bpf_htons(p->dst_port);
 		fib.dport = bpf_htons(p->src_port);
 	}
 	if (!p->v6) {
 		fib.family = 2; /* AF_INET */
 		fib.tos = p->ip4->tos;
-		fib.ipv4_src = p->ip4->daddr;
+		fib.ipv4_src = t->translated ? t->dst_ip.ip4 : p->ip4->daddr;
 		fib.ipv4_dst = p->ip4->saddr;
 	} else {
 		fib.family = 10; /* AF_INET6 */
@@ -172,7 +173,7 @@ static __always_inline int source_holds(struct xdp_md *ctx, const struct packet 
 	ret = bpf_fib_lookup(ctx, &fib, sizeof(fib), fib_of_sources);
 	if (ret != BPF_FIB_LKUP_RET_SUCCESS && ret != BPF_FIB_LKUP_RET_NO_NEIGH)
 		return 0;
-	return how == SOURCE_ROUTED || fib.ifindex == ctx->ingress_ifindex;
+	return t->source == SOURCE_ROUTED || fib.ifindex == ctx->ingress_ifindex;
 }
 
 /*

@@ -97,7 +97,7 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 	if (c->lane == LANE_EXPRESS) {
 		if (full && t->flow && !is_witnessed(ctx, core))
 			return to_kernel(core, REASON_UNSEEN);
-		if (t->source != SOURCE_ANY && !(full ? source_apart(ctx, core) : source_holds(ctx, p, t->source)))
+		if (t->source != SOURCE_ANY && !(full ? source_apart(ctx, core) : source_holds(ctx, p, t)))
 			return to_kernel(core, REASON_SOURCE);
 	}
 	if (engine) {

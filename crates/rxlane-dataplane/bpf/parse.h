@@ -185,6 +185,23 @@ static __always_inline int ipv4_checksum_holds(const struct iphdr *ip)
 	return sum == 0xffff;
 }
 
+/*
+ * ICMP errors: destination unreachable, source quench, redirect, time exceeded, parameter problem (RFC 792), and those
+ * of ICMPv6, whose types are below 128 (RFC 4443). Linux chooses among several next hops by the packet that an error is
+ * about.
+ */
+static __always_inline int is_error_v4(const __u8 *type, const void *data_end)
+{
+	if ((void *)(type + 1) > data_end)
+		return 0;
+	return *type == 3 || *type == 4 || *type == 5 || *type == 11 || *type == 12;
+}
+
+static __always_inline int is_error_v6(const __u8 *type, const void *data_end)
+{
+	return (void *)(type + 1) <= data_end && *type < 128;
+}
+
 /* The first reason why the express lane cannot take the packet, or -1. */
 static __always_inline int obstacle(const struct packet *p)
 {
@@ -199,7 +216,10 @@ static __always_inline int obstacle(const struct packet *p)
 			return REASON_SPECIAL_ADDRESS;
 		if (p->ip4->ttl <= 1)
 			return REASON_TTL;
-		return p->fragment ? REASON_FRAGMENT : -1;
+		if (p->fragment)
+			return REASON_FRAGMENT;
+		return p->protocol == IPPROTO_ICMP && is_error_v4((void *)(p->ip4 + 1), p->data_end) ? REASON_ICMP_ERROR
+												     : -1;
 	}
 	/* Behind these Linux looks for protocol and ports, by which policy rules and multipath routes go. */
 	if (p->ip6->nexthdr == IPPROTO_HOPOPTS || p->ip6->nexthdr == IPPROTO_ROUTING ||
@@ -211,7 +231,9 @@ static __always_inline int obstacle(const struct packet *p)
 		return REASON_TTL;
 	if (p->port_flags & PORT_NO_IPV6)
 		return REASON_FORWARDING_OFF;
-	return p->fragment ? REASON_FRAGMENT : -1;
+	if (p->fragment)
+		return REASON_FRAGMENT;
+	return p->protocol == IPPROTO_ICMPV6 && is_error_v6((void *)(p->ip6 + 1), p->data_end) ? REASON_ICMP_ERROR : -1;
 }
 
 #endif

@@ -25,6 +25,7 @@ enum reason {
 	REASON_MALFORMED,
 	REASON_VLAN, /* a tag, or a port of which nobody knows */
 	REASON_OPTIONS,
+	REASON_ICMP_ERROR,
 	REASON_SPECIAL_ADDRESS,
 	REASON_TTL,
 	REASON_FRAGMENT,
@@ -59,6 +60,7 @@ struct port {
 /* Of a port. */
 #define PORT_STRICT 1 /* rp_filter = 1, or 2 without an IPv4 address */
 #define PORT_NO_IPV6 2 /* disable_ipv6 = 1 */
+#define PORT_LOOSE 8 /* rp_filter = 2, and not strict */
 #define PORT_HIDES_TAGS 4 /* over another device, which has taken VLAN tags out of the frames */
 
 struct port_table {

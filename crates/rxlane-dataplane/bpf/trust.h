@@ -12,7 +12,11 @@ enum verdict { TRUSTED, UNTRUSTED, TO_STACK_TCP, TO_STACK_NAT, TO_STACK_UNSEEN, 
 enum source {
 	SOURCE_ROUTED, /* any: its interface has rp_filter = 0 or 2 */
 	SOURCE_STRICT, /* through the interface that it came from: rp_filter = 1, or trust in its address */
-	SOURCE_ANY, /* not asked: IPv6, for which Linux has no such rule, and flows that Linux was seen to forward */
+	/*
+	 * Not asked: IPv6, for which Linux has no such rule, and flows that Linux was seen to forward where rp_filter =
+	 * 0. Elsewhere the way back may have become another one since.
+	 */
+	SOURCE_ANY,
 };
 
 const volatile __u32 any_conntrack = 0;

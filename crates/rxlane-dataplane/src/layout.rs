@@ -9,6 +9,8 @@ use serde::Serialize;
 pub const PORT_STRICT: u8 = 1;
 /// IPv6 is switched off on this port (`disable_ipv6 = 1`).
 pub const PORT_NO_IPV6: u8 = 2;
+/// A source must be reached by any route (`rp_filter = 2`).
+pub const PORT_LOOSE: u8 = 8;
 /// This port lies over another device, which has taken VLAN tags out of the frames.
 pub const PORT_HIDES_TAGS: u8 = 4;
 /// Ports of a router.
@@ -21,7 +23,7 @@ pub const PORT_PROBES: usize = 4;
 pub const RING_CPUS: usize = 256;
 
 /// Why a packet is left to the kernel: names and meanings of `enum reason`, in order.
-pub const REASONS: [(&str, &str); 21] = [
+pub const REASONS: [(&str, &str); 22] = [
     ("not_ip", "ARP, or another protocol than IPv4 and IPv6"),
     (
         "not_to_us",
@@ -35,6 +37,10 @@ pub const REASONS: [(&str, &str); 21] = [
     (
         "options",
         "IPv4 options; IPv6 hop-by-hop or destination options, or a routing header",
+    ),
+    (
+        "icmp_error",
+        "an ICMP error, for which Linux chooses the next hop by the packet that it is about",
     ),
     (
         "special_address",
@@ -103,7 +109,7 @@ pub struct Port {
     pub mac: [u8; 6],
     /// Position among the configured ports.
     pub slot: u8,
-    /// [`PORT_STRICT`], [`PORT_NO_IPV6`] and [`PORT_HIDES_TAGS`].
+    /// [`PORT_STRICT`], [`PORT_LOOSE`], [`PORT_NO_IPV6`] and [`PORT_HIDES_TAGS`].
     pub flags: u8,
 }
 

@@ -16,7 +16,9 @@ use crate::changeover::Attached;
 use crate::instance::{Instance, PortState, State};
 use crate::lanes::overload::Shared;
 use crate::lanes::program::LaneProgram;
-use crate::layout::{MAX_PORTS, PORT_HIDES_TAGS, PORT_NO_IPV6, PORT_STRICT, Port, PortTable};
+use crate::layout::{
+    MAX_PORTS, PORT_HIDES_TAGS, PORT_LOOSE, PORT_NO_IPV6, PORT_STRICT, Port, PortTable,
+};
 use crate::pinned;
 
 /// Slots of the configured ports: a port keeps the one it had, and a new one gets none that an old port has, because the
@@ -147,6 +149,7 @@ fn flags(port: &NetDevice, mode: Option<&str>, has_ipv4: bool) -> u8 {
     let filter = v4("all").max(v4(&port.name));
     let strict = filter == 1 || (filter == 2 && !has_ipv4);
     (u8::from(strict) * PORT_STRICT)
+        | (u8::from(filter == 2 && !strict) * PORT_LOOSE)
         | (u8::from(v6_off) * PORT_NO_IPV6)
         | (u8::from(hides_tags(port.kind.as_deref(), mode)) * PORT_HIDES_TAGS)
 }

@@ -191,8 +191,9 @@ fn generate(rng: &mut Pcg64Mcg) -> Vec<u8> {
     let dscp = [0u8, 10, 34, 44, 46, 63][rng.random_range(0..6)];
     let protocol = [6u8, 17, 17, 1, 132, 0, 44, 43, 58, 60, 51][rng.random_range(0..11)];
     let ttl = [0u8, 1, 2, 64, 64, 64][rng.random_range(0..6)];
-    let ports: [u16; 6] = [0, 80, 1023, 5000, 6000, 0x1234];
-    let (sport, dport) = (ports[rng.random_range(0..6)], ports[rng.random_range(0..6)]);
+    // Of ICMP the first byte is the type: errors of both families among them.
+    let ports: [u16; 7] = [0, 80, 0x0300, 1023, 5000, 6000, 0x8001];
+    let (sport, dport) = (ports[rng.random_range(0..7)], ports[rng.random_range(0..7)]);
     let payload = rng.random_range(0..60usize);
     if rng.random_bool(0.5) {
         f.extend([0x08, 0x00]);
@@ -268,6 +269,7 @@ fn reason_of(obstacle: Obstacle) -> &'static str {
     match obstacle {
         Obstacle::Vlan => "vlan",
         Obstacle::Options => "options",
+        Obstacle::IcmpError => "icmp_error",
         Obstacle::Checksum => "malformed",
         Obstacle::SpecialAddress => "special_address",
         Obstacle::Ttl => "ttl",

@@ -33,6 +33,8 @@ pub enum Obstacle {
     Ttl,
     /// A fragment.
     Fragment,
+    /// An ICMP error: Linux chooses among several next hops by the packet that it is about.
+    IcmpError,
 }
 
 /// Fields of an IP packet.
@@ -80,6 +82,13 @@ const VLAN_TYPES: [u16; 2] = [0x8100, 0x88a8];
 
 /// Protocols whose first four bytes are source and destination port: TCP, UDP, DCCP, SCTP, UDP-Lite.
 pub const PORT_PROTOCOLS: [u8; 5] = [6, 17, 33, 132, 136];
+
+const ICMP: u8 = 1;
+const ICMPV6: u8 = 58;
+/// Destination unreachable, source quench, redirect, time exceeded, parameter problem (RFC 792).
+const ICMP_ERRORS: [u8; 5] = [3, 4, 5, 11, 12];
+/// Types below are errors (RFC 4443 section 2.1).
+const ICMPV6_INFORMATIONAL: u8 = 128;
 
 impl Headers {
     /// The two bytes at `offset` of the frame, if it is that long.
@@ -172,6 +181,8 @@ fn ipv4(frame: &[u8], at: usize) -> Option<Headers> {
         Some(Obstacle::Ttl)
     } else if fragmentation != 0 {
         Some(Obstacle::Fragment)
+    } else if fixed[9] == ICMP && packet.get(20).is_some_and(|t| ICMP_ERRORS.contains(t)) {
+        Some(Obstacle::IcmpError)
     } else {
         None
     };
@@ -207,6 +218,8 @@ fn ipv6(frame: &[u8], at: usize) -> Option<Headers> {
         Some(Obstacle::Ttl)
     } else if protocol == 44 {
         Some(Obstacle::Fragment)
+    } else if protocol == ICMPV6 && packet.get(40).is_some_and(|t| *t < ICMPV6_INFORMATIONAL) {
+        Some(Obstacle::IcmpError)
     } else {
         None
     };
@@ -306,6 +319,31 @@ mod tests {
             Some(Obstacle::Checksum),
             "TTL changed, checksum not"
         );
+    }
+
+    #[test]
+    fn icmp_errors_are_obstacles_and_pings_are_not() {
+        let obstacle_of = |protocol: u8, icmp_type: u8| {
+            let mut f = udp4();
+            (f[23], f[34]) = (protocol, icmp_type);
+            f[24..26].fill(0);
+            let words = f[14..34].chunks(2);
+            let sum: u32 = words
+                .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])))
+                .sum();
+            let check = !(((sum & 0xffff) + (sum >> 16)) as u16);
+            f[24..26].copy_from_slice(&check.to_be_bytes());
+            let Parsed::Ip(h) = parse(&f, 0, MAC) else {
+                panic!("not parsed")
+            };
+            h.obstacle
+        };
+        for error in ICMP_ERRORS {
+            assert_eq!(obstacle_of(ICMP, error), Some(Obstacle::IcmpError));
+        }
+        for (protocol, byte) in [(ICMP, 8), (ICMP, 0), (17, 3)] {
+            assert_eq!(obstacle_of(protocol, byte), None, "{protocol} {byte}");
+        }
     }
 
     #[test]

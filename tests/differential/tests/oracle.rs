@@ -151,6 +151,18 @@ fn a_locked_route_mtu_above_that_of_the_port_is_sent_by_linux() {
 
 #[test]
 #[ignore = "needs root: make test"]
+fn a_flow_whose_source_has_no_way_back_any_more_is_for_linux() {
+    assert!(replay("source-becomes-unreachable.json").left > 0);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn errors_go_where_linux_sends_what_they_are_about() {
+    assert!(replay("icmp-error-over-multipath.json").left > 0);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
 fn what_a_macvlan_device_copies_leaves_twice() {
     let outcome = replay("copied-by-macvlan.json");
     let statuses = outcome.status.expect("it runs");
