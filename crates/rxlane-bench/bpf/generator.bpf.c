@@ -10,6 +10,7 @@
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <bpf/bpf_helpers.h>
+#include <bpf/bpf_endian.h>
 
 #include "traffic.h"
 
@@ -19,10 +20,12 @@
 #define LONGEST_LAG_NS 20000000ULL
 /* Share of a gap by which packets come early after a stall. */
 #define CATCH_UP_SHIFT 2
+#define STAGES 512
 
 struct slot {
 	__u32 gap; /* to the next packet, in 2^-16 of the mean gap */
-	__u32 flow;
+	__u16 flow;
+	__u16 frame; /* bytes without FCS */
 };
 
 struct flow {
@@ -35,13 +38,21 @@ struct flow {
 
 struct control {
 	__u64 mean_gap_x256; /* ns; 0: pause */
+	__u64 stages; /* that follow each other; 0: one rate */
 	struct window window;
+};
+
+/* A part of a profile. */
+struct stage {
+	__u64 until_ns;
+	__u64 mean_gap_x256;
 };
 
 struct state {
 	__u64 next_x256;
 	__u64 lag_x256; /* what stalls held back */
 	__u64 position;
+	__u64 stage;
 	__u64 first_ns, last_ns; /* of the packets sent in the window */
 	__u64 sent[MAX_TRAFFIC_CLASSES]; /* within the window */
 };
@@ -74,6 +85,49 @@ struct {
 	__type(value, struct state);
 } states SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, STAGES);
+	__type(key, __u32);
+	__type(value, struct stage);
+} stages SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct course);
+} sent SEC(".maps");
+
+/* The mean gap at this time of a profile; its last stage lasts. */
+static __always_inline __u64 mean_gap_x256(const struct control *control, struct state *state, __u64 now)
+{
+	__u32 index = state->stage;
+	struct stage *stage = bpf_map_lookup_elem(&stages, &index);
+
+	if (!stage)
+		return control->mean_gap_x256;
+	if (now < stage->until_ns || state->stage + 1 >= control->stages)
+		return stage->mean_gap_x256;
+	index = ++state->stage;
+	stage = bpf_map_lookup_elem(&stages, &index);
+	return stage ? stage->mean_gap_x256 : control->mean_gap_x256;
+}
+
+/* Lengths and checksum of headers that were made for a longer frame (RFC 1624). */
+static __always_inline void shorten(void *headers, __u32 frame)
+{
+	__be16 *total = headers + 16, *check = headers + 24, *datagram = headers + 38;
+	__u16 to = bpf_htons(frame - sizeof(struct ethhdr));
+	__u32 sum = (__u16) ~*check + (__u16) ~*total + to;
+
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	*check = ~sum;
+	*total = to;
+	*datagram = bpf_htons(frame - sizeof(struct ethhdr) - 20);
+}
+
 SEC("xdp")
 int rxlane_generate(struct xdp_md *ctx)
 {
@@ -83,8 +137,8 @@ int rxlane_generate(struct xdp_md *ctx)
 	struct state *state;
 	struct slot *slot;
 	struct flow *flow;
-	__u32 zero = 0, index;
-	__u64 now, due, gap, early;
+	__u32 zero = 0, index, longer;
+	__u64 now, due, gap, early, mean;
 
 	control = bpf_map_lookup_elem(&controls, &zero);
 	state = bpf_map_lookup_elem(&states, &zero);
@@ -111,7 +165,8 @@ int rxlane_generate(struct xdp_md *ctx)
 	slot = bpf_map_lookup_elem(&schedule, &index);
 	if (!slot)
 		return XDP_DROP;
-	gap = (slot->gap * control->mean_gap_x256) >> 16;
+	mean = control->stages ? mean_gap_x256(control, state, now) : control->mean_gap_x256;
+	gap = (slot->gap * mean) >> 16;
 	early = gap >> CATCH_UP_SHIFT;
 	if (early > state->lag_x256)
 		early = state->lag_x256;
@@ -121,8 +176,20 @@ int rxlane_generate(struct xdp_md *ctx)
 	flow = bpf_map_lookup_elem(&flows, &index);
 	if (!flow)
 		return XDP_DROP;
+	longer = (end - data) - slot->frame;
+	if (longer) {
+		if (bpf_xdp_adjust_tail(ctx, -(int)longer))
+			return XDP_DROP;
+		data = (void *)(long)ctx->data;
+		end = (void *)(long)ctx->data_end;
+		stamp = data + HEADERS;
+		if ((void *)(stamp + 1) > end)
+			return XDP_DROP;
+	}
 	/* A recycled frame holds what the router made of it, so every header is written anew. */
 	__builtin_memcpy(data, flow->headers, HEADERS);
+	if (longer)
+		shorten(data, slot->frame);
 	stamp->magic = MAGIC;
 	stamp->flow = index;
 	stamp->sequence = ++flow->sequence;
@@ -132,6 +199,12 @@ int rxlane_generate(struct xdp_md *ctx)
 			state->first_ns = now;
 		state->last_ns = now;
 		state->sent[flow->class & (MAX_TRAFFIC_CLASSES - 1)]++;
+		if (control->window.bin_ns) {
+			struct course *course = bpf_map_lookup_elem(&sent, &zero);
+
+			if (course)
+				bin_of(course, &control->window, now)->packets[flow->class & 1]++;
+		}
 	}
 	return bpf_redirect(flow->ifindex, 0);
 }

@@ -53,6 +53,27 @@ struct {
 	__type(value, struct window);
 } windows SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct course);
+} arrived SEC(".maps");
+
+static __always_inline void note_course(const struct window *window, __u32 class, __u64 sent_ns, __u64 latency)
+{
+	__u32 zero = 0;
+	struct course *course = bpf_map_lookup_elem(&arrived, &zero);
+	struct bin *bin;
+
+	if (!course)
+		return;
+	bin = bin_of(course, window, sent_ns);
+	__sync_fetch_and_add(&bin->packets[class & 1], 1);
+	if (latency > bin->max_ns[class & 1])
+		bin->max_ns[class & 1] = latency;
+}
+
 static __always_inline __u32 highest_bit(__u64 v)
 {
 	__u32 n = 0;
@@ -132,6 +153,8 @@ int rxlane_sink(struct xdp_md *ctx)
 		r->reordered++;
 	else
 		flow->last = sequence;
+	if (window->bin_ns)
+		note_course(window, index, stamp->sent_ns, latency);
 	index = index * BUCKETS + bucket_of(latency);
 	count = bpf_map_lookup_elem(&histogram, &index);
 	if (count)

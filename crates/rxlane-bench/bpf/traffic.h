@@ -21,6 +21,24 @@ struct stamp {
 struct window {
 	__u64 start_ns;
 	__u64 end_ns;
+	__u64 bin_ns; /* 0: nobody asks what became of them when */
 };
+
+/* A window in pieces, by the time at which packets are sent. */
+#define BINS 4096
+struct bin {
+	__u32 packets[2]; /* RT, BE */
+	__u32 max_ns[2]; /* the slowest; the generator does not know */
+};
+struct course {
+	struct bin at[BINS];
+};
+
+static __always_inline struct bin *bin_of(struct course *course, const struct window *window, __u64 sent_ns)
+{
+	__u64 bin = (sent_ns - window->start_ns) / window->bin_ns;
+
+	return &course->at[bin < BINS ? bin : BINS - 1];
+}
 
 #endif

@@ -1,22 +1,18 @@
 //! The measurements: latency at one rate, throughput by search, and sweeps over load and RT ratio.
 
-use std::time::Duration;
-
 use hdrhistogram::Histogram;
-use indicatif::{ProgressBar, ProgressStyle};
 use rxlane_policy::Pps;
 
 pub use crate::dut::{DUTS, Dut, EngineVariant};
-use crate::lab::{Lab, LabConfig, Settings};
+use crate::lab::LabConfig;
 pub use crate::pattern::Pattern;
 use crate::report::{DutResult, LatencyReport, Ratios, ThroughputReport, median};
 pub use crate::report::{Prediction, SweepPoint, SweepReport};
 use crate::search::{LOWEST_PPS, kernel_capacity, search};
-use crate::trial::{Bed, CLASSES, Threads, Trial};
+use crate::session::{Session, in_lab};
+use crate::trial::{CLASSES, Trial};
 pub use crate::trial::{ClassResult, Latency, Traffic};
 pub use crate::wire::RealPorts;
-use crate::wire::Wire;
-use rxlane_system::stop;
 
 use crate::BenchError;
 
@@ -71,118 +67,6 @@ pub struct Options {
     pub seconds: f64,
     /// Repetitions; results are medians.
     pub repeat: u32,
-}
-
-/// A trial whose generator fell behind is tried again this often before the run is invalid.
-const RETRIES: u32 = 4;
-
-pub(crate) struct Session {
-    pub(crate) lab: Option<Lab>,
-    pub(crate) bed: Bed,
-    pub(crate) settings: Settings,
-    pub(crate) bar: ProgressBar,
-}
-
-impl Session {
-    pub(crate) fn trial(&mut self, dut: &Dut, pps: f64, seconds: f64) -> Result<Trial, BenchError> {
-        let mut installed = None;
-        let mut workers = Vec::new();
-        if let Some(lab) = &self.lab {
-            let router = dut.install(lab)?;
-            // Attaching programs makes new NAPI threads, so they are placed again for each device.
-            self.settings = lab.tune()?;
-            workers = router.workers();
-            installed = Some(router);
-        }
-        let threads = Threads {
-            napi: self.settings.napi_threads.clone(),
-            workers,
-        };
-        let (rate, length) = (Pps(pps), Duration::from_secs_f64(seconds));
-        let mut trial = self.bed.run(rate, length, &threads)?;
-        for _ in 0..RETRIES {
-            if trial.valid {
-                break;
-            }
-            trial = self.bed.run(rate, length, &threads)?;
-        }
-        drop(installed);
-        self.bar.inc(1);
-        Ok(trial)
-    }
-}
-
-/// Builds the lab, measures, and removes it whatever happens.
-pub(crate) fn in_lab<T>(
-    options: &Options,
-    steps: u64,
-    measure: impl FnOnce(&mut Session) -> Result<T, BenchError>,
-) -> Result<T, BenchError> {
-    if options.duts.is_empty() {
-        return Err(BenchError::Parameter(
-            "--dut is empty: name at least one device under test".into(),
-        ));
-    }
-    if !(0.1..=3600.0).contains(&options.seconds) {
-        return Err(BenchError::Parameter(format!(
-            "--seconds {}: use 0.1 to 3600",
-            options.seconds
-        )));
-    }
-    if !(1..=1000).contains(&options.repeat) {
-        return Err(BenchError::Parameter(format!(
-            "--repeat {}: use 1 to 1000",
-            options.repeat
-        )));
-    }
-    stop::listen();
-    let bar = ProgressBar::new(steps);
-    if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:30}] {pos}/{len} {elapsed}") {
-        bar.set_style(style);
-    }
-    bar.set_message("building the lab");
-    bar.enable_steady_tick(Duration::from_millis(500));
-    let outcome = match &options.ports {
-        Some(ports) => on_ports(options, ports, &bar, measure),
-        None => {
-            let lab = Lab::up(options.lab.clone())?;
-            let outcome = Bed::new(&lab, &options.traffic).and_then(|bed| {
-                let settings = lab.tune()?;
-                measure(&mut Session {
-                    lab: Some(lab.clone()),
-                    bed,
-                    settings,
-                    bar: bar.clone(),
-                })
-            });
-            lab.down()?;
-            outcome
-        }
-    };
-    bar.finish_and_clear();
-    outcome
-}
-
-/// Measures a router on another machine, or one that somebody else set up.
-fn on_ports<T>(
-    options: &Options,
-    ports: &RealPorts,
-    bar: &ProgressBar,
-    measure: impl FnOnce(&mut Session) -> Result<T, BenchError>,
-) -> Result<T, BenchError> {
-    if options.duts.len() != 1 {
-        return Err(BenchError::Parameter(
-            "with --in and --out there is one device: name it with --dut".into(),
-        ));
-    }
-    let bed = Bed::on(&Wire::of_ports(ports)?, &options.traffic)?;
-    let settings = Settings::of_ports(&ports.ingress, &ports.egress, ports.traffic_core);
-    measure(&mut Session {
-        lab: None,
-        bed,
-        settings,
-        bar: bar.clone(),
-    })
 }
 
 fn resolve(offered: Offered, session: &mut Session) -> Result<(f64, Option<f64>), BenchError> {
@@ -252,7 +136,7 @@ fn rounds(
     Ok(rounds)
 }
 
-fn summarise<'a>(name: &str, trials: impl Iterator<Item = &'a Trial>) -> DutResult {
+pub(crate) fn summarise<'a>(name: &str, trials: impl Iterator<Item = &'a Trial>) -> DutResult {
     let trials: Vec<&Trial> = trials.collect();
     let of = |f: &dyn Fn(&Trial) -> f64| median(trials.iter().map(|t| f(t)));
     DutResult {

@@ -7,11 +7,12 @@
 
 use std::time::Duration;
 
-use crate::bench::{Options, Session, in_lab};
+use crate::bench::Options;
 use crate::dut::Dut;
 use crate::installed::Installed;
 use crate::lab::{Lab, Place};
 use crate::report::{DisturbanceReport, Disturbed, median};
+use crate::session::{Session, in_lab};
 use crate::shell::run;
 use crate::trial::{Threads, Trial};
 use rxlane_policy::Pps;

@@ -6,6 +6,8 @@ use rxlane_policy::rule::Rule;
 use rxlane_policy::strategy::StrategyName;
 use rxlane_policy::throttle::{LinearLaw, Throttling, ThrottlingName};
 
+use crate::bare::Bare;
+
 /// Expedited Forwarding (RFC 3246): how the benchmark marks RT.
 const EF: u8 = 46;
 const TCP: u8 = 6;
@@ -19,6 +21,8 @@ pub enum Dut {
     External,
     /// rxlane with the benchmark's configuration of that name, which gets its ports when it is installed.
     Rxlane(String, Box<RouterConfig>),
+    /// A program that does the least with every packet.
+    Bare(String, Bare),
     /// Plain Linux forwarding under `rxlane tune watch` with these options.
     Watched(String, Vec<String>),
 }
@@ -76,7 +80,7 @@ fn by_default() -> Lane {
 }
 
 /// Names that `--dut` takes, with what each is.
-pub const DUTS: [(&str, &str); 13] = [
+pub const DUTS: [(&str, &str); 16] = [
     ("kernel", "plain Linux forwarding"),
     ("express", "RT express, BE by the stack, defaults otherwise"),
     (
@@ -110,6 +114,15 @@ pub const DUTS: [(&str, &str); 13] = [
         "watch-LAW",
         "plain Linux forwarding under rxlane tune watch with the law linear, linear:R_MAX:R_MIN:RHO_MAX, three-state or net-dim",
     ),
+    ("xdp-drop", "an XDP program that drops everything"),
+    (
+        "xdp-redirect",
+        "one that sends everything out of the first egress port, unseen",
+    ),
+    (
+        "xdp-fib",
+        "one that sends everything where the kernel's FIB says, as xdp-forward",
+    ),
     ("external", "a router behind --in and --out"),
 ];
 
@@ -121,6 +134,9 @@ impl std::str::FromStr for Dut {
         let classes = match text {
             "kernel" => return Ok(Self::Kernel),
             "external" => return Ok(Self::External),
+            "xdp-drop" => return Ok(Self::Bare(text.into(), Bare::Drop)),
+            "xdp-redirect" => return Ok(Self::Bare(text.into(), Bare::Redirect)),
+            "xdp-fib" => return Ok(Self::Bare(text.into(), Bare::Fib)),
             "express" => vec![voice(Trust::All), be(by_default())],
             "express-established" => vec![voice(Trust::Established), be(by_default())],
             "express-throughput" => {
@@ -273,14 +289,14 @@ impl Dut {
         match self {
             Self::Kernel => "kernel",
             Self::External => "external",
-            Self::Rxlane(name, _) | Self::Watched(name, _) => name,
+            Self::Rxlane(name, _) | Self::Bare(name, _) | Self::Watched(name, _) => name,
         }
     }
 
     /// Its configuration, which has no ports yet; `None` where it is not rxlane's.
     pub fn config(&self) -> Option<&RouterConfig> {
         match self {
-            Self::Kernel | Self::External | Self::Watched(..) => None,
+            Self::Kernel | Self::External | Self::Bare(..) | Self::Watched(..) => None,
             Self::Rxlane(_, config) => Some(config),
         }
     }

@@ -13,8 +13,9 @@ use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction
 use rxlane_system::threads::{self, Scheduling};
 
 use crate::BenchError;
+use crate::course;
 use crate::error::BpfTried;
-use crate::layout::{Control, Flow, Slot, State, Window};
+use crate::layout::{Bin, Control, Flow, PacedStage, Slot, State, Window};
 
 #[allow(
     clippy::all,
@@ -42,8 +43,15 @@ const NICE: i32 = -10;
 pub(crate) struct Generator {
     controls: MapHandle,
     states: MapHandle,
+    stages: MapHandle,
+    sent: MapHandle,
     stop: Arc<AtomicBool>,
     thread: Option<(JoinHandle<()>, Pthread)>,
+}
+
+/// The mean gap of a rate, in 1/256 ns.
+pub(crate) fn gap_x256(pps: f64) -> u64 {
+    (256e9 / pps) as u64
 }
 
 extern "C" fn wake(_: libc::c_int) {}
@@ -82,6 +90,8 @@ impl Generator {
             .tried("keep the generator")?;
         let controls = MapHandle::try_from(&m.controls).tried("keep the generator's control")?;
         let states = MapHandle::try_from(&m.states).tried("keep the generator's state")?;
+        let stages = MapHandle::try_from(&m.stages).tried("keep the generator's profile")?;
+        let sent = MapHandle::try_from(&m.sent).tried("keep what the generator sent")?;
         let stop = Arc::new(AtomicBool::new(false));
         let thread = spawn(
             netns.map(str::to_owned),
@@ -93,6 +103,8 @@ impl Generator {
         Ok(Self {
             controls,
             states,
+            stages,
+            sent,
             stop,
             thread: Some(thread),
         })
@@ -100,6 +112,31 @@ impl Generator {
 
     /// Sends at a mean rate; packets stamped within the window are counted from zero.
     pub(crate) fn start(&self, pps: f64, window: Window) -> Result<(), BenchError> {
+        self.begin(pps, 0, window)
+    }
+
+    /// Sends at the rate before the window, and follows the stages in it.
+    pub(crate) fn follow(
+        &self,
+        pps: f64,
+        stages: &[PacedStage],
+        window: Window,
+    ) -> Result<(), BenchError> {
+        course::clear(&self.sent)?;
+        for (key, stage) in (0u32..).zip(stages) {
+            self.stages
+                .update(&key.to_ne_bytes(), bytemuck::bytes_of(stage), MapFlags::ANY)
+                .tried("write the profile")?;
+        }
+        self.begin(pps, stages.len() as u64, window)
+    }
+
+    /// What was sent in each bin of the window.
+    pub(crate) fn course(&self) -> Result<Vec<Bin>, BenchError> {
+        course::read(&self.sent)
+    }
+
+    fn begin(&self, pps: f64, stages: u64, window: Window) -> Result<(), BenchError> {
         let old = self.state()?;
         let state = State {
             position: old.position,
@@ -113,7 +150,8 @@ impl Generator {
             )
             .tried("reset the generator")?;
         self.control(Control {
-            mean_gap_x256: (256e9 / pps) as u64,
+            mean_gap_x256: gap_x256(pps),
+            stages,
             window,
         })
     }

@@ -1,6 +1,7 @@
 //! A device under test at work in a lab.
 
 use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 use rxlane_config::RouterConfig;
 
 use crate::BenchError;
+use crate::bare;
 use crate::daemon::{self, Ear, Said};
 use crate::dut::Dut;
 use crate::lab::{Lab, Place};
@@ -31,15 +33,13 @@ impl Dut {
         if let Self::Watched(_, options) = self {
             return watch(lab, options);
         }
+        if let Self::Bare(_, what) = self {
+            let mut installed = Installed::default();
+            installed.links = bare::attach(lab, *what)?;
+            return Ok(installed);
+        }
         let Self::Rxlane(name, config) = self else {
-            return Ok(Installed {
-                child: None,
-                ear: None,
-                rxlane: PathBuf::new(),
-                files: Vec::new(),
-                netns: String::new(),
-                config: String::new(),
-            });
+            return Ok(Installed::default());
         };
         let config = RouterConfig {
             ports: lab.router_ports(),
@@ -75,6 +75,7 @@ impl Dut {
             files: vec![path.clone(), log_path.clone()],
             netns,
             config: text,
+            links: Vec::new(),
         };
         installed.wait_until_attached(&log_path)?;
         Ok(installed)
@@ -115,6 +116,7 @@ fn watch(lab: &Lab, options: &[String]) -> Result<Installed, BenchError> {
         files: vec![journal.clone(), journal.with_extension("watch.journal")],
         netns,
         config: String::new(),
+        links: Vec::new(),
     };
     // Its first decision is a change, of which its journal tells.
     let deadline = Instant::now() + Duration::from_secs(10);
@@ -132,6 +134,7 @@ fn watch(lab: &Lab, options: &[String]) -> Result<Installed, BenchError> {
 }
 
 /// A device under test at work.
+#[derive(Default)]
 pub struct Installed {
     child: Option<Child>,
     /// Where the daemon says that it serves.
@@ -142,6 +145,8 @@ pub struct Installed {
     files: Vec<PathBuf>,
     netns: String,
     config: String,
+    /// Programs that are attached as long as it lives.
+    links: Vec<OwnedFd>,
 }
 
 /// A class that no test packet is in, for a reload that changes something.
@@ -238,6 +243,7 @@ fn last_line(log: &Path) -> Option<String> {
 
 impl Drop for Installed {
     fn drop(&mut self) {
+        self.links.clear();
         if let Some(child) = &mut self.child {
             let status = match child.try_wait() {
                 Ok(None) => {

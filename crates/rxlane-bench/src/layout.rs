@@ -17,7 +17,8 @@ pub(crate) const BUCKETS: usize = 2048;
 #[repr(C)]
 pub(crate) struct Slot {
     pub(crate) gap: u32,
-    pub(crate) flow: u32,
+    pub(crate) flow: u16,
+    pub(crate) frame: u16,
 }
 
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -35,12 +36,33 @@ pub(crate) struct Flow {
 pub(crate) struct Window {
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
+    pub(crate) bin_ns: u64,
+}
+
+/// Bins of a window.
+pub(crate) const BINS: usize = 4096;
+/// Parts of a profile.
+pub(crate) const STAGES: usize = 512;
+
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Bin {
+    pub(crate) packets: [u32; 2],
+    pub(crate) max_ns: [u32; 2],
+}
+
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct PacedStage {
+    pub(crate) until_ns: u64,
+    pub(crate) mean_gap_x256: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Control {
     pub(crate) mean_gap_x256: u64,
+    pub(crate) stages: u64,
     pub(crate) window: Window,
 }
 
@@ -50,6 +72,7 @@ pub(crate) struct State {
     pub(crate) next_x256: u64,
     pub(crate) lag_x256: u64,
     pub(crate) position: u64,
+    pub(crate) stage: u64,
     pub(crate) first_ns: u64,
     pub(crate) last_ns: u64,
     pub(crate) sent: [u64; MAX_TRAFFIC_CLASSES],

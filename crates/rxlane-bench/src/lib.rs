@@ -5,15 +5,19 @@
 //! same settings; a generator that fell behind makes a run invalid; what was made is removed, also
 //! after Ctrl-C, and nothing else is touched.
 
+pub mod bare;
+pub mod bed;
 pub mod bench;
 pub mod lab;
 pub mod report;
 pub mod trial;
 
+mod course;
 mod daemon;
 pub mod disturb;
 pub mod dut;
 mod error;
+pub mod frame;
 mod generator;
 mod histogram;
 mod idle;
@@ -21,9 +25,14 @@ pub mod installed;
 mod layout;
 mod pattern;
 mod prime;
+pub mod profile;
+pub mod regret;
+pub mod scene;
 mod search;
+mod session;
 mod shell;
 mod sink;
+pub mod steps;
 mod wire;
 
 pub use error::BenchError;

@@ -11,6 +11,7 @@ use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
 use crate::BenchError;
+use crate::frame::Frame;
 use crate::layout::{SCHEDULE, Slot};
 
 /// Spacing of packets.
@@ -42,12 +43,13 @@ impl std::str::FromStr for Pattern {
 
 const UNIT: f64 = 65536.0;
 
-/// Gaps in units of their mean, and flows: `rt_flows` of them carry `rt_ratio` of the packets.
+/// Gaps in units of their mean, flows, of which `rt_flows` carry `rt_ratio` of the packets, and sizes.
 pub(crate) fn schedule(
     pattern: &Pattern,
     rt_ratio: f64,
     rt_flows: u32,
     be_flows: u32,
+    frame: Frame,
     seed: u64,
 ) -> Result<Vec<Slot>, BenchError> {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
@@ -64,18 +66,33 @@ pub(crate) fn schedule(
     for i in (1..SCHEDULE).rev() {
         rt.swap(i, rng.random_range(0..=i));
     }
-    Ok(gaps
-        .into_iter()
-        .zip(rt)
-        .map(|(gap, rt)| Slot {
-            gap: (gap * UNIT).min(f64::from(u32::MAX)) as u32,
-            flow: if rt {
-                rng.random_range(0..rt_flows)
-            } else {
-                rt_flows + rng.random_range(0..be_flows)
-            },
-        })
-        .collect())
+    let flows = gaps.into_iter().zip(rt).map(|(gap, rt)| Slot {
+        gap: (gap * UNIT).min(f64::from(u32::MAX)) as u32,
+        flow: if rt {
+            rng.random_range(0..rt_flows)
+        } else {
+            rt_flows + rng.random_range(0..be_flows)
+        } as u16,
+        frame: 0,
+    });
+    let mut slots: Vec<Slot> = flows.collect();
+    let mix = frame.sizes();
+    let round: u32 = mix.iter().map(|s| s.1).sum();
+    for slot in &mut slots {
+        let mut nth = if round > 1 {
+            rng.random_range(0..round)
+        } else {
+            0
+        };
+        for (bytes, n) in &mix {
+            if nth < *n {
+                slot.frame = *bytes as u16;
+                break;
+            }
+            nth -= n;
+        }
+    }
+    Ok(slots)
 }
 
 /// Gaps of the capture in a file, repeated until the schedule is full.
@@ -118,12 +135,17 @@ mod tests {
     #[test]
     fn a_schedule_keeps_mean_and_shares() {
         for pattern in [Pattern::Cbr, Pattern::Poisson] {
-            let slots = schedule(&pattern, 0.2, 4, 12, 7).unwrap();
+            let slots = schedule(&pattern, 0.2, 4, 12, Frame::Imix, 7).unwrap();
             let mean = slots.iter().map(|s| f64::from(s.gap)).sum::<f64>() / UNIT / SCHEDULE as f64;
             assert!((mean - 1.0).abs() < 1e-3, "{mean}");
             let rt = slots.iter().filter(|s| s.flow < 4).count();
             assert_eq!(rt, (0.2 * SCHEDULE as f64).round() as usize);
             assert!(slots.iter().all(|s| s.flow < 16));
+            let small = slots.iter().filter(|s| s.frame == 60).count() as f64;
+            assert!(
+                (small / SCHEDULE as f64 - 7.0 / 12.0).abs() < 0.02,
+                "{small}"
+            );
         }
     }
 
@@ -138,7 +160,7 @@ mod tests {
         bytes.extend([0; 8]);
         bytes.extend([60, 0, 0, 0, 60, 0, 0, 0, 1, 2, 3]);
         std::fs::write(&path, bytes).unwrap();
-        let error = schedule(&Pattern::Pcap(path.clone()), 0.2, 1, 1, 1)
+        let error = schedule(&Pattern::Pcap(path.clone()), 0.2, 1, 1, Frame::Fixed(64), 1)
             .unwrap_err()
             .to_string();
         std::fs::remove_file(&path).unwrap();

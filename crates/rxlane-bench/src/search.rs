@@ -1,8 +1,8 @@
 //! Searches for the rate that a device forwards.
 
 use crate::BenchError;
-use crate::bench::Session;
 use crate::dut::Dut;
+use crate::session::Session;
 use crate::trial::Trial;
 
 /// Search for the kernel's capacity: trial length, tolerated loss, and width at which it ends.

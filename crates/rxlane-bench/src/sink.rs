@@ -10,9 +10,10 @@ use rxlane_system::xdp::{self, Mode};
 use rxlane_system::{Tried, links};
 
 use crate::BenchError;
+use crate::course;
 use crate::error::BpfTried;
 use crate::histogram;
-use crate::layout::{BUCKETS, FlowSeen, Received, Window};
+use crate::layout::{BUCKETS, Bin, FlowSeen, Received, Window};
 
 #[allow(
     clippy::all,
@@ -31,6 +32,7 @@ pub(crate) struct Sink {
     receiveds: MapHandle,
     histogram: MapHandle,
     windows: MapHandle,
+    arrived: MapHandle,
     _links: Vec<OwnedFd>,
 }
 
@@ -66,6 +68,7 @@ impl Sink {
             receiveds: MapHandle::try_from(&m.receiveds).tried(keep)?,
             histogram: MapHandle::try_from(&m.histogram).tried(keep)?,
             windows: MapHandle::try_from(&m.windows).tried(keep)?,
+            arrived: MapHandle::try_from(&m.arrived).tried(keep)?,
             _links: links,
         })
     }
@@ -75,6 +78,7 @@ impl Sink {
     pub(crate) fn forget(&self, class_of_flow: &[u32]) -> Result<(), BenchError> {
         let what = "reset the sink";
         self.measure(Window::default())?;
+        course::clear(&self.arrived)?;
         for (key, class) in (0u32..).zip(class_of_flow) {
             let flow = FlowSeen {
                 class: *class,
@@ -100,6 +104,11 @@ impl Sink {
             }
         }
         Ok(())
+    }
+
+    /// What arrived in each bin of the window, by when it was sent.
+    pub(crate) fn course(&self) -> Result<Vec<Bin>, BenchError> {
+        course::read(&self.arrived)
     }
 
     /// Measures packets stamped within the window.

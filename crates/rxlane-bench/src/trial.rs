@@ -1,23 +1,11 @@
 //! One trial: traffic of one rate through one device under test, and what came of it.
 
-use std::time::Duration;
-
 use hdrhistogram::Histogram;
-use nix::time::{ClockId, clock_gettime};
-use rxlane_policy::{Nanos, Pps};
 use serde::{Deserialize, Serialize};
 
-use crate::generator::Generator;
-use crate::idle::IdleCounter;
-use crate::lab::Lab;
-use crate::layout::{Flow, MAX_FLOWS, Window};
-use crate::pattern::{self, Pattern};
-use crate::prime::Priming;
-use crate::sink::Sink;
-use crate::wire::Wire;
-use rxlane_system::stop;
-
-use crate::BenchError;
+use crate::frame::Frame;
+use crate::layout::Bin;
+use crate::pattern::Pattern;
 
 /// The traffic of a measurement.
 #[derive(Debug, Clone, Serialize)]
@@ -26,8 +14,8 @@ pub struct Traffic {
     pub rt_ratio: f64,
     /// How packets follow each other.
     pub pattern: Pattern,
-    /// Ethernet frame size with FCS, bytes, as RFC 2544 counts.
-    pub frame: usize,
+    /// How long frames are.
+    pub frame: Frame,
     /// Flows of each class.
     pub flows: u32,
     /// Seed of the schedule.
@@ -36,17 +24,6 @@ pub struct Traffic {
 
 /// The classes of test traffic, by number.
 pub const CLASSES: [&str; 2] = ["rt", "be"];
-const FCS: usize = 4;
-/// Ahead of each trial, slowly, so that the router knows its next hops when it is overloaded
-/// (RFC 2544, C.2.4.2: learning frames). Their answers would have to pass the overloaded core.
-const LEARNING_PPS: f64 = 200.0;
-const LEARNING: Duration = Duration::from_millis(100);
-/// Traffic that runs before packets count, and after.
-const WARM_UP: Duration = Duration::from_millis(300);
-const DRAIN: Duration = Duration::from_millis(60);
-/// A generator that sent less than this share of what was offered fell behind.
-const KEPT_UP: f64 = 0.98;
-
 /// What a class went through.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ClassResult {
@@ -103,6 +80,15 @@ pub struct Trial {
     pub(crate) latency_ns: Vec<Histogram<u64>>,
 }
 
+/// What became of the packets of a profile, by when they were sent.
+#[derive(Debug, Clone)]
+pub(crate) struct Course {
+    /// False when the generator fell behind.
+    pub(crate) valid: bool,
+    pub(crate) sent: Vec<Bin>,
+    pub(crate) received: Vec<Bin>,
+}
+
 /// Threads of the router whose wake-ups are counted.
 #[derive(Debug, Default)]
 pub struct Threads {
@@ -113,228 +99,9 @@ pub struct Threads {
 }
 
 impl Threads {
-    fn wakeups(&self) -> [u64; 2] {
+    pub(crate) fn wakeups(&self) -> [u64; 2] {
         [wakeups(&self.napi), wakeups(&self.workers)]
     }
-}
-
-/// Generator and sink, ready for trials.
-pub struct Bed {
-    generator: Generator,
-    sink: Sink,
-    idle: Option<IdleCounter>,
-    class_of_flow: Vec<u32>,
-    priming: Option<Priming>,
-    /// Whether how many packets a trial brings is certain.
-    equal_gaps: bool,
-}
-
-impl Bed {
-    /// Sets the bed up in a lab.
-    ///
-    /// # Errors
-    /// Parameters out of range, a missing capture, or a refusal of the kernel.
-    pub fn new(lab: &Lab, traffic: &Traffic) -> Result<Self, BenchError> {
-        Self::on(&Wire::of_lab(lab)?, traffic)
-    }
-
-    pub(crate) fn on(wire: &Wire, traffic: &Traffic) -> Result<Self, BenchError> {
-        if !(64..=1518).contains(&traffic.frame) {
-            return Err(BenchError::Parameter(format!(
-                "--frame {}: use 64 to 1518 bytes",
-                traffic.frame
-            )));
-        }
-        if !(0.0..=1.0).contains(&traffic.rt_ratio) {
-            return Err(BenchError::Parameter(format!(
-                "--rt-ratio {}: use 0 to 1",
-                traffic.rt_ratio
-            )));
-        }
-        if traffic.flows == 0 || traffic.flows as usize * 2 > MAX_FLOWS {
-            return Err(BenchError::Parameter(format!(
-                "--flows {}: use 1 to {}",
-                traffic.flows,
-                MAX_FLOWS / 2
-            )));
-        }
-        rxlane_system::threads::pin(0, wire.traffic_core)?;
-        let slots = pattern::schedule(
-            &traffic.pattern,
-            traffic.rt_ratio,
-            traffic.flows,
-            traffic.flows,
-            traffic.seed,
-        )?;
-        let frame = traffic.frame - FCS;
-        let flows = wire.flows(traffic.flows, frame);
-        let share = [traffic.rt_ratio, 1.0 - traffic.rt_ratio];
-        let of_use = |flow: &&Flow| share[flow.class as usize] > 0.0;
-        let sent: Vec<Flow> = flows.iter().filter(of_use).copied().collect();
-        let sink = Sink::new(wire.sink_netns.as_deref(), &wire.sinks)?;
-        let generator = Generator::new(
-            wire.gen_netns.as_deref(),
-            wire.traffic_core,
-            frame,
-            &slots,
-            &flows,
-        )?;
-        Ok(Self {
-            generator,
-            sink,
-            idle: wire.router_core.map(IdleCounter::start).transpose()?,
-            class_of_flow: flows.iter().map(|f| f.class).collect(),
-            priming: wire.priming(&sent, frame)?,
-            equal_gaps: matches!(traffic.pattern, Pattern::Cbr),
-        })
-    }
-
-    /// Offers packets at a `rate` for a `length` of time.
-    ///
-    /// # Errors
-    /// An interruption, or a failing BPF call.
-    pub fn run(
-        &mut self,
-        rate: Pps,
-        length: Duration,
-        threads: &Threads,
-    ) -> Result<Trial, BenchError> {
-        self.run_with(rate, length, threads, || ())
-    }
-
-    /// The same, with something happening while the packets that count are under way.
-    ///
-    /// # Errors
-    /// As [`Bed::run`].
-    pub fn run_with(
-        &mut self,
-        rate: Pps,
-        length: Duration,
-        threads: &Threads,
-        meanwhile: impl FnOnce(),
-    ) -> Result<Trial, BenchError> {
-        if let Some(idle) = &self.idle {
-            idle.soak();
-        }
-        let trial = self.measure(rate, length, threads, meanwhile);
-        if let Some(idle) = &self.idle {
-            idle.rest();
-        }
-        trial
-    }
-
-    fn measure(
-        &mut self,
-        rate: Pps,
-        length: Duration,
-        threads: &Threads,
-        meanwhile: impl FnOnce(),
-    ) -> Result<Trial, BenchError> {
-        stop::check()?;
-        self.generator.start(LEARNING_PPS, Window::default())?;
-        stop::sleep(LEARNING)?;
-        if let Some(priming) = &self.priming {
-            priming.prime()?;
-        }
-        self.sink.forget(&self.class_of_flow)?;
-        let start_ns = now_ns() + WARM_UP.as_nanos() as u64 + 20_000_000;
-        let window = Window {
-            start_ns,
-            end_ns: start_ns + Nanos::from(length).0,
-        };
-        self.sink.measure(window)?;
-        self.generator.start(rate.0, window)?;
-        sleep_until(window.start_ns)?;
-        if let Some(idle) = &mut self.idle {
-            idle.restart();
-        }
-        let before = threads.wakeups();
-        meanwhile();
-        sleep_until(window.end_ns)?;
-        let cpu = self.idle.as_ref().map_or(0.0, IdleCounter::utilisation);
-        let after = threads.wakeups();
-        let per_s = |i: usize| after[i].saturating_sub(before[i]) as f64 / length.as_secs_f64();
-        self.generator.pause()?;
-        stop::sleep(DRAIN)?;
-        self.evaluate(rate, length, cpu, [per_s(0), per_s(1)])
-    }
-
-    fn evaluate(
-        &self,
-        rate: Pps,
-        length: Duration,
-        cpu: f64,
-        wakeups_per_s: [f64; 2],
-    ) -> Result<Trial, BenchError> {
-        let state = self.generator.state()?;
-        let mut classes = Vec::new();
-        let mut latency_ns = Vec::new();
-        for (class, name) in (0u32..).zip(CLASSES) {
-            let arrivals = self.sink.arrivals(class)?;
-            let sent = state.sent[class as usize];
-            let received = arrivals.counters.packets;
-            let us = |q| arrivals.latency_ns.value_at_quantile(q) as f64 / 1000.0;
-            classes.push(ClassResult {
-                name: name.into(),
-                sent: sent as f64,
-                received: received as f64,
-                lost: sent.saturating_sub(received) as f64,
-                reordered: arrivals.counters.reordered as f64,
-                latency_us: Latency {
-                    p50: us(0.5),
-                    p90: us(0.9),
-                    p99: us(0.99),
-                    p999: us(0.999),
-                    max: arrivals.counters.max_ns as f64 / 1000.0,
-                    mean: if received == 0 {
-                        0.0
-                    } else {
-                        arrivals.counters.sum_ns as f64 / received as f64 / 1000.0
-                    },
-                },
-            });
-            latency_ns.push(arrivals.latency_ns);
-        }
-        let sent: f64 = classes.iter().map(|c| c.sent).sum();
-        let received: f64 = classes.iter().map(|c| c.received).sum();
-        let seconds = length.as_secs_f64();
-        Ok(Trial {
-            valid: kept_up(sent, rate.packets_in(length.into()), self.equal_gaps),
-            sent_pps: sent / seconds,
-            forwarded_pps: received / seconds,
-            loss: if sent > 0.0 {
-                (sent - received).max(0.0) / sent
-            } else {
-                0.0
-            },
-            cpu,
-            wakeups_per_s: wakeups_per_s[0],
-            worker_wakeups_per_s: wakeups_per_s[1],
-            classes,
-            latency_ns,
-        })
-    }
-}
-
-/// Whether so many packets are what was offered. How many a Poisson process brings varies by the root of their number,
-/// which matters at a few thousand packets a second: three of these are no reproach.
-fn kept_up(sent: f64, offered: f64, equal_gaps: bool) -> bool {
-    let chance = if equal_gaps {
-        0.0
-    } else {
-        3.0 * offered.sqrt()
-    };
-    sent >= KEPT_UP * offered - chance
-}
-
-fn now_ns() -> u64 {
-    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |t| {
-        t.tv_sec() as u64 * 1_000_000_000 + t.tv_nsec() as u64
-    })
-}
-
-fn sleep_until(at_ns: u64) -> Result<(), stop::Interrupted> {
-    stop::sleep(Duration::from_nanos(at_ns.saturating_sub(now_ns())))
 }
 
 /// Times that the threads have gone to sleep, hence been woken.
@@ -350,17 +117,4 @@ fn wakeups(threads: &[i32]) -> u64 {
                 .ok()
         })
         .sum()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::kept_up;
-
-    #[test]
-    fn the_chance_of_few_packets_is_no_generator_that_fell_behind() {
-        assert!(kept_up(1900.0, 2000.0, false));
-        assert!(!kept_up(1800.0, 2000.0, false));
-        assert!(!kept_up(970_000.0, 1_000_000.0, false));
-        assert!(!kept_up(1900.0, 2000.0, true));
-    }
 }

@@ -6,6 +6,7 @@
 //! The programs are in `bpf/`; ARCHITECTURE.md draws the way of a packet.
 
 mod changeover;
+pub mod cost;
 pub mod engine;
 pub mod features;
 pub mod instance;

@@ -9,11 +9,11 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use rxlane_policy::overload::{Plan, PollEnd};
 
 use crate::DataplaneError;
+use crate::cost::test_run;
 use crate::error::BpfTried;
 use crate::layout::{Guard, GuardPlan};
 use crate::pinned;
 use crate::skeletons::lockstep as skel;
-use crate::testing;
 
 /// How many events go at once.
 pub const EVENTS: usize = 256;
@@ -122,7 +122,7 @@ impl Lockstep {
             pinned::put(&self.events, key, bytemuck::bytes_of(event))?;
         }
         pinned::put(&self.counts, 0, &n.to_ne_bytes())?;
-        testing::test_run(self.program.as_fd(), &[0; 64], 0, 1)
+        test_run(self.program.as_fd(), &[0; 64], 0, 1)
             .map_err(libbpf_rs::Error::from)
             .tried(|| "run the guard".into())?;
         let passes = (0..n).map(|key| {

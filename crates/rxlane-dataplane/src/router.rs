@@ -263,12 +263,11 @@ impl Router {
         &self.state
     }
 
-    #[cfg(any(test, feature = "testing"))]
-    pub(crate) fn program(&self) -> std::os::fd::BorrowedFd<'_> {
+    /// The lane program, for [test runs](crate::cost::test_run).
+    pub fn program(&self) -> std::os::fd::BorrowedFd<'_> {
         self.lane.program.as_fd()
     }
 
-    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn witness(&self) -> Option<&crate::lanes::witness::WitnessMaps> {
         self.lane.witness.as_ref()
     }

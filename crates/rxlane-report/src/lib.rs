@@ -17,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod heat;
 pub mod plot;
 
 /// A plot that cannot be drawn.

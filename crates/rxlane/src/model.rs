@@ -36,7 +36,7 @@ pub(crate) fn scenario(
     let mut s = costs.clone();
     s.traffic.pps = pps;
     s.traffic.rt_ratio = rt_ratio;
-    s.traffic.frame = offered.frame as u32;
+    s.traffic.frame = offered.frame.mean_bytes().round() as u32;
     s.traffic.pattern = match &offered.pattern {
         Pattern::Cbr => traffic::Pattern::Cbr { jitter: 0.0 },
         Pattern::Poisson => traffic::Pattern::Poisson,

@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use common::{TestLab, error_of, wait_for};
 use nix::sys::signal::Signal;
+use rxlane_bench::bed::Bed;
 use rxlane_bench::bench::{Pattern, Traffic};
+use rxlane_bench::frame::Frame;
 use rxlane_bench::lab::Place;
-use rxlane_bench::trial::{Bed, Threads};
+use rxlane_bench::trial::Threads;
 use rxlane_policy::Pps;
 
 /// Slow enough that a stall of a shared machine loses nothing.
@@ -33,7 +35,7 @@ fn traffic() -> Traffic {
     Traffic {
         rt_ratio: 0.3,
         pattern: Pattern::Poisson,
-        frame: 128,
+        frame: Frame::Fixed(128),
         flows: 16,
         seed: 7,
     }

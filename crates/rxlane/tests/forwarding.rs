@@ -5,9 +5,11 @@
 mod common;
 
 use common::{REST, TestLab, VOICE_ALL, VOICE_ESTABLISHED, patience, wait_for};
+use rxlane_bench::bed::Bed;
 use rxlane_bench::bench::{Pattern, Traffic};
+use rxlane_bench::frame::Frame;
 use rxlane_bench::lab::{Firewall, Place};
-use rxlane_bench::trial::{Bed, Threads};
+use rxlane_bench::trial::Threads;
 use rxlane_policy::Pps;
 
 const EF_TOS: &str = "0xb8";
@@ -296,7 +298,7 @@ fn flows_of_a_bench_are_connections_that_a_stateful_firewall_and_established_kno
     let traffic = Traffic {
         rt_ratio: 0.5,
         pattern: Pattern::Poisson,
-        frame: 128,
+        frame: Frame::Fixed(128),
         flows: 16,
         seed: 7,
     };

@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use common::{REST, TestLab, VOICE_ALL, error_of, rxlane, wait_for};
 use nix::sys::signal::Signal;
+use rxlane_bench::bed::Bed;
 use rxlane_bench::bench::{Pattern, Traffic};
+use rxlane_bench::frame::Frame;
 use rxlane_bench::lab::Place;
-use rxlane_bench::trial::{Bed, Threads};
+use rxlane_bench::trial::Threads;
 use rxlane_policy::Pps;
 
 /// Low enough that a stall of a shared machine loses nothing; RXLANE_TEST_PPS raises it on a quiet one.
@@ -26,7 +28,7 @@ fn traffic() -> Traffic {
     Traffic {
         rt_ratio: 0.3,
         pattern: Pattern::Poisson,
-        frame: 128,
+        frame: Frame::Fixed(128),
         flows: 16,
         seed: 7,
     }

@@ -6,9 +6,11 @@ mod common;
 use std::time::Duration;
 
 use common::{REST, TestLab, VOICE_ALL};
+use rxlane_bench::bed::Bed;
 use rxlane_bench::bench::{Pattern, Traffic};
+use rxlane_bench::frame::Frame;
 use rxlane_bench::lab::{Firewall, Place};
-use rxlane_bench::trial::{Bed, Threads};
+use rxlane_bench::trial::Threads;
 use rxlane_policy::Pps;
 
 /// Far more than any core forwards through 400 rules.
@@ -24,7 +26,7 @@ fn flood(
     let traffic = Traffic {
         rt_ratio,
         pattern: Pattern::Poisson,
-        frame: 128,
+        frame: Frame::Fixed(128),
         flows: 16,
         seed: 7,
     };

@@ -5,9 +5,11 @@ mod common;
 use std::time::Duration;
 
 use common::{Background, REST, TestLab, error_of};
+use rxlane_bench::bed::Bed;
 use rxlane_bench::bench::{Pattern, Traffic};
+use rxlane_bench::frame::Frame;
 use rxlane_bench::lab::Place;
-use rxlane_bench::trial::{Bed, Threads};
+use rxlane_bench::trial::Threads;
 use rxlane_policy::Pps;
 
 /// Express is what comes in at `port`; nothing that the lab sends comes in anywhere but at in0.
@@ -33,7 +35,7 @@ fn traffic() -> Traffic {
     Traffic {
         rt_ratio: 0.5,
         pattern: Pattern::Cbr,
-        frame: 64,
+        frame: Frame::Fixed(64),
         flows: 4,
         seed: 1,
     }

@@ -8,9 +8,11 @@ use std::time::Duration;
 use common::tuned::Tuned;
 use common::{Background, wait_for};
 use nix::sys::signal::Signal;
+use rxlane_bench::bed::Bed;
 use rxlane_bench::bench::{Pattern, Traffic};
+use rxlane_bench::frame::Frame;
 use rxlane_bench::lab::Place;
-use rxlane_bench::trial::{Bed, Threads};
+use rxlane_bench::trial::Threads;
 use rxlane_policy::Pps;
 
 /// Only what belongs to the lab: the machine's own interrupts stay alone.
@@ -90,7 +92,7 @@ impl Tuned {
         let traffic = Traffic {
             rt_ratio: 0.2,
             pattern: Pattern::Poisson,
-            frame: 128,
+            frame: Frame::Fixed(128),
             flows: 4,
             seed: 1,
         };

@@ -1,13 +1,18 @@
 //! Results as data, tables and pages. docs/src/reference/bench-json.md documents the JSON.
 
 mod html;
+mod regret;
+mod steps;
 mod table;
 
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+pub use self::regret::{RegretReport, Worst};
+pub use self::steps::{StageResult, StepsDut, StepsPoint, StepsReport};
+use self::table::{settings, table};
 use crate::bench::{Search, Traffic};
 use crate::trial::ClassResult;
 
@@ -15,7 +20,7 @@ use crate::trial::ClassResult;
 pub type Ratios = BTreeMap<String, BTreeMap<String, f64>>;
 
 /// Medians of one device.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DutResult {
     /// Name of the device.
     pub name: String,
@@ -113,7 +118,7 @@ impl ThroughputReport {
                     pps,
                     min_pps: rates.iter().copied().fold(f64::INFINITY, f64::min),
                     max_pps: rates.iter().copied().fold(0.0, f64::max),
-                    bps: pps * traffic.frame as f64 * 8.0,
+                    bps: pps * traffic.frame.mean_bytes() * 8.0,
                 }
             })
             .collect();

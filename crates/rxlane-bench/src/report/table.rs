@@ -4,7 +4,7 @@ use comfy_table::{CellAlignment, Table, presets};
 
 use super::{DisturbanceReport, DutResult, LatencyReport, SweepReport, ThroughputReport};
 
-fn table(header: &[&str]) -> Table {
+pub(super) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
@@ -18,7 +18,7 @@ fn table(header: &[&str]) -> Table {
     table
 }
 
-fn settings(settings: &std::collections::BTreeMap<String, String>) -> String {
+pub(super) fn settings(settings: &std::collections::BTreeMap<String, String>) -> String {
     settings
         .iter()
         .map(|(k, v)| format!("  {k}: {v}\n"))

@@ -1,41 +1,14 @@
-//! `rxlane bench`: measurements.
+//! What all measurements take, and how they answer.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use rxlane_bench::bench::{
-    self, Dut, EngineVariant, Offered, Options, Pattern, RealPorts, Search, Traffic,
-};
-use rxlane_bench::disturb::{Reloads, disturb};
+use rxlane_bench::bench::{self, Dut, EngineVariant, Options, Pattern, RealPorts, Traffic};
+use rxlane_bench::frame::Frame;
 use rxlane_bench::lab::{Firewall, LabConfig};
-use rxlane_config::EngineConfig;
-use rxlane_policy::Pps;
 use rxlane_policy::strategy::StrategyName;
-use rxlane_sim::scenario::Scenario;
 
-use crate::{model, one_line};
-
-#[derive(clap::Subcommand)]
-#[allow(clippy::large_enum_variant, reason = "parsed once")]
-pub(crate) enum Command {
-    /// Latency and loss of each class at one rate
-    #[command(after_help = "Example:
-  sudo rxlane bench latency --dut kernel,express --offered 2x --rt-ratio 0.2 --firewall 60 --html report.html")]
-    Latency(Latency),
-    /// The highest rate without loss (RFC 2544)
-    #[command(after_help = "Example:
-  sudo rxlane bench throughput --dut kernel,express --rt-ratio 0 --frame 64 --seconds 1")]
-    Throughput(Throughput),
-    /// Latency and loss over load and RT ratio
-    #[command(after_help = "Example:
-  sudo rxlane bench sweep --loads 100k,200k,300k,400k,600k --ratios 0.1,0.3 --firewall 60 --html sweep.html")]
-    Sweep(Sweep),
-    /// Packets lost while the daemon reloads or is killed, the firewall is loaded anew, a port goes down
-    #[command(after_help = "Example:
-  sudo rxlane bench disturb --pps 200k --seconds 3 --reloads 6")]
-    Disturb(Disturb),
-}
+use crate::one_line;
 
 #[derive(Args)]
 pub(crate) struct Common {
@@ -61,9 +34,9 @@ pub(crate) struct Common {
     /// cbr, poisson, or pcap:FILE (its gaps, scaled to the rate)
     #[arg(long, default_value = "poisson")]
     pattern: Pattern,
-    /// Ethernet frame size with FCS, bytes
-    #[arg(long, default_value_t = 128)]
-    frame: usize,
+    /// Ethernet frame size with FCS, bytes; imix: 64, 594 and 1518 in shares of 7, 4 and 1
+    #[arg(long, default_value = "128", value_name = "BYTES")]
+    frame: Frame,
     /// Flows of each class
     #[arg(long, default_value_t = 16)]
     flows: u32,
@@ -138,15 +111,6 @@ fn dut_help() -> String {
     )
 }
 
-#[derive(Args)]
-pub(crate) struct Latency {
-    #[command(flatten)]
-    common: Common,
-    /// Packets a second (300k, 1.2M), or a multiple of what the kernel forwards without loss (2x)
-    #[arg(long, default_value = "2x")]
-    offered: Offered,
-}
-
 /// `60,4`.
 fn two_budgets(text: &str) -> Result<[u32; 2], String> {
     let both: Option<Vec<u32>> = text.split(',').map(|n| n.trim().parse().ok()).collect();
@@ -158,62 +122,9 @@ fn prb_is_gone(_: &str) -> Result<u32, String> {
     Err("use --budgets RT,BE: highest class first".into())
 }
 
-#[derive(Args)]
-pub(crate) struct Throughput {
-    #[command(flatten)]
-    common: Common,
-    /// Share of packets that may be lost
-    #[arg(long, default_value_t = 0.001)]
-    loss: f64,
-    /// Relative width at which the search ends
-    #[arg(long, default_value_t = 0.02)]
-    width: f64,
-    /// Trials at each rate; the median loss decides
-    #[arg(long, default_value_t = 3)]
-    trials: u32,
-}
-
-#[derive(Args)]
-pub(crate) struct Sweep {
-    #[command(flatten)]
-    common: Common,
-    /// Rates, packets a second
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "100k,200k,300k,400k,500k,600k"
-    )]
-    loads: Vec<Offered>,
-    /// RT ratios
-    #[arg(long, value_delimiter = ',', default_value = "0.1,0.3")]
-    ratios: Vec<f64>,
-    /// Lay the model of this calibration (see `rxlane calibrate`) over the measurement
-    #[arg(long, value_name = "FILE")]
-    with_sim: Option<PathBuf>,
-}
-
-#[derive(Args)]
-pub(crate) struct Disturb {
-    #[command(flatten)]
-    common: Common,
-    /// Packets a second
-    #[arg(long, default_value = "200k")]
-    pps: Offered,
-    /// Reloads in a trial
-    #[arg(long, default_value_t = 6)]
-    reloads: u32,
-}
-
 impl Common {
     pub(crate) fn options(&self) -> Result<Options, String> {
-        if let Some((capability, _)) = rxlane_system::capabilities::missing() {
-            return Err(format!(
-                "cannot build a lab without {capability}: run as root (sudo rxlane bench …)"
-            ));
-        }
-        if self.router_core == self.traffic_core {
-            return Err("--router-core and --traffic-core are the same: the generator would slow the router".into());
-        }
+        let lab = lab(self.router_core, self.traffic_core)?;
         let ports = match (
             &self.ingress,
             &self.egress,
@@ -234,15 +145,11 @@ impl Common {
         Ok(Options {
             ports,
             lab: LabConfig {
-                name: format!("rxbench{}", std::process::id()),
                 ports: self.ports,
                 firewall: self.firewall,
                 routes: self.routes.clone(),
-                router_core: self.router_core,
-                traffic_core: self.traffic_core,
                 sink_coalesce_us: self.sink_coalesce,
-                owner: Some(std::process::id()),
-                ..LabConfig::default()
+                ..lab
             },
             traffic: Traffic {
                 rt_ratio: self.rt_ratio,
@@ -286,25 +193,13 @@ impl Common {
         Ok(duts)
     }
 
-    fn output<R: serde::Serialize + std::fmt::Display>(
+    pub(super) fn output<R: serde::Serialize + std::fmt::Display>(
         &self,
         report: &R,
         valid: bool,
         html: impl FnOnce() -> Result<Option<String>, String>,
     ) -> Result<(), String> {
-        if self.json {
-            println!(
-                "{}",
-                serde_json::to_string_pretty(report).map_err(one_line)?
-            );
-        } else {
-            println!("{report}");
-        }
-        if let (Some(path), Some(page)) = (&self.html, html()?) {
-            std::fs::write(path, page)
-                .map_err(|e| format!("cannot write {}: {e}", path.display()))?;
-            eprintln!("wrote {}", path.display());
-        }
+        output(report, self.json, self.html.as_deref(), html)?;
         if valid {
             Ok(())
         } else {
@@ -316,72 +211,47 @@ impl Common {
     }
 }
 
-pub(crate) fn run(command: Command) -> Result<(), String> {
-    match command {
-        Command::Latency(args) => {
-            let report = bench::latency(&args.common.options()?, args.offered).map_err(one_line)?;
-            args.common.output(&report, report.valid, || {
-                report.html().map(Some).map_err(one_line)
-            })
-        }
-        Command::Throughput(args) => {
-            let how = Search {
-                loss_tolerance: args.loss,
-                width: args.width,
-                trials: args.trials,
-            };
-            let report = bench::throughput(&args.common.options()?, how).map_err(one_line)?;
-            args.common.output(&report, report.valid, || Ok(None))
-        }
-        Command::Disturb(args) => {
-            let Offered::Pps(pps) = args.pps else {
-                return Err("--pps takes packets a second, not a multiple".into());
-            };
-            let plan = Reloads {
-                rate: Pps(pps),
-                reloads: args.reloads,
-            };
-            let report = disturb(&args.common.options()?, plan).map_err(one_line)?;
-            args.common.output(&report, report.valid, || Ok(None))
-        }
-        Command::Sweep(args) => {
-            let loads = args.loads.iter().map(|load| match load {
-                Offered::Pps(pps) => Ok(Pps(*pps)),
-                Offered::TimesKernel(_) => {
-                    Err("--loads takes packets a second, not multiples".to_owned())
-                }
-            });
-            let loads = loads.collect::<Result<Vec<Pps>, String>>()?;
-            let options = args.common.options()?;
-            let model = args.with_sim.as_ref().map(|f| costs(f, &options));
-            let model = model.transpose()?;
-            let mut report = bench::sweep(&options, &loads, &args.ratios).map_err(one_line)?;
-            if let Some((costs, engines)) = model {
-                for point in &mut report.points {
-                    let Some(engine) = engines.get(&point.dut.name) else {
-                        continue;
-                    };
-                    let (ratio, pps) = (point.rt_ratio, point.offered_pps);
-                    let said = model::predict(&costs, engine, &options.traffic, ratio, pps)?;
-                    point.predicted = Some(said);
-                }
-            }
-            args.common
-                .output(&report, true, || report.html().map(Some).map_err(one_line))
-        }
+/// A lab of its own for this process.
+pub(super) fn lab(router_core: usize, traffic_core: usize) -> Result<LabConfig, String> {
+    if let Some((capability, _)) = rxlane_system::capabilities::missing() {
+        return Err(format!(
+            "cannot build a lab without {capability}: run as root (sudo rxlane bench …)"
+        ));
     }
+    if router_core == traffic_core {
+        return Err(
+            "--router-core and --traffic-core are the same: the generator would slow the router"
+                .into(),
+        );
+    }
+    Ok(LabConfig {
+        name: format!("rxbench{}", std::process::id()),
+        router_core,
+        traffic_core,
+        owner: Some(std::process::id()),
+        ..LabConfig::default()
+    })
 }
 
-/// A calibration, and the engine of each device under test; checked before anything is measured.
-fn costs(
-    file: &std::path::Path,
-    options: &Options,
-) -> Result<(Scenario, BTreeMap<String, EngineConfig>), String> {
-    let loaded = rxlane_sim::scenario::load(file, &[]).map_err(one_line)?;
-    let engines = options
-        .duts
-        .iter()
-        .map(|dut| Ok((dut.name().to_owned(), model::engine_of(dut)?)))
-        .collect::<Result<_, String>>()?;
-    Ok((loaded.scenario, engines))
+/// Prints a report, and writes its page.
+pub(super) fn output<R: serde::Serialize + std::fmt::Display>(
+    report: &R,
+    json: bool,
+    file: Option<&Path>,
+    html: impl FnOnce() -> Result<Option<String>, String>,
+) -> Result<(), String> {
+    if json {
+        println!(
+            "{}",
+            serde_json::to_string_pretty(report).map_err(one_line)?
+        );
+    } else {
+        println!("{report}");
+    }
+    let Some(path) = file else { return Ok(()) };
+    if let Some(page) = html()? {
+        std::fs::write(path, page).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+        eprintln!("wrote {}", path.display());
+    }
+    Ok(())
 }

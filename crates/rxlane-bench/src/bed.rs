@@ -1,0 +1,315 @@
+//! Generator and sink at both ends of a router.
+
+use std::time::Duration;
+
+use nix::time::{ClockId, clock_gettime};
+use rxlane_policy::{Nanos, Pps};
+use rxlane_system::stop;
+
+use crate::BenchError;
+use crate::generator::{Generator, gap_x256};
+use crate::idle::IdleCounter;
+use crate::lab::Lab;
+use crate::layout::{Bin, Flow, MAX_FLOWS, PacedStage, Window};
+use crate::pattern::{self, Pattern};
+use crate::prime::Priming;
+use crate::profile::Profile;
+use crate::sink::Sink;
+use crate::trial::{CLASSES, ClassResult, Course, Latency, Threads, Traffic, Trial};
+use crate::wire::Wire;
+
+/// Ahead of each trial, slowly, so that the router knows its next hops when it is overloaded
+/// (RFC 2544, C.2.4.2: learning frames). Their answers would have to pass the overloaded core.
+const LEARNING_PPS: f64 = 200.0;
+const LEARNING: Duration = Duration::from_millis(100);
+/// Traffic that runs before packets count, and after.
+const WARM_UP: Duration = Duration::from_millis(300);
+const DRAIN: Duration = Duration::from_millis(60);
+/// A generator that sent less than this share of what was offered fell behind.
+const KEPT_UP: f64 = 0.98;
+
+/// Generator and sink, ready for trials.
+pub struct Bed {
+    generator: Generator,
+    sink: Sink,
+    idle: Option<IdleCounter>,
+    class_of_flow: Vec<u32>,
+    priming: Option<Priming>,
+    /// Whether how many packets a trial brings is certain.
+    equal_gaps: bool,
+}
+
+impl Bed {
+    /// Sets the bed up in a lab.
+    ///
+    /// # Errors
+    /// Parameters out of range, a missing capture, or a refusal of the kernel.
+    pub fn new(lab: &Lab, traffic: &Traffic) -> Result<Self, BenchError> {
+        Self::on(&Wire::of_lab(lab)?, traffic)
+    }
+
+    pub(crate) fn on(wire: &Wire, traffic: &Traffic) -> Result<Self, BenchError> {
+        if !(0.0..=1.0).contains(&traffic.rt_ratio) {
+            return Err(BenchError::Parameter(format!(
+                "--rt-ratio {}: use 0 to 1",
+                traffic.rt_ratio
+            )));
+        }
+        if traffic.flows == 0 || traffic.flows as usize * 2 > MAX_FLOWS {
+            return Err(BenchError::Parameter(format!(
+                "--flows {}: use 1 to {}",
+                traffic.flows,
+                MAX_FLOWS / 2
+            )));
+        }
+        rxlane_system::threads::pin(0, wire.traffic_core)?;
+        let slots = pattern::schedule(
+            &traffic.pattern,
+            traffic.rt_ratio,
+            traffic.flows,
+            traffic.flows,
+            traffic.frame,
+            traffic.seed,
+        )?;
+        let frame = traffic.frame.largest();
+        let flows = wire.flows(traffic.flows, frame);
+        let share = [traffic.rt_ratio, 1.0 - traffic.rt_ratio];
+        let of_use = |flow: &&Flow| share[flow.class as usize] > 0.0;
+        let sent: Vec<Flow> = flows.iter().filter(of_use).copied().collect();
+        let sink = Sink::new(wire.sink_netns.as_deref(), &wire.sinks)?;
+        let generator = Generator::new(
+            wire.gen_netns.as_deref(),
+            wire.traffic_core,
+            frame,
+            &slots,
+            &flows,
+        )?;
+        Ok(Self {
+            generator,
+            sink,
+            idle: wire.router_core.map(IdleCounter::start).transpose()?,
+            class_of_flow: flows.iter().map(|f| f.class).collect(),
+            priming: wire.priming(&sent, frame)?,
+            equal_gaps: matches!(traffic.pattern, Pattern::Cbr),
+        })
+    }
+
+    /// Offers packets at a `rate` for a `length` of time.
+    ///
+    /// # Errors
+    /// An interruption, or a failing BPF call.
+    pub fn run(
+        &mut self,
+        rate: Pps,
+        length: Duration,
+        threads: &Threads,
+    ) -> Result<Trial, BenchError> {
+        self.run_with(rate, length, threads, || ())
+    }
+
+    /// The same, with something happening while the packets that count are under way.
+    ///
+    /// # Errors
+    /// As [`Bed::run`].
+    pub fn run_with(
+        &mut self,
+        rate: Pps,
+        length: Duration,
+        threads: &Threads,
+        meanwhile: impl FnOnce(),
+    ) -> Result<Trial, BenchError> {
+        if let Some(idle) = &self.idle {
+            idle.soak();
+        }
+        let trial = self.measure(rate, length, threads, meanwhile);
+        if let Some(idle) = &self.idle {
+            idle.rest();
+        }
+        trial
+    }
+
+    fn measure(
+        &mut self,
+        rate: Pps,
+        length: Duration,
+        threads: &Threads,
+        meanwhile: impl FnOnce(),
+    ) -> Result<Trial, BenchError> {
+        let window = self.prepare(length, Duration::ZERO)?;
+        self.generator.start(rate.0, window)?;
+        sleep_until(window.start_ns)?;
+        if let Some(idle) = &mut self.idle {
+            idle.restart();
+        }
+        let before = threads.wakeups();
+        meanwhile();
+        sleep_until(window.end_ns)?;
+        let cpu = self.idle.as_ref().map_or(0.0, IdleCounter::utilisation);
+        let after = threads.wakeups();
+        let per_s = |i: usize| after[i].saturating_sub(before[i]) as f64 / length.as_secs_f64();
+        self.generator.pause()?;
+        stop::sleep(DRAIN)?;
+        self.evaluate(rate, length, cpu, [per_s(0), per_s(1)])
+    }
+
+    /// Teaches the router where packets go, and opens a window a little later.
+    fn prepare(&self, length: Duration, bin: Duration) -> Result<Window, BenchError> {
+        stop::check()?;
+        self.generator.start(LEARNING_PPS, Window::default())?;
+        stop::sleep(LEARNING)?;
+        if let Some(priming) = &self.priming {
+            priming.prime()?;
+        }
+        self.sink.forget(&self.class_of_flow)?;
+        let start_ns = now_ns() + WARM_UP.as_nanos() as u64 + 20_000_000;
+        let window = Window {
+            start_ns,
+            end_ns: start_ns + Nanos::from(length).0,
+            bin_ns: Nanos::from(bin).0,
+        };
+        self.sink.measure(window)?;
+        Ok(window)
+    }
+
+    /// Offers a profile, in multiples of a rate.
+    ///
+    /// # Errors
+    /// As [`Bed::run`].
+    pub(crate) fn follow(
+        &mut self,
+        capacity_pps: f64,
+        profile: &Profile,
+    ) -> Result<Course, BenchError> {
+        if let Some(idle) = &self.idle {
+            idle.soak();
+        }
+        let course = self.pass_through(capacity_pps, profile);
+        if let Some(idle) = &self.idle {
+            idle.rest();
+        }
+        course
+    }
+
+    fn pass_through(&self, capacity_pps: f64, profile: &Profile) -> Result<Course, BenchError> {
+        let window = self.prepare(profile.length(), profile.bin())?;
+        let steps = profile.steps();
+        let stages: Vec<PacedStage> = steps
+            .iter()
+            .map(|(load, until_s)| PacedStage {
+                until_ns: window.start_ns + (until_s * 1e9) as u64,
+                mean_gap_x256: gap_x256(load * capacity_pps),
+            })
+            .collect();
+        let first = steps.first().map_or(1.0, |(load, _)| *load);
+        self.generator
+            .follow(first * capacity_pps, &stages, window)?;
+        sleep_until(window.end_ns)?;
+        self.generator.pause()?;
+        stop::sleep(DRAIN)?;
+        let sent = self.generator.course()?;
+        let packets = |bins: &[Bin]| -> f64 {
+            bins.iter()
+                .map(|b| f64::from(b.packets[0]) + f64::from(b.packets[1]))
+                .sum()
+        };
+        Ok(Course {
+            valid: kept_up(
+                packets(&sent),
+                profile.packets(capacity_pps),
+                self.equal_gaps,
+            ),
+            sent,
+            received: self.sink.course()?,
+        })
+    }
+
+    fn evaluate(
+        &self,
+        rate: Pps,
+        length: Duration,
+        cpu: f64,
+        wakeups_per_s: [f64; 2],
+    ) -> Result<Trial, BenchError> {
+        let state = self.generator.state()?;
+        let mut classes = Vec::new();
+        let mut latency_ns = Vec::new();
+        for (class, name) in (0u32..).zip(CLASSES) {
+            let arrivals = self.sink.arrivals(class)?;
+            let sent = state.sent[class as usize];
+            let received = arrivals.counters.packets;
+            let us = |q| arrivals.latency_ns.value_at_quantile(q) as f64 / 1000.0;
+            classes.push(ClassResult {
+                name: name.into(),
+                sent: sent as f64,
+                received: received as f64,
+                lost: sent.saturating_sub(received) as f64,
+                reordered: arrivals.counters.reordered as f64,
+                latency_us: Latency {
+                    p50: us(0.5),
+                    p90: us(0.9),
+                    p99: us(0.99),
+                    p999: us(0.999),
+                    max: arrivals.counters.max_ns as f64 / 1000.0,
+                    mean: if received == 0 {
+                        0.0
+                    } else {
+                        arrivals.counters.sum_ns as f64 / received as f64 / 1000.0
+                    },
+                },
+            });
+            latency_ns.push(arrivals.latency_ns);
+        }
+        let sent: f64 = classes.iter().map(|c| c.sent).sum();
+        let received: f64 = classes.iter().map(|c| c.received).sum();
+        let seconds = length.as_secs_f64();
+        Ok(Trial {
+            valid: kept_up(sent, rate.packets_in(length.into()), self.equal_gaps),
+            sent_pps: sent / seconds,
+            forwarded_pps: received / seconds,
+            loss: if sent > 0.0 {
+                (sent - received).max(0.0) / sent
+            } else {
+                0.0
+            },
+            cpu,
+            wakeups_per_s: wakeups_per_s[0],
+            worker_wakeups_per_s: wakeups_per_s[1],
+            classes,
+            latency_ns,
+        })
+    }
+}
+
+/// Whether so many packets are what was offered. How many a Poisson process brings varies by the root of their number,
+/// which matters at a few thousand packets a second: three of these are no reproach.
+fn kept_up(sent: f64, offered: f64, equal_gaps: bool) -> bool {
+    let chance = if equal_gaps {
+        0.0
+    } else {
+        3.0 * offered.sqrt()
+    };
+    sent >= KEPT_UP * offered - chance
+}
+
+fn now_ns() -> u64 {
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |t| {
+        t.tv_sec() as u64 * 1_000_000_000 + t.tv_nsec() as u64
+    })
+}
+
+fn sleep_until(at_ns: u64) -> Result<(), stop::Interrupted> {
+    stop::sleep(Duration::from_nanos(at_ns.saturating_sub(now_ns())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::kept_up;
+
+    #[test]
+    fn the_chance_of_few_packets_is_no_generator_that_fell_behind() {
+        assert!(kept_up(1900.0, 2000.0, false));
+        assert!(!kept_up(1800.0, 2000.0, false));
+        assert!(!kept_up(970_000.0, 1_000_000.0, false));
+        assert!(!kept_up(1900.0, 2000.0, true));
+    }
+}

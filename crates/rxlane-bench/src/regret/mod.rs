@@ -1,0 +1,290 @@
+//! Whether anything is worse than with Linux alone: every load behind every firewall with every frame size and share of
+//! RT, all devices in turn.
+//!
+//! That is hundreds of points, so each is written to a file when it is there, and a run goes on where the last one ended.
+
+mod record;
+mod verdict;
+
+use std::path::Path;
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+
+use self::record::{Record, Run};
+pub use self::verdict::{FORWARDED, P99_BELOW, RT_P99_ABOVE, Regret};
+use crate::BenchError;
+use crate::bench::{Options, summarise};
+use crate::frame::Frame;
+use crate::lab::{Firewall, LabConfig};
+use crate::report::{DutResult, RegretReport};
+use crate::search::kernel_capacity;
+use crate::session::{Session, in_lab};
+use crate::trial::{Traffic, Trial};
+
+/// A point that looks worse than wanted is measured this often more, and medians count.
+const SECOND_LOOKS: u32 = 2;
+
+/// What is varied.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Matrix {
+    /// Firewalls of the router.
+    pub firewalls: Vec<Firewall>,
+    /// Frame sizes.
+    pub frames: Vec<Frame>,
+    /// Shares of RT packets, 0 to 1.
+    pub rt_ratios: Vec<f64>,
+    /// Multiples of what the kernel forwards without loss, in ascending order.
+    pub loads: Vec<f64>,
+}
+
+/// One load, firewall, frame size and share of RT.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Point {
+    /// Firewall of the router.
+    pub firewall: Firewall,
+    /// Frame size.
+    pub frame: Frame,
+    /// Share of RT packets.
+    pub rt_ratio: f64,
+    /// Multiple of the kernel's capacity.
+    pub load: f64,
+    /// What the kernel forwards without loss behind this firewall, packets a second.
+    pub capacity_pps: f64,
+    /// Whether the generator, not the kernel, set that limit.
+    pub capacity_limited: bool,
+    /// Rate asked for, packets a second.
+    pub offered_pps: f64,
+    /// False when the generator cannot offer that; then no device was measured.
+    pub valid: bool,
+    /// Repetitions behind each median.
+    pub rounds: u32,
+    /// The devices, in the order of `--dut`.
+    pub duts: Vec<DutResult>,
+}
+
+/// One firewall, frame size and share of RT: the loads are measured in one lab.
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    firewall: Firewall,
+    frame: Frame,
+    rt_ratio: f64,
+}
+
+impl Row {
+    fn holds(&self, p: &Point) -> bool {
+        p.firewall == self.firewall && p.frame == self.frame && p.rt_ratio == self.rt_ratio
+    }
+}
+
+impl Matrix {
+    fn rows(&self) -> impl Iterator<Item = Row> + '_ {
+        self.firewalls.iter().flat_map(move |firewall| {
+            self.frames.iter().flat_map(move |frame| {
+                self.rt_ratios.iter().map(move |rt_ratio| Row {
+                    firewall: *firewall,
+                    frame: *frame,
+                    rt_ratio: *rt_ratio,
+                })
+            })
+        })
+    }
+
+    fn check(&self) -> Result<(), BenchError> {
+        let ascending = self.loads.windows(2).all(|w| w[0] < w[1]);
+        let some = !self.firewalls.is_empty() && !self.frames.is_empty();
+        if !some || self.rt_ratios.is_empty() || self.loads.is_empty() || !ascending {
+            return Err(BenchError::Parameter(
+                "give at least one firewall, frame, RT ratio and load, and loads in ascending order"
+                    .into(),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Measures what of the matrix is not in the file yet, until a moment.
+///
+/// # Errors
+/// A file of other settings; what else [`BenchError`] names.
+pub fn regret(
+    options: &Options,
+    matrix: &Matrix,
+    file: Option<&Path>,
+    until: Option<Instant>,
+) -> Result<RegretReport, BenchError> {
+    matrix.check()?;
+    let names: Vec<String> = options.duts.iter().map(|d| d.name().to_owned()).collect();
+    let run = Run {
+        matrix: matrix.clone(),
+        duts: names.clone(),
+        seconds: options.seconds,
+        repeat: options.repeat,
+        flows: options.traffic.flows,
+        seed: options.traffic.seed,
+    };
+    let mut record = Record::open(file, &run)?;
+    let mut settings = std::collections::BTreeMap::new();
+    let rows: Vec<Row> = matrix.rows().collect();
+    for (i, row) in rows.iter().enumerate() {
+        let done = record.points.iter().filter(|p| row.holds(p)).count();
+        if done == matrix.loads.len() || is_over(until) {
+            continue;
+        }
+        let options = Options {
+            lab: LabConfig {
+                firewall: row.firewall,
+                ..options.lab.clone()
+            },
+            traffic: Traffic {
+                rt_ratio: row.rt_ratio,
+                frame: row.frame,
+                ..options.traffic.clone()
+            },
+            ..options.clone()
+        };
+        let loads = &matrix.loads[done..];
+        in_lab(&options, loads.len() as u64, |session| {
+            settings.clone_from(&session.settings.settings);
+            let place = format!("{}/{}", i + 1, rows.len());
+            along(&options, *row, loads, &place, session, &mut record, until)
+        })?;
+    }
+    Ok(RegretReport {
+        complete: record.points.len() == rows.len() * matrix.loads.len(),
+        points_wanted: rows.len() * matrix.loads.len(),
+        seconds: options.seconds,
+        duts: names,
+        settings,
+        points: record.points,
+    })
+}
+
+fn is_over(until: Option<Instant>) -> bool {
+    until.is_some_and(|end| Instant::now() >= end)
+}
+
+/// The loads of one row, from the smallest on.
+fn along(
+    options: &Options,
+    row: Row,
+    loads: &[f64],
+    place: &str,
+    session: &mut Session,
+    record: &mut Record,
+    until: Option<Instant>,
+) -> Result<(), BenchError> {
+    let same = |p: &&Point| p.firewall == row.firewall && p.frame == row.frame;
+    let known = record.points.iter().find(same);
+    let (capacity_pps, capacity_limited) = match known {
+        Some(p) => (p.capacity_pps, p.capacity_limited),
+        None => match kernel_capacity(session) {
+            Ok(pps) => (pps, false),
+            Err(BenchError::GeneratorTooSlow { pps }) if pps > 0.0 => (pps, true),
+            Err(e) => return Err(e),
+        },
+    };
+    // What was too much for the generator once is not tried with more.
+    let mut reachable = record
+        .points
+        .iter()
+        .filter(|p| row.holds(p))
+        .all(|p| p.valid);
+    for load in loads {
+        if is_over(until) {
+            return Ok(());
+        }
+        let offered_pps = load * capacity_pps;
+        session.bar.set_message(format!(
+            "{place}: firewall {}, frames of {}, {:.0} % RT, {load}x",
+            row.firewall,
+            row.frame,
+            row.rt_ratio * 100.0
+        ));
+        let mut rounds = Vec::new();
+        let mut wanted = if reachable { options.repeat } else { 0 };
+        while (rounds.len() as u32) < wanted {
+            let Some(round) = round(options, session, offered_pps)? else {
+                reachable = false;
+                break;
+            };
+            rounds.push(round);
+            let looked = rounds.len() as u32;
+            if looked == options.repeat && is_suspicious(*load, &results(options, &rounds)) {
+                wanted = looked + SECOND_LOOKS;
+            }
+        }
+        record.add(Point {
+            firewall: row.firewall,
+            frame: row.frame,
+            rt_ratio: row.rt_ratio,
+            load: *load,
+            capacity_pps,
+            capacity_limited,
+            offered_pps,
+            valid: reachable,
+            rounds: rounds.len() as u32,
+            duts: if reachable {
+                results(options, &rounds)
+            } else {
+                Vec::new()
+            },
+        })?;
+    }
+    Ok(())
+}
+
+/// All devices once; `None` when the generator cannot offer so much.
+fn round(
+    options: &Options,
+    session: &mut Session,
+    pps: f64,
+) -> Result<Option<Vec<Trial>>, BenchError> {
+    let mut trials = Vec::new();
+    for dut in &options.duts {
+        let trial = session.trial(dut, pps, options.seconds)?;
+        if !trial.valid {
+            return Ok(None);
+        }
+        trials.push(trial);
+    }
+    Ok(Some(trials))
+}
+
+fn results(options: &Options, rounds: &[Vec<Trial>]) -> Vec<DutResult> {
+    let duts = options.duts.iter().enumerate();
+    duts.map(|(i, dut)| summarise(dut.name(), rounds.iter().map(|r| &r[i])))
+        .collect()
+}
+
+fn is_suspicious(load: f64, duts: &[DutResult]) -> bool {
+    let (first, others) = (&duts[0], &duts[1..]);
+    others
+        .iter()
+        .any(|dut| !Regret::of(dut, first).is_none(load))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matrix() -> Matrix {
+        Matrix {
+            firewalls: vec![Firewall::None, Firewall::Stateful(60)],
+            frames: vec![Frame::Fixed(64), Frame::Imix],
+            rt_ratios: vec![0.0, 0.2],
+            loads: vec![0.5, 2.0],
+        }
+    }
+
+    #[test]
+    fn a_matrix_has_all_combinations_once() {
+        assert_eq!(matrix().rows().count(), 8);
+        assert!(matrix().check().is_ok());
+        let descending = Matrix {
+            loads: vec![2.0, 0.5],
+            ..matrix()
+        };
+        assert!(descending.check().is_err());
+    }
+}

@@ -1,0 +1,197 @@
+//! What a changing load does: stages as a table, ms by ms as a picture.
+
+use std::collections::BTreeMap;
+
+use rxlane_report::plot::{Axes, Legend, Line, lines};
+use rxlane_report::{page, preformatted};
+use serde::Serialize;
+
+use super::{settings, table};
+use crate::BenchError;
+use crate::profile::Profile;
+use crate::trial::{CLASSES, Traffic};
+
+/// Devices under a load that changes.
+#[derive(Debug, Clone, Serialize)]
+pub struct StepsReport {
+    /// False when the generator fell behind.
+    pub valid: bool,
+    /// What the kernel forwards without loss, packets a second: a load of 1.
+    pub capacity_pps: f64,
+    /// The load.
+    pub profile: Profile,
+    /// Width of the bins of `points`, ms.
+    pub bin_ms: f64,
+    /// Trials of each device.
+    pub repeat: u32,
+    /// What was offered.
+    pub traffic: Traffic,
+    /// Settings of the lab.
+    pub settings: BTreeMap<String, String>,
+    /// In the order of `--dut`.
+    pub duts: Vec<StepsDut>,
+}
+
+/// One device.
+#[derive(Debug, Clone, Serialize)]
+pub struct StepsDut {
+    /// Its name.
+    pub name: String,
+    /// Medians over trials, stage by stage.
+    pub stages: Vec<StageResult>,
+    /// All trials together, bin by bin.
+    pub points: Vec<StepsPoint>,
+}
+
+/// What became of the packets sent in a stage. Pairs are RT and BE.
+#[derive(Debug, Clone, Serialize)]
+pub struct StageResult {
+    /// The load, or where it begins and ends.
+    pub load: String,
+    /// When the stage begins, s.
+    pub begins_s: f64,
+    /// Packets sent.
+    pub sent: [f64; 2],
+    /// Of these, lost.
+    pub lost: [f64; 2],
+    /// How long after the beginning of the stage the last lost packet was sent, ms; 0: none was. Of RT under overload
+    /// this is the time to protection, of all after it the time to release.
+    pub last_loss_ms: [f64; 2],
+    /// The longest latency, us.
+    pub max_us: [f64; 2],
+}
+
+/// What became of the packets sent within one bin. Pairs are RT and BE.
+#[derive(Debug, Clone, Serialize)]
+pub struct StepsPoint {
+    /// Its middle, ms.
+    pub at_ms: f64,
+    /// Packets sent, in all trials.
+    pub sent: [f64; 2],
+    /// Of these, lost.
+    pub lost: [f64; 2],
+    /// The longest latency, us.
+    pub max_us: [f64; 2],
+}
+
+impl StepsReport {
+    /// The report as one HTML file.
+    ///
+    /// # Errors
+    /// When a plot cannot be drawn.
+    pub fn html(&self) -> Result<String, BenchError> {
+        let mut body = String::new();
+        let load = Line {
+            label: "offered".into(),
+            points: self.duts.first().map_or(Vec::new(), |dut| {
+                let per_bin = self.capacity_pps * self.bin_ms / 1e3 * f64::from(self.repeat);
+                let sent = dut.points.iter();
+                sent.map(|p| (p.at_ms, (p.sent[0] + p.sent[1]) / per_bin))
+                    .collect()
+            }),
+            colour: 2,
+            dashed: false,
+        };
+        body += &lines(
+            &axes("Load", "multiple of the kernel's capacity", false),
+            &[load],
+            &[],
+        )?;
+        for class in [0, 1] {
+            let name = CLASSES[class].to_uppercase();
+            let of = |value: fn(&StepsPoint, usize) -> f64| -> Vec<Line> {
+                let duts = self.duts.iter().enumerate();
+                duts.map(|(colour, dut)| Line {
+                    label: dut.name.clone(),
+                    points: dut
+                        .points
+                        .iter()
+                        .map(|p| (p.at_ms, value(p, class)))
+                        .collect(),
+                    colour,
+                    dashed: false,
+                })
+                .collect()
+            };
+            let lost = of(|p, c| 100.0 * p.lost[c] / p.sent[c].max(1.0));
+            body += &lines(&axes(&format!("{name} lost"), "%", false), &lost, &[])?;
+            let slowest = of(|p, c| p.max_us[c]);
+            let title = format!("{name}, the slowest packet");
+            body += &lines(&axes(&title, "us (logarithmic)", true), &slowest, &[])?;
+        }
+        let lead = format!(
+            "{}<p>A load that changes: 1 is what the kernel forwards without loss, {:.3} million packets a second. Each point is a piece of \
+             {} ms, of {} trials together.</p>",
+            if self.valid {
+                ""
+            } else {
+                "<p class=invalid>Invalid: the generator fell behind. Nothing below is a result.</p>"
+            },
+            self.capacity_pps / 1e6,
+            self.bin_ms,
+            self.repeat
+        );
+        Ok(page(
+            "rxlane: a load that changes",
+            &lead,
+            &(body + &preformatted(&self.to_string())),
+        ))
+    }
+}
+
+fn axes<'a>(title: &'a str, y: &'a str, log_y: bool) -> Axes<'a> {
+    Axes {
+        title,
+        x: "time at which packets are sent, ms",
+        y,
+        log_y,
+        legend: Legend::UpperRight,
+        ..Axes::default()
+    }
+}
+
+impl std::fmt::Display for StepsReport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if !self.valid {
+            writeln!(
+                f,
+                "INVALID: the generator fell behind; give lower loads (--profile). These are no results:"
+            )?;
+        }
+        writeln!(
+            f,
+            "the kernel forwards {:.3} Mpps without loss, {} % RT, frames of {} bytes, medians of {} trials\n",
+            self.capacity_pps / 1e6,
+            self.traffic.rt_ratio * 100.0,
+            self.traffic.frame,
+            self.repeat
+        )?;
+        let mut stages = table(&[
+            "router", "load", "from ms", "RT sent", "RT lost", "last ms", "max us", "BE sent",
+            "BE lost", "last ms", "max us",
+        ]);
+        for dut in &self.duts {
+            for s in &dut.stages {
+                let mut row = vec![
+                    dut.name.clone(),
+                    s.load.clone(),
+                    format!("{:.0}", s.begins_s * 1e3),
+                ];
+                for class in [0, 1] {
+                    row.extend([
+                        format!("{:.0}", s.sent[class]),
+                        format!("{:.0}", s.lost[class]),
+                        format!("{:.0}", s.last_loss_ms[class]),
+                        format!("{:.0}", s.max_us[class]),
+                    ]);
+                }
+                stages.add_row(row);
+            }
+        }
+        write!(
+            f,
+            "{stages}\n\nlast ms: how long into the stage the last lost packet was sent\n\nsettings, the same for all:\n{}",
+            settings(&self.settings)
+        )
+    }
+}

@@ -1,0 +1,91 @@
+//! What the lane program takes for a packet: test runs (BPF_PROG_TEST_RUN, Documentation/bpf/bpf_prog_run.rst) on the maps of
+//! a router, without a wire.
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use libbpf_rs::{MapCore, MapFlags};
+
+use crate::DataplaneError;
+use crate::error::BpfTried;
+use crate::layout::Witnessed;
+use crate::router::Router;
+
+/// What a program made of a frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TestRun {
+    /// XDP action: 1 drop, 2 pass, 4 redirect.
+    pub action: u32,
+    /// The frame afterwards.
+    pub frame: Vec<u8>,
+}
+
+/// Runs an XDP program `times` times in a row on a frame received on `ifindex`, each time on what the time before left of
+/// the frame, and says what it made of the last one, and the mean time of a run in ns, by the kernel's clock. The
+/// interface is one of the calling thread's network namespace; 0 stands for loopback.
+///
+/// # Errors
+/// When the kernel refuses the test run, for instance because the frame is shorter than 14 bytes.
+#[allow(unsafe_code)]
+pub fn test_run(
+    program: BorrowedFd<'_>,
+    frame: &[u8],
+    ifindex: u32,
+    times: u32,
+) -> Result<(TestRun, u32), std::io::Error> {
+    let mut out = vec![0u8; frame.len() + 256];
+    let ctx = libbpf_sys::xdp_md {
+        data_end: frame.len() as u32,
+        ingress_ifindex: ifindex,
+        ..Default::default()
+    };
+    let mut opts = libbpf_sys::bpf_test_run_opts {
+        sz: size_of::<libbpf_sys::bpf_test_run_opts>() as _,
+        data_in: frame.as_ptr().cast(),
+        data_size_in: frame.len() as u32,
+        data_out: out.as_mut_ptr().cast(),
+        data_size_out: out.len() as u32,
+        repeat: times as i32,
+        ..Default::default()
+    };
+    if ifindex != 0 {
+        opts.ctx_in = (&raw const ctx).cast();
+        opts.ctx_size_in = size_of::<libbpf_sys::xdp_md>() as u32;
+    }
+    // SAFETY: frame, output buffer, context and options outlive the call, with their own sizes.
+    let ret = unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut opts) };
+    if ret < 0 {
+        return Err(std::io::Error::from_raw_os_error(-ret));
+    }
+    out.truncate(opts.data_size_out as usize);
+    let outcome = TestRun {
+        action: opts.retval,
+        frame: out,
+    };
+    Ok((outcome, opts.duration))
+}
+
+/// Lets the flows that the program has asked for count as seen by the witness, leaving through `egress` to `next_hop`.
+///
+/// # Errors
+/// When the map cannot be read or written.
+pub fn believe(router: &Router, egress: u32, next_hop: [u8; 6]) -> Result<(), DataplaneError> {
+    let Some(witness) = router.witness() else {
+        return Ok(());
+    };
+    let tried = || "write what the witness has seen".to_owned();
+    for key in witness.flows.keys() {
+        let Some(value) = witness.flows.lookup(&key, MapFlags::ANY).tried(tried)? else {
+            continue;
+        };
+        let mut flow: Witnessed = bytemuck::pod_read_unaligned(&value);
+        flow.egress = egress;
+        flow.next_hop = next_hop;
+        flow.ttl = 0;
+        flow.seen_ns = flow.asked_ns;
+        witness
+            .flows
+            .update(&key, bytemuck::bytes_of(&flow), MapFlags::ANY)
+            .tried(tried)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! `rxlane bench`: measurements.
+
+mod cost;
+mod options;
+mod regret;
+mod steps;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::Args;
+use rxlane_bench::bench::{self, Offered, Options, Search};
+use rxlane_bench::disturb::{Reloads, disturb};
+use rxlane_config::EngineConfig;
+use rxlane_policy::Pps;
+use rxlane_sim::scenario::Scenario;
+
+pub(crate) use self::options::Common;
+use crate::{model, one_line};
+
+#[derive(clap::Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "parsed once")]
+pub(crate) enum Command {
+    /// Latency and loss of each class at one rate
+    #[command(after_help = "Example:
+  sudo rxlane bench latency --dut kernel,express --offered 2x --rt-ratio 0.2 --firewall 60 --html report.html")]
+    Latency(Latency),
+    /// The highest rate without loss (RFC 2544)
+    #[command(after_help = "Example:
+  sudo rxlane bench throughput --dut kernel,express --rt-ratio 0 --frame 64 --seconds 1")]
+    Throughput(Throughput),
+    /// Latency and loss over load and RT ratio
+    #[command(after_help = "Example:
+  sudo rxlane bench sweep --loads 100k,200k,300k,400k,600k --ratios 0.1,0.3 --firewall 60 --html sweep.html")]
+    Sweep(Sweep),
+    /// Packets lost while the daemon reloads or is killed, the firewall is loaded anew, a port goes down
+    #[command(after_help = "Example:
+  sudo rxlane bench disturb --pps 200k --seconds 3 --reloads 6")]
+    Disturb(Disturb),
+    /// Who loses packets, and how long, when the load changes
+    #[command(after_help = "Examples:
+  sudo rxlane bench steps --dut kernel,express --firewall 60 --html steps.html
+  sudo rxlane bench steps --firewall 60 --profile \"20*(3x@10ms,0.2x@40ms)\"")]
+    Steps(steps::Steps),
+    /// What a packet costs, program by program and as a whole
+    #[command(after_help = "Examples:
+  sudo rxlane bench cost
+  sudo rxlane bench cost --pps 0 --rounds 800    (only the programs)")]
+    Cost(cost::Cost),
+    /// Whether anything is worse than with Linux alone: every load, firewall, frame size and share of RT
+    #[command(after_help = "Examples:
+  sudo rxlane bench regret --record regret.jsonl --html regret.html    (35 minutes; interrupted, the same command goes on)
+  sudo rxlane bench regret --firewalls stateful:60 --frames 128 --ratios 0.2 --repeat 3")]
+    Regret(regret::Regret),
+}
+
+#[derive(Args)]
+pub(crate) struct Latency {
+    #[command(flatten)]
+    common: Common,
+    /// Packets a second (300k, 1.2M), or a multiple of what the kernel forwards without loss (2x)
+    #[arg(long, default_value = "2x")]
+    offered: Offered,
+}
+
+#[derive(Args)]
+pub(crate) struct Throughput {
+    #[command(flatten)]
+    common: Common,
+    /// Share of packets that may be lost
+    #[arg(long, default_value_t = 0.001)]
+    loss: f64,
+    /// Relative width at which the search ends
+    #[arg(long, default_value_t = 0.02)]
+    width: f64,
+    /// Trials at each rate; the median loss decides
+    #[arg(long, default_value_t = 3)]
+    trials: u32,
+}
+
+#[derive(Args)]
+pub(crate) struct Sweep {
+    #[command(flatten)]
+    common: Common,
+    /// Rates, packets a second
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "100k,200k,300k,400k,500k,600k"
+    )]
+    loads: Vec<Offered>,
+    /// RT ratios
+    #[arg(long, value_delimiter = ',', default_value = "0.1,0.3")]
+    ratios: Vec<f64>,
+    /// Lay the model of this calibration (see `rxlane calibrate`) over the measurement
+    #[arg(long, value_name = "FILE")]
+    with_sim: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct Disturb {
+    #[command(flatten)]
+    common: Common,
+    /// Packets a second
+    #[arg(long, default_value = "200k")]
+    pps: Offered,
+    /// Reloads in a trial
+    #[arg(long, default_value_t = 6)]
+    reloads: u32,
+}
+
+pub(crate) fn run(command: Command) -> Result<(), String> {
+    match command {
+        Command::Latency(args) => {
+            let report = bench::latency(&args.common.options()?, args.offered).map_err(one_line)?;
+            args.common.output(&report, report.valid, || {
+                report.html().map(Some).map_err(one_line)
+            })
+        }
+        Command::Throughput(args) => {
+            let how = Search {
+                loss_tolerance: args.loss,
+                width: args.width,
+                trials: args.trials,
+            };
+            let report = bench::throughput(&args.common.options()?, how).map_err(one_line)?;
+            args.common.output(&report, report.valid, || Ok(None))
+        }
+        Command::Disturb(args) => {
+            let Offered::Pps(pps) = args.pps else {
+                return Err("--pps takes packets a second, not a multiple".into());
+            };
+            let plan = Reloads {
+                rate: Pps(pps),
+                reloads: args.reloads,
+            };
+            let report = disturb(&args.common.options()?, plan).map_err(one_line)?;
+            args.common.output(&report, report.valid, || Ok(None))
+        }
+        Command::Steps(args) => steps::run(&args),
+        Command::Cost(args) => cost::run(&args),
+        Command::Regret(args) => regret::run(&args),
+        Command::Sweep(args) => {
+            let loads = args.loads.iter().map(|load| match load {
+                Offered::Pps(pps) => Ok(Pps(*pps)),
+                Offered::TimesKernel(_) => {
+                    Err("--loads takes packets a second, not multiples".to_owned())
+                }
+            });
+            let loads = loads.collect::<Result<Vec<Pps>, String>>()?;
+            let options = args.common.options()?;
+            let model = args.with_sim.as_ref().map(|f| costs(f, &options));
+            let model = model.transpose()?;
+            let mut report = bench::sweep(&options, &loads, &args.ratios).map_err(one_line)?;
+            if let Some((costs, engines)) = model {
+                for point in &mut report.points {
+                    let Some(engine) = engines.get(&point.dut.name) else {
+                        continue;
+                    };
+                    let (ratio, pps) = (point.rt_ratio, point.offered_pps);
+                    let said = model::predict(&costs, engine, &options.traffic, ratio, pps)?;
+                    point.predicted = Some(said);
+                }
+            }
+            args.common
+                .output(&report, true, || report.html().map(Some).map_err(one_line))
+        }
+    }
+}
+
+/// A calibration, and the engine of each device under test; checked before anything is measured.
+fn costs(
+    file: &std::path::Path,
+    options: &Options,
+) -> Result<(Scenario, BTreeMap<String, EngineConfig>), String> {
+    let loaded = rxlane_sim::scenario::load(file, &[]).map_err(one_line)?;
+    let engines = options
+        .duts
+        .iter()
+        .map(|dut| Ok((dut.name().to_owned(), model::engine_of(dut)?)))
+        .collect::<Result<_, String>>()?;
+    Ok((loaded.scenario, engines))
+}

@@ -1,0 +1,114 @@
+//! `rxlane bench regret`: the whole matrix of loads, firewalls, frames and shares of RT.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use rxlane_bench::bench::{Dut, Offered, Options, Pattern, Traffic};
+use rxlane_bench::frame::Frame;
+use rxlane_bench::lab::Firewall;
+use rxlane_bench::regret::{Matrix, regret};
+
+use super::options::{lab, output};
+use crate::one_line;
+
+#[derive(Args)]
+pub(crate) struct Regret {
+    /// Devices under test, alternating; ratios are to the first
+    #[arg(
+        long,
+        default_value = "kernel,express,express-established",
+        value_delimiter = ','
+    )]
+    dut: Vec<Dut>,
+    /// Multiples of what the kernel forwards without loss
+    #[arg(
+        long,
+        default_value = "0.1x,0.5x,0.9x,1.2x,2x,4x",
+        value_delimiter = ','
+    )]
+    loads: Vec<Offered>,
+    /// Firewalls: none, linear:N, stateful:N
+    #[arg(
+        long,
+        default_value = "none,stateful:60,linear:60",
+        value_delimiter = ','
+    )]
+    firewalls: Vec<Firewall>,
+    /// Ethernet frame sizes with FCS, bytes, or imix
+    #[arg(long, default_value = "64,128,imix,1500", value_delimiter = ',')]
+    frames: Vec<Frame>,
+    /// Shares of packets marked EF
+    #[arg(long, default_value = "0,0.05,0.2,0.5", value_delimiter = ',')]
+    ratios: Vec<f64>,
+    /// Flows of each class
+    #[arg(long, default_value_t = 16)]
+    flows: u32,
+    /// Length of a trial
+    #[arg(long, default_value_t = 0.5)]
+    seconds: f64,
+    /// Repetitions; a point that looks worse than wanted gets two more
+    #[arg(long, default_value_t = 1)]
+    repeat: u32,
+    /// Keep each point in this file, and go on from what is in it
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Begin no new point after so many minutes
+    #[arg(long, value_name = "N")]
+    minutes: Option<u64>,
+    /// Core of the router
+    #[arg(long, default_value_t = 0)]
+    router_core: usize,
+    /// Core of generator and sink
+    #[arg(long, default_value_t = 1)]
+    traffic_core: usize,
+    /// Seed of the traffic
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print JSON (docs/src/reference/bench-json.md)
+    #[arg(long)]
+    json: bool,
+    /// Write a self-contained HTML page with heat maps
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+impl Regret {
+    fn matrix(&self) -> Result<Matrix, String> {
+        let loads = self.loads.iter().map(|load| match load {
+            Offered::TimesKernel(times) => Ok(*times),
+            Offered::Pps(_) => Err("--loads takes multiples of the kernel's capacity: 0.5x,2x"),
+        });
+        Ok(Matrix {
+            firewalls: self.firewalls.clone(),
+            frames: self.frames.clone(),
+            rt_ratios: self.ratios.clone(),
+            loads: loads.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+pub(super) fn run(args: &Regret) -> Result<(), String> {
+    let matrix = args.matrix()?;
+    let until = args
+        .minutes
+        .map(|m| Instant::now() + Duration::from_secs(60 * m));
+    let options = Options {
+        lab: lab(args.router_core, args.traffic_core)?,
+        ports: None,
+        traffic: Traffic {
+            rt_ratio: 0.0,
+            pattern: Pattern::Poisson,
+            frame: Frame::Fixed(128),
+            flows: args.flows,
+            seed: args.seed,
+        },
+        duts: args.dut.clone(),
+        seconds: args.seconds,
+        repeat: args.repeat,
+    };
+    let report = regret(&options, &matrix, args.record.as_deref(), until).map_err(one_line)?;
+    output(&report, args.json, args.html.as_deref(), || {
+        Ok(Some(report.html()))
+    })
+}

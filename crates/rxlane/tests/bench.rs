@@ -1,0 +1,138 @@
+//! What the benchmark says, on small sizes. Functional: what is measured and kept, never how fast.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{TestLab, error_of, rxlane};
+use rxlane_bench::bed::Bed;
+use rxlane_bench::bench::{Pattern, Traffic};
+use rxlane_bench::frame::Frame;
+use rxlane_bench::lab::Place;
+use rxlane_bench::trial::Threads;
+use rxlane_policy::Pps;
+
+/// A firewall behind which any machine's kernel is slower than any machine's generator.
+const SLOW: &str = "linear:2000";
+
+fn json_of(args: &str) -> serde_json::Value {
+    let words: Vec<&str> = args.split_whitespace().collect();
+    let out = rxlane(&words);
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{args}: {said}");
+    serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {said}"))
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_mix_of_frames_arrives_in_its_shares_and_with_right_headers() {
+    let t = TestLab::up("imix", |_| ());
+    let traffic = Traffic {
+        rt_ratio: 0.5,
+        pattern: Pattern::Cbr,
+        frame: Frame::Imix,
+        flows: 4,
+        seed: 3,
+    };
+    let mut bed = Bed::new(&t.lab, &traffic).unwrap();
+    let trial = bed
+        .run(
+            Pps(5_000.0),
+            Duration::from_millis(800),
+            &Threads::default(),
+        )
+        .unwrap();
+    drop(bed);
+    // The kernel forwards only what has sound lengths and header checksums.
+    let (rt, be) = (&trial.classes[0], &trial.classes[1]);
+    assert!(rt.received > 0.9 * rt.sent && be.received > 0.9 * be.sent);
+    let text = t.must(Place::Router, "ip -json -stats link show in0");
+    let links: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let rx = &links[0]["stats64"]["rx"];
+    let mean = rx["bytes"].as_f64().unwrap() / rx["packets"].as_f64().unwrap();
+    let wanted = Frame::Imix.mean_bytes() - 4.0;
+    assert!(
+        (mean / wanted - 1.0).abs() < 0.15,
+        "{mean} of {wanted} bytes"
+    );
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_profile_is_offered_stage_by_stage() {
+    let report = json_of(&format!(
+        "bench steps --dut kernel --firewall {SLOW} --profile 0.2x@300ms,0.4x@300ms --pattern cbr --repeat 1 --json"
+    ));
+    let dut = &report["duts"][0];
+    let sent = |stage: usize, class: usize| dut["stages"][stage]["sent"][class].as_f64().unwrap();
+    let totals = [sent(0, 0) + sent(0, 1), sent(1, 0) + sent(1, 1)];
+    let wanted = report["capacity_pps"].as_f64().unwrap() * 0.2 * 0.3;
+    assert!(
+        (totals[0] / wanted - 1.0).abs() < 0.1,
+        "{totals:?} {wanted}"
+    );
+    assert!((totals[1] / totals[0] - 2.0).abs() < 0.2, "{totals:?}");
+    let points = dut["points"].as_array().unwrap();
+    assert_eq!(points.len(), 600);
+    let in_bins: f64 = points
+        .iter()
+        .map(|p| p["sent"][0].as_f64().unwrap() + p["sent"][1].as_f64().unwrap())
+        .sum();
+    assert_eq!(in_bins, totals[0] + totals[1]);
+    // The kernel forwards at least some of them: bins are of both ends.
+    let lost: f64 = points.iter().map(|p| p["lost"][1].as_f64().unwrap()).sum();
+    assert!(lost < in_bins / 2.0, "{lost} of {in_bins}");
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_matrix_goes_on_where_it_ended_and_refuses_the_file_of_another() {
+    let file = std::env::temp_dir().join("t-regret.jsonl");
+    let _ = std::fs::remove_file(&file);
+    let command = format!(
+        "bench regret --dut kernel,express --firewalls {SLOW} --frames 128 --ratios 0.2 --loads 0.1x,0.3x --seconds 0.2 --json --record {}",
+        file.display()
+    );
+    let none = json_of(&format!("{command} --minutes 0"));
+    assert_eq!(none["complete"], false);
+    assert_eq!(none["points"].as_array().unwrap().len(), 0);
+    let all = json_of(&command);
+    assert_eq!(all["complete"], true);
+    let points = all["points"].as_array().unwrap();
+    assert_eq!(points.len(), 2);
+    for point in points {
+        assert_eq!(point["firewall"], SLOW);
+        let names: Vec<&str> = point["duts"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|d| d["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(names, ["kernel", "express"]);
+        assert!(point["duts"][1]["forwarded_pps"].as_f64() > Some(0.0));
+    }
+    assert_eq!(json_of(&command)["points"], all["points"], "as it was");
+    let other: Vec<&str> = command.split_whitespace().collect();
+    let refused = rxlane(&[&other[..], &["--seed", "2"]].concat());
+    std::fs::remove_file(&file).unwrap();
+    let said = error_of(&refused);
+    assert!(said.contains("begun with other settings"), "{said}");
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn every_program_has_a_cost_and_goes_the_way_it_is_measured_for() {
+    let report = json_of("bench cost --pps 0 --rounds 1 --json");
+    let programs = report["programs"].as_array().unwrap();
+    for wanted in [
+        "a bare redirect",
+        "to the stack, 255 rules",
+        "express, prefixes",
+        "express, established, rp_filter = 2",
+        "express, established, 600,000 routes",
+    ] {
+        let found = programs.iter().find(|p| p["what"] == wanted);
+        let found = found.unwrap_or_else(|| panic!("{wanted}: {report:#}"));
+        assert!(found["ns"].as_f64() > Some(0.0), "{found}");
+    }
+}
