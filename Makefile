@@ -46,7 +46,7 @@ build: setup
 demo: FIREWALL := 60
 demo: build
 	@echo "demo: a lab in network namespaces, a $(FIREWALL)-rule firewall, twice the load that the kernel forwards"
-	@$(SUDO) $(RXLANE) bench latency --dut kernel,express --offered 2x --rt-ratio 0.2 --firewall $(FIREWALL) \
+	@$(SUDO) $(RXLANE) bench latency --dut kernel,express,express-all-established --offered 2x --rt-ratio 0.2 --firewall $(FIREWALL) \
 		--seconds 2 --repeat 3 --html report.html
 	@echo "demo: open report.html"
 

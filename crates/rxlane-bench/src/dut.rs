@@ -11,6 +11,7 @@ use crate::bare::Bare;
 /// Expedited Forwarding (RFC 3246): how the benchmark marks RT.
 const EF: u8 = 46;
 const TCP: u8 = 6;
+const UDP: u8 = 17;
 
 /// A device under test: what forwards the packets of a trial.
 #[derive(Debug, Clone, PartialEq)]
@@ -95,7 +96,7 @@ pub const DUTS: [(&str, &str); 16] = [
     ("express-all", "everything express"),
     (
         "express-all-established",
-        "everything express that belongs to a connection of which Linux was seen to forward both directions",
+        "RT first, then all connections express, the rest by the stack: as examples/voice.toml",
     ),
     ("express-rules", "as express, behind 255 more rules"),
     (
@@ -148,7 +149,18 @@ impl std::str::FromStr for Dut {
                 vec![voice(Trust::All), be(lane)]
             }
             "express-all-established" => {
-                vec![voice(Trust::Established), be(express(Trust::Established))]
+                let connections = Class {
+                    rules: vec![Rule {
+                        protocols: Some(vec![TCP, UDP]),
+                        ..Rule::default()
+                    }],
+                    ..be(express(Trust::Established))
+                };
+                let rest = Class {
+                    name: "rest".into(),
+                    ..be(by_default())
+                };
+                vec![voice(Trust::Established), connections, rest]
             }
             "express-all" => vec![voice(Trust::All), be(express(Trust::All))],
             "express-rules" => vec![others(), voice(Trust::All), be(by_default())],

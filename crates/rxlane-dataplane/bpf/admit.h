@@ -21,6 +21,7 @@ const volatile __u32 n_classes = 1;
 const volatile __u32 any_police = 0;
 const volatile __u32 any_prefix = 0;
 const volatile struct class classes[MAX_CLASSES] = {};
+const volatile __u8 stack_below[MAX_CLASSES] = {}; /* the next stack class; n_classes: there is none */
 
 /* A rate of its own function, which the verifier follows once instead of once a class. */
 __noinline int conforms(__u32 class, __u32 bytes)
@@ -110,6 +111,7 @@ static __always_inline int admit(struct xdp_md *ctx, const struct packet *p, str
 		if (class >= n_classes)
 			break;
 		class = class_index(class);
+		core->asked = class;
 		/* What conntrack said for a class whose rate the packet exceeds is not said for the next. */
 		t->flow = t->translated = 0;
 		c = &classes[class];

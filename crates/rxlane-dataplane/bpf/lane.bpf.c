@@ -58,21 +58,11 @@ const volatile __u8 port_of_slot[MAX_PORTS] = {};
 #include "trust.h"
 #include "admit.h"
 #include "forward.h"
-#include "apart.h"
+#include "numbers.h"
 #include "stack.h"
+#include "leave.h"
+#include "apart.h"
 #include "engine.h"
-
-/* Left to the kernel, which knows what to do; but not without bound while the core is guarded. */
-static __always_inline int to_kernel(struct core *core, __u32 reason)
-{
-	if (core->guarded && core->exceptions++ >= EXCEPTIONS_PER_POLL) {
-		core->reasons[REASON_SHED]++;
-		return XDP_DROP;
-	}
-	if (reason < REASONS)
-		core->reasons[reason]++;
-	return XDP_PASS;
-}
 
 static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct core *core, const int full)
 {
@@ -90,22 +80,22 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 		ret = admit(ctx, p, core, classify(p, 0), t, 0);
 	}
 	if (ret < 0)
-		return to_kernel(core, REFUSED(ret));
+		return leave(ctx, p, core, REFUSED(ret), full);
 	class = class_index(ret);
 	c = &classes[class];
 	count = &core->classes[class];
 	if (c->lane == LANE_EXPRESS) {
 		if (full && t->flow && !is_witnessed(ctx, core))
-			return to_kernel(core, REASON_UNSEEN);
+			return leave(ctx, p, core, REASON_UNSEEN, full);
 		if (t->source != SOURCE_ANY && !(full ? source_apart(ctx, core) : source_holds(ctx, p, t)))
-			return to_kernel(core, REASON_SOURCE);
+			return leave(ctx, p, core, REASON_SOURCE, full);
 	}
 	if (engine) {
 		/* A translated packet would look odd to a kernel that gets it back. */
 		if (t->translated)
-			return to_kernel(core, REASON_NAT);
+			return leave(ctx, p, core, REASON_NAT, full);
 		if (full && t->flow && !goes_as_seen(ctx, core))
-			return to_kernel(core, REASON_UNSEEN);
+			return leave(ctx, p, core, REASON_UNSEEN, full);
 		ret = to_engine(ctx, p, core, class);
 		if (ret >= 0)
 			return ret;
@@ -118,8 +108,11 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 		return XDP_DROP;
 	}
 	ret = full ? forward_apart(ctx, core) : forward(ctx, p, t, 0);
+	/* Only if cutting off the tail has failed, after which the verifier takes the packet's pointers for lost. */
+	if (ret == REFUSED(REASON_MALFORMED))
+		return to_kernel(core, REASON_MALFORMED);
 	if (ret < 0)
-		return to_kernel(core, REFUSED(ret));
+		return leave(ctx, p, core, REFUSED(ret), full);
 	count->express++;
 	return ret;
 }

@@ -202,7 +202,7 @@ pub struct Core {
     pub express: u32,
     pub exceptions: u32,
     pub task: u32,
-    pub pad: u32,
+    pub asked: u32,
     pub run_delay_ns: u64,
     pub polls: u64,
     pub reasons: [u64; REASONS.len()],

@@ -5,7 +5,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{REST, TestLab, VOICE_ALL};
+use common::{REST, TestLab, VOICE_ALL, VOICE_ESTABLISHED};
 use rxlane_bench::bed::Bed;
 use rxlane_bench::bench::{Pattern, Traffic};
 use rxlane_bench::frame::Frame;
@@ -23,6 +23,11 @@ fn flood(
 ) -> (TestLab, rxlane_bench::trial::Trial, common::Background) {
     let mut t = TestLab::up(name, |c| c.firewall = Firewall::Linear(400));
     let router = t.router(classes);
+    let trial = offer(&t, rt_ratio);
+    (t, trial, router)
+}
+
+fn offer(t: &TestLab, rt_ratio: f64) -> rxlane_bench::trial::Trial {
     let traffic = Traffic {
         rt_ratio,
         pattern: Pattern::Poisson,
@@ -35,7 +40,7 @@ fn flood(
         .run(Pps(FLOOD_PPS), Duration::from_secs(1), &Threads::default())
         .unwrap();
     drop(bed);
-    (t, trial, router)
+    trial
 }
 
 #[test]
@@ -67,6 +72,36 @@ fn without_express_traffic_nothing_is_shed() {
     assert!(t.class("rest", "passed") > 0);
     assert_eq!(t.class("rest", "passed"), t.class("rest", "packets"));
     assert_eq!(t.class("rest", "early_drops"), 0);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn what_an_express_class_leaves_to_the_kernel_is_shed_as_the_stack_is() {
+    const BULK: &str = "[[class]]\nname = \"bulk\"\nlane = \"express\"\ntrust = { prefixes = [\"10.10.0.0/16\"] }\nmatch = [{ dscp = \"CS0\" }]\n";
+    let mut t = TestLab::up("left", |c| c.firewall = Firewall::Linear(400));
+    let _router = t.router(&(VOICE_ESTABLISHED.to_owned() + BULK + REST));
+    // Translation speaks against trust by prefix: while it is there, the class is the kernel's.
+    t.must(
+        Place::Router,
+        "nft 'add table ip t; add chain ip t c { type nat hook postrouting priority srcnat; }; add rule ip t c ip saddr 192.0.2.1 masquerade'",
+    );
+    common::wait_for("the class to be the kernel's", || {
+        let status = t.status_json().unwrap();
+        status["classes"][1]["why"]
+            .as_str()
+            .is_some_and(|why| why.contains("translates addresses"))
+    });
+    let trial = offer(&t, 0.1);
+    assert!(t.to_kernel("objection") > 0);
+    assert!(t.class("rest", "early_drops") > 0, "within its share");
+    // Sixteen a poll is what passed of them before, whatever the core had time for.
+    assert_eq!(
+        t.class("rest", "packets"),
+        t.class("rest", "passed") + t.class("rest", "early_drops")
+    );
+    let share = |class: usize| trial.classes[class].received / trial.classes[class].sent;
+    assert!(share(0) > 2.0 * share(1), "RT {} BE {}", share(0), share(1));
+    assert!(trial.classes[1].received > 0.0, "BE is not starved");
 }
 
 #[test]

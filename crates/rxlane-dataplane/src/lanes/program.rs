@@ -289,6 +289,13 @@ fn set_constants(
     for (to, class) in c.classes.iter_mut().zip(&config.classes) {
         *to = constants_of(class)?;
     }
+    let classes = &config.classes;
+    for (class, below) in c.stack_below.iter_mut().enumerate() {
+        let stack = |i: &usize| matches!(classes[*i].lane, Lane::Stack { .. });
+        *below = (class + 1..classes.len())
+            .find(stack)
+            .unwrap_or(classes.len()) as u8;
+    }
     c.any_ring = u32::from(
         config
             .classes

@@ -45,7 +45,7 @@ pub(crate) struct Cost {
     #[arg(long, default_value_t = 400, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rounds: u32,
     /// Whole packets are measured at this rate; 0: only programs
-    #[arg(long, default_value = "400k", value_parser = rate)]
+    #[arg(long, default_value = "800k", value_parser = rate)]
     pps: f64,
     /// Length of a trial
     #[arg(long, default_value_t = 1.0)]

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the lane leaves to the kernel, which knows what to do. While the core is guarded that has a bound, too: marked
+ * packets that cannot be express must not take from the express classes what the stack classes may not.
+ */
+#ifndef RXLANE_LEAVE_H
+#define RXLANE_LEAVE_H
+
+static __always_inline void count_reason(struct core *core, __u32 reason)
+{
+	__u64 index = masked(reason, 31);
+
+	if (index < REASONS)
+		core->reasons[index]++;
+}
+
+/* A packet of no class: ARP, or one that is not for this router. */
+static __always_inline int to_kernel(struct core *core, __u32 reason)
+{
+	if (core->guarded && core->exceptions++ >= EXCEPTIONS_PER_POLL) {
+		core->reasons[REASON_SHED]++;
+		return XDP_DROP;
+	}
+	count_reason(core, reason);
+	return XDP_PASS;
+}
+
+/* Served as the stack class below, within its share. */
+static __always_inline int as_stack(const struct packet *p, struct core *core, __u32 class, __u32 reason,
+				    const int full)
+{
+	const volatile struct class *c;
+	struct class_counters *count;
+
+	class = class_index(class);
+	c = &classes[class];
+	count = &core->classes[class];
+	count->packets++;
+	/* As a 64-bit number: a 32-bit copy of a pointer is none to Linux 6.1. */
+	count->bytes += masked(p->data_end - p->data, 0x1ffff);
+	count_reason(core, reason);
+	return to_stack(p, core, class, c->overload, c->ring_cores, c->ring_core, full);
+}
+
+__noinline int as_stack_apart(struct xdp_md *ctx, struct core *core, __u32 class, __u32 reason)
+{
+	struct packet p;
+
+	if (!core || from_numbers(ctx, &core->packet, &p) < 0)
+		return XDP_DROP;
+	return as_stack(&p, core, class, reason, 1);
+}
+
+/*
+ * A packet of an express class. Of the highest some pass in each poll whatever the guard says: segments that open a
+ * connection, flows that Linux is to be seen to forward.
+ */
+static __always_inline int leave(struct xdp_md *ctx, const struct packet *p, struct core *core, __u32 reason,
+				 const int full)
+{
+	__u32 class = core->asked, below = stack_below[class_index(class)];
+
+	if (!core->guarded || below >= n_classes || (!class && core->exceptions < EXCEPTIONS_PER_POLL))
+		return to_kernel(core, reason);
+	return full ? as_stack_apart(ctx, core, below, reason) : as_stack(p, core, below, reason, 0);
+}
+
+#endif
