@@ -87,7 +87,10 @@ impl Bed {
         Ok(Self {
             generator,
             sink,
-            idle: wire.router_core.map(IdleCounter::start).transpose()?,
+            idle: wire
+                .router_core
+                .map(|core| IdleCounter::start(core, wire.router_core_halts))
+                .transpose()?,
             class_of_flow: flows.iter().map(|f| f.class).collect(),
             priming: wire.priming(&sent, frame)?,
             equal_gaps: matches!(traffic.pattern, Pattern::Cbr),

@@ -48,6 +48,8 @@ pub(crate) struct Wire {
     pub(crate) traffic_core: usize,
     /// `None` for a router on another machine.
     pub(crate) router_core: Option<usize>,
+    /// Whether that core may halt while packets are measured.
+    pub(crate) router_core_halts: bool,
     senders: Vec<Sender>,
 }
 
@@ -83,6 +85,7 @@ impl Wire {
             sinks: (0..ports).map(|i| format!("snk{i}")).collect(),
             traffic_core: lab.config.traffic_core,
             router_core: Some(lab.config.router_core),
+            router_core_halts: lab.config.router_core_halts,
         })
     }
 
@@ -96,6 +99,7 @@ impl Wire {
             sinks: vec![ports.egress.clone()],
             traffic_core: ports.traffic_core,
             router_core: None,
+            router_core_halts: true,
             senders: vec![Sender {
                 ifindex: device.ifindex,
                 source: device.mac,

@@ -3,12 +3,14 @@
 
 mod common;
 
-use std::net::UdpSocket;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use common::{Background, REST, TestLab, error_of, udp, wait_for};
 use nix::sys::socket::{setsockopt, sockopt};
 use rxlane_bench::lab::Place;
+use rxlane_system::netns::within;
 
 const ESTABLISHED: &str = "[[class]]\nname = \"voice\"\nlane = \"express\"\ntrust = \"established\"\nmatch = [{ protocol = [\"udp\"] }]\n";
 const PREFIX: &str = "[[class]]\nname = \"voice\"\nlane = \"express\"\ntrust = { prefixes = [\"10.10.0.0/24\"] }\nmatch = [{ protocol = [\"udp\"] }]\n";
@@ -107,6 +109,38 @@ fn what_is_never_answered_stays_with_the_firewall_and_its_limits() {
 
 #[test]
 #[ignore = "needs root: make test"]
+fn what_a_helper_rewrites_inside_a_flow_is_rewritten_by_linux() {
+    let mut t = TestLab::up("helper", |_| ());
+    t.must(
+        Place::Router,
+        "nft 'table ip nat { ct helper ftp { type \"ftp\" protocol tcp; }; chain pre { type filter hook prerouting priority 0; tcp dport 2121 ct helper set \"ftp\"; }; chain post { type nat hook postrouting priority srcnat; oifname out0 masquerade; }; }' && sysctl -q -w net.netfilter.nf_conntrack_tcp_be_liberal=1",
+    );
+    let classes = ESTABLISHED.replace("\"udp\"", "\"tcp\"");
+    let _router = t.router(&(classes + REST));
+    let sink = t.lab.netns(Place::Sink);
+    let listener = within(&sink, false, || Ok(TcpListener::bind("10.20.0.2:2121")));
+    let listener = listener.expect("the namespace").expect("a listener");
+    let caller = t.lab.netns(Place::Gen);
+    let client = within(&caller, false, || Ok(TcpStream::connect("10.20.0.2:2121")));
+    let mut client = client.expect("the namespace").expect("a connection");
+    let (server, _) = listener.accept().expect("a connection");
+    let mut lines = BufReader::new(server.try_clone().expect("a second handle")).lines();
+    let mut say = |line: &str| {
+        client.write_all(line.as_bytes()).expect("sent");
+        lines.next().expect("a line").expect("text")
+    };
+    // Long enough that any other flow would be express.
+    for _ in 0..5 {
+        assert_eq!(say("NOOP\r\n"), "NOOP");
+        (&server).write_all(b"200\r\n").expect("answered");
+    }
+    assert_eq!(say("PORT 10,10,0,2,200,10\r\n"), "PORT 10,20,0,1,200,10");
+    assert_eq!(t.class("voice", "express"), 0);
+    assert!(t.to_kernel("nat") > 0);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
 fn a_flow_from_another_interface_is_judged_by_linux() {
     let (t, _router, call) = call("spoofed", 2);
     t.must(
@@ -119,6 +153,21 @@ fn a_flow_from_another_interface_is_judged_by_linux() {
     assert!(!call.says(), "the source does not belong behind in1");
     assert_eq!(t.class("voice", "express"), before);
     assert!(t.to_kernel("unseen") > 0);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_rule_about_an_interface_holds_for_a_flow_that_comes_from_there_now() {
+    let mut t = TestLab::up("ruled", |c| c.ports = 2);
+    t.must(
+        Place::Router,
+        "nft 'table inet fw { chain forwarded { type filter hook forward priority 0; policy drop; iifname in1 drop; ct state established,related accept; iifname in0 accept; }; }'",
+    );
+    let _router = t.router(&(ESTABLISHED.to_owned() + REST));
+    let call = Call::new(&t);
+    call.settle(&t);
+    call.moves_to_gen1(&t);
+    assert!(!call.says(), "Linux drops what comes in there");
 }
 
 #[test]

@@ -45,6 +45,9 @@ pub struct LabConfig {
     pub router_core: usize,
     /// Core that generator and sink run on.
     pub traffic_core: usize,
+    /// Whether the router's core may halt while packets are measured, as in production; else its idle time is soaked up.
+    #[serde(default)]
+    pub router_core_halts: bool,
     /// The sink looks for packets this often instead of being woken for them; 0: woken.
     #[serde(default)]
     pub sink_coalesce_us: u32,
@@ -70,6 +73,7 @@ impl Default for LabConfig {
             routes: None,
             router_core: 0,
             traffic_core: 1,
+            router_core_halts: false,
             sink_coalesce_us: 0,
             owner: None,
             rxlane: this_program(),

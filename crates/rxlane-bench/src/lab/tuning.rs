@@ -155,7 +155,11 @@ pub(super) fn threads(lab: &Lab) -> Result<Settings, BenchError> {
         ),
         (
             "idle",
-            "soaked up at the lowest real-time priority: the core never halts".into(),
+            if c.router_core_halts {
+                "the core halts (--halt)".into()
+            } else {
+                "soaked up at the lowest real-time priority: the core never halts".into()
+            },
         ),
     ];
     Ok(Settings {

@@ -77,6 +77,10 @@ pub(crate) struct Common {
     /// Core of generator and sink
     #[arg(long, default_value_t = 1)]
     traffic_core: usize,
+    /// Let the router's core halt when it is idle, as it does in production, instead of soaking up its idle time: waking it
+    /// is part of every latency, and on a virtual machine most of it
+    #[arg(long)]
+    halt: bool,
     /// The sink looks for packets every so many us (1 to 1000) instead of being woken for them: the router's core no longer
     /// pays for waking it, and latencies grow by up to that
     #[arg(long, value_name = "US", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
@@ -148,6 +152,7 @@ impl Common {
                 ports: self.ports,
                 firewall: self.firewall,
                 routes: self.routes.clone(),
+                router_core_halts: self.halt,
                 sink_coalesce_us: self.sink_coalesce,
                 ..lab
             },
