@@ -157,6 +157,16 @@ fn a_flow_from_another_interface_is_judged_by_linux() {
 
 #[test]
 #[ignore = "needs root: make test"]
+fn fragments_are_left_to_linux_which_puts_them_together_for_its_rules() {
+    let mut t = TestLab::up("pieces", |_| ());
+    let _router = t.router(&(PREFIX.replace("\"udp\"", "\"icmp\"") + REST));
+    t.must(Place::Gen, "ping -c 3 -i 0.2 -W 2 -s 3000 10.20.0.2");
+    assert!(t.to_kernel("fragment") >= 9, "three of each request");
+    assert_eq!(t.class("voice", "express"), 0);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
 fn a_rule_about_an_interface_holds_for_a_flow_that_comes_from_there_now() {
     let mut t = TestLab::up("ruled", |c| c.ports = 2);
     t.must(
