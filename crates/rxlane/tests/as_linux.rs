@@ -167,6 +167,18 @@ fn fragments_are_left_to_linux_which_puts_them_together_for_its_rules() {
 
 #[test]
 #[ignore = "needs root: make test"]
+fn what_ip_options_ask_for_is_done_by_linux() {
+    let mut t = TestLab::up("options", |_| ());
+    let _router = t.router(&(PREFIX.replace("\"udp\"", "\"icmp\"") + REST));
+    let out = t.must(Place::Gen, "ping -n -c 3 -i 0.2 -W 2 -R 10.20.0.2");
+    let route = out.split_once("RR:").expect("a recorded route").1;
+    assert!(route.contains("10.20.0.1"), "the router is on it: {out}");
+    assert!(t.to_kernel("options") >= 3);
+    assert_eq!(t.class("voice", "express"), 0);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
 fn a_rule_about_an_interface_holds_for_a_flow_that_comes_from_there_now() {
     let mut t = TestLab::up("ruled", |c| c.ports = 2);
     t.must(
