@@ -179,6 +179,24 @@ fn what_ip_options_ask_for_is_done_by_linux() {
 
 #[test]
 #[ignore = "needs root: make test"]
+fn who_sends_what_goes_back_by_the_same_interface_is_told_a_better_way() {
+    let mut t = TestLab::up("back", |_| ());
+    // Somebody on the generator's own link, to whom it sends through the router all the same.
+    t.must(Place::Gen, "ip route add 10.10.0.77/32 via 10.10.0.1");
+    t.must(
+        Place::Router,
+        "ip neigh replace 10.10.0.77 lladdr 02:00:00:01:00:02 dev in0 nud permanent",
+    );
+    let _router = t.router(&(PREFIX.replace("\"udp\"", "\"icmp\"") + REST));
+    let out = t.exec(Place::Gen, "ping -n -c 3 -i 0.2 -W 1 10.10.0.77");
+    let said = String::from_utf8_lossy(&out.stdout).to_lowercase();
+    assert!(said.contains("redirect"), "{said}");
+    assert!(t.to_kernel("egress") > 0);
+    assert_eq!(t.class("voice", "express"), 0);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
 fn a_rule_about_an_interface_holds_for_a_flow_that_comes_from_there_now() {
     let mut t = TestLab::up("ruled", |c| c.ports = 2);
     t.must(
