@@ -1,6 +1,6 @@
 //! Generator and sink at both ends of a router.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 use rxlane_policy::{Nanos, Pps};
@@ -89,7 +89,8 @@ impl Bed {
             sink,
             idle: wire
                 .router_core
-                .map(|core| IdleCounter::start(core, wire.router_core_halts))
+                .filter(|_| !wire.router_core_halts)
+                .map(IdleCounter::start)
                 .transpose()?,
             class_of_flow: flows.iter().map(|f| f.class).collect(),
             priming: wire.priming(&sent, frame)?,
@@ -144,10 +145,12 @@ impl Bed {
         if let Some(idle) = &mut self.idle {
             idle.restart();
         }
+        let (begun, ran_s) = (Instant::now(), threads.run_time_s());
         let before = threads.wakeups();
         meanwhile();
         sleep_until(window.end_ns)?;
-        let cpu = self.idle.as_ref().map_or(0.0, IdleCounter::utilisation);
+        let ran = (threads.run_time_s() - ran_s) / begun.elapsed().as_secs_f64();
+        let cpu = self.idle.as_ref().map_or(ran, IdleCounter::utilisation);
         let after = threads.wakeups();
         let per_s = |i: usize| after[i].saturating_sub(before[i]) as f64 / length.as_secs_f64();
         self.generator.pause()?;

@@ -99,6 +99,15 @@ pub struct Threads {
 }
 
 impl Threads {
+    /// How long they have run, s (Documentation/scheduler/sched-stats.rst, /proc/PID/schedstat).
+    pub(crate) fn run_time_s(&self) -> f64 {
+        let threads = self.napi.iter().chain(&self.workers);
+        let ns = threads
+            .filter_map(|t| std::fs::read_to_string(format!("/proc/{t}/schedstat")).ok())
+            .filter_map(|text| text.split(' ').next()?.parse::<u64>().ok());
+        ns.sum::<u64>() as f64 / 1e9
+    }
+
     pub(crate) fn wakeups(&self) -> [u64; 2] {
         [wakeups(&self.napi), wakeups(&self.workers)]
     }
