@@ -10,17 +10,7 @@ use rxlane_system::{SystemError, Tried, links, netns};
 use crate::BenchError;
 use crate::error::BpfTried;
 use crate::lab::{Lab, Place};
-
-#[allow(
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    missing_docs,
-    unreachable_pub,
-    unsafe_code
-)]
-mod skel {
-    include!(concat!(env!("OUT_DIR"), "/bare.skel.rs"));
-}
+use crate::skeletons::bare as skel;
 
 /// What becomes of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -122,14 +122,19 @@ impl Bed {
         threads: &Threads,
         meanwhile: impl FnOnce(),
     ) -> Result<Trial, BenchError> {
+        self.without_halts(|bed| bed.measure(rate, length, threads, meanwhile))
+    }
+
+    /// Soaks up the core's idle time while something is measured, unless the core may halt.
+    fn without_halts<T>(&mut self, measure: impl FnOnce(&mut Self) -> T) -> T {
         if let Some(idle) = &self.idle {
             idle.soak();
         }
-        let trial = self.measure(rate, length, threads, meanwhile);
+        let measured = measure(self);
         if let Some(idle) = &self.idle {
             idle.rest();
         }
-        trial
+        measured
     }
 
     fn measure(
@@ -186,14 +191,7 @@ impl Bed {
         capacity_pps: f64,
         profile: &Profile,
     ) -> Result<Course, BenchError> {
-        if let Some(idle) = &self.idle {
-            idle.soak();
-        }
-        let course = self.pass_through(capacity_pps, profile);
-        if let Some(idle) = &self.idle {
-            idle.rest();
-        }
-        course
+        self.without_halts(|bed| bed.pass_through(capacity_pps, profile))
     }
 
     fn pass_through(&self, capacity_pps: f64, profile: &Profile) -> Result<Course, BenchError> {

@@ -16,17 +16,7 @@ use crate::BenchError;
 use crate::course;
 use crate::error::BpfTried;
 use crate::layout::{Bin, Control, Flow, PacedStage, Slot, State, Window};
-
-#[allow(
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    missing_docs,
-    unreachable_pub,
-    unsafe_code
-)]
-mod skel {
-    include!(concat!(env!("OUT_DIR"), "/generator.skel.rs"));
-}
+use crate::skeletons::generator as skel;
 
 /// Largest frame that fits a page together with the kernel's headroom.
 const LARGEST_FRAME: usize = 1514;

@@ -32,6 +32,7 @@ mod search;
 mod session;
 mod shell;
 mod sink;
+mod skeletons;
 pub mod steps;
 mod wire;
 

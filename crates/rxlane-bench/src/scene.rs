@@ -9,6 +9,7 @@ use rxlane_system::{SystemError, Tried, links, netns, sysctl};
 use crate::BenchError;
 use crate::lab::{Lab, Place};
 use crate::shell::{run, run_with_input};
+use crate::wire::ipv4_checksum;
 
 /// The flow: a connection of the lab's connection tracking.
 const FROM: (Ipv4Addr, u16) = (Ipv4Addr::new(10, 10, 0, 2), 6000);
@@ -105,12 +106,7 @@ impl Scene {
         let mut ip = vec![0x45, dscp << 2, 0, 46, 0, 0, 0, 0, TTL, 17, 0, 0];
         ip.extend(FROM.0.octets());
         ip.extend(TO.0.octets());
-        let words = ip.chunks_exact(2);
-        let sum: u32 = words
-            .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])))
-            .sum();
-        let folded = (sum & 0xffff) + (sum >> 16);
-        let check = !((folded & 0xffff) + (folded >> 16)) as u16;
+        let check = ipv4_checksum(&ip);
         ip[10..12].copy_from_slice(&check.to_be_bytes());
         f.extend(ip);
         f.extend(FROM.1.to_be_bytes());

@@ -14,17 +14,7 @@ use crate::course;
 use crate::error::BpfTried;
 use crate::histogram;
 use crate::layout::{BUCKETS, Bin, FlowSeen, Received, Window};
-
-#[allow(
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    missing_docs,
-    unreachable_pub,
-    unsafe_code
-)]
-mod skel {
-    include!(concat!(env!("OUT_DIR"), "/sink.skel.rs"));
-}
+use crate::skeletons::sink as skel;
 
 /// A sink, attached to its interfaces while it lives.
 pub(crate) struct Sink {

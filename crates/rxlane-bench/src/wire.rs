@@ -147,6 +147,16 @@ impl Wire {
     }
 }
 
+/// Of a header whose checksum is still 0 (RFC 791).
+pub(crate) fn ipv4_checksum(header: &[u8]) -> u16 {
+    let words = header.chunks_exact(2);
+    let sum: u32 = words
+        .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])))
+        .sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    !((folded & 0xffff) + (folded >> 16)) as u16
+}
+
 /// Ethernet, IPv4 and UDP (without checksum, RFC 768) of a test flow.
 fn headers(sender: &Sender, class: u32, flow: u16, len: usize) -> [u8; HEADERS] {
     let mut h = [0u8; HEADERS];
@@ -162,12 +172,7 @@ fn headers(sender: &Sender, class: u32, flow: u16, len: usize) -> [u8; HEADERS] 
     h[23] = 17;
     h[26..30].copy_from_slice(&sender.src.octets());
     h[30..34].copy_from_slice(&sender.dst.octets());
-    let words = h[14..34].chunks_exact(2);
-    let sum: u32 = words
-        .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])))
-        .sum();
-    let folded = (sum & 0xffff) + (sum >> 16);
-    let check = !((folded & 0xffff) + (folded >> 16)) as u16;
+    let check = ipv4_checksum(&h[14..34]);
     h[24..26].copy_from_slice(&check.to_be_bytes());
     h[34..36].copy_from_slice(&(10_000 + flow).to_be_bytes());
     h[36..38].copy_from_slice(&(20_000 + class as u16).to_be_bytes());

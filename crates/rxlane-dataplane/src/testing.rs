@@ -3,8 +3,8 @@
 use rxlane_policy::class::{Aim, Lane, Overload, Ring, ThreadScheduling};
 
 use crate::DataplaneError;
+pub use crate::cost::TestRun;
 use crate::cost::test_run;
-pub use crate::cost::{TestRun, believe};
 use crate::layout::{ClassCounters, Core, REASONS};
 use crate::pinned::get_percpu;
 use crate::router::Router;
@@ -36,21 +36,7 @@ pub fn stack_lane() -> Lane {
 /// # Errors
 /// When the kernel refuses the test run, for instance because the frame is shorter than 14 bytes.
 pub fn run(router: &Router, frame: &[u8], ifindex: u32) -> Result<TestRun, std::io::Error> {
-    repeat(router, frame, ifindex, 1).map(|(outcome, _)| outcome)
-}
-
-/// Runs the program `times` times in a row, each time on what the time before left of the frame, and says what it made
-/// of the last one, and the mean time of a run in ns, by the kernel's clock.
-///
-/// # Errors
-/// As [`run`].
-pub fn repeat(
-    router: &Router,
-    frame: &[u8],
-    ifindex: u32,
-    times: u32,
-) -> Result<(TestRun, u32), std::io::Error> {
-    test_run(router.program(), frame, ifindex, times)
+    test_run(router.program(), frame, ifindex, 1).map(|(outcome, _)| outcome)
 }
 
 /// Reads the counters of a port.

@@ -221,7 +221,7 @@ pub struct SweepReport {
 }
 
 /// The middle of the values; 0 when there are none.
-pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut v: Vec<f64> = values.into_iter().collect();
     v.sort_by(f64::total_cmp);
     match v.len() {

@@ -9,12 +9,12 @@ use rxlane_bench::bare::{Bare, Programs};
 use rxlane_bench::bench::{self, Dut, Offered, Options, Pattern, Traffic};
 use rxlane_bench::frame::Frame;
 use rxlane_bench::lab::{Firewall, Lab, LabConfig};
-use rxlane_bench::report::LatencyReport;
+use rxlane_bench::report::{LatencyReport, median};
 use rxlane_bench::scene::{RUNS, Scene};
-use rxlane_config::{Datapath, RouterConfig};
+use rxlane_config::RouterConfig;
 use rxlane_dataplane::cost::{believe, test_run};
 use rxlane_dataplane::router::Router;
-use rxlane_policy::class::{Aim, Class, Lane, Overload, Ring, ThreadScheduling, Trust};
+use rxlane_policy::class::{Lane, Trust};
 use rxlane_policy::police::{Police, Rate};
 use rxlane_policy::rule::Rule;
 use rxlane_system::stop;
@@ -125,50 +125,29 @@ impl Case {
         }
     }
 
-    /// Voice by so many rules, of which the last one matches, and the rest.
-    fn config(&self) -> RouterConfig {
+    /// As the device under test `express`, but for this.
+    fn config(&self) -> Result<RouterConfig, String> {
+        let dut: Dut = "express".parse()?;
+        let mut config = dut
+            .config()
+            .cloned()
+            .ok_or("`express` has no configuration")?;
+        config.ports = vec!["in0".into(), "out0".into()];
         let other = |i: u16| Rule {
             dst_ports: vec![20_000 + i..=20_000 + i],
             ..Rule::default()
         };
-        let voice = Rule {
-            dscp: Some(1 << EF),
-            ..Rule::default()
-        };
+        let voice = &mut config.classes[0];
+        voice.rules.splice(0..0, (1..self.rules).map(other));
         // More than is ever sent here, so that it is always within the rate.
-        let police = Police {
+        voice.police = self.police.then_some(Police {
             rate: Rate::Pps(100_000_000),
             burst: 1_000_000,
+        });
+        voice.lane = Lane::Express {
+            trust: self.trust.clone(),
         };
-        let stack = Lane::Stack {
-            ring: Ring {
-                packets: 1024,
-                cores: Vec::new(),
-                thread: ThreadScheduling::Nice(0),
-            },
-            overload: Overload::default(),
-            aim: Aim::default(),
-        };
-        RouterConfig {
-            ports: vec!["in0".into(), "out0".into()],
-            classes: vec![
-                Class {
-                    name: "voice".into(),
-                    rules: (1..self.rules).map(other).chain([voice]).collect(),
-                    police: self.police.then_some(police),
-                    lane: Lane::Express {
-                        trust: self.trust.clone(),
-                    },
-                },
-                Class {
-                    name: "rest".into(),
-                    rules: Vec::new(),
-                    police: None,
-                    lane: stack,
-                },
-            ],
-            datapath: Datapath::Express,
-        }
+        Ok(config)
     }
 }
 
@@ -218,11 +197,11 @@ impl Bench<'_> {
 
     /// What the router's program takes in this configuration.
     fn case(&mut self, case: &Case) -> Result<(), String> {
-        let scene = self.scene;
+        let (scene, config) = (self.scene, case.config()?);
         let measured = scene
             .within(|| {
                 let file = Path::new("bench-cost.toml");
-                let router = match Router::start(case.config(), file, true, || ()) {
+                let router = match Router::start(config, file, true, || ()) {
                     Ok(router) => router,
                     Err(e) => return Ok(Err(one_line(e))),
                 };
@@ -255,11 +234,6 @@ impl Bench<'_> {
         self.found.push(measured?);
         Ok(())
     }
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
 fn programs(lab: &Lab, rounds: u32) -> Result<Vec<ProgramCost>, String> {
