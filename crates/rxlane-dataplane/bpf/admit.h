@@ -75,8 +75,12 @@ static __always_inline int trust(struct xdp_md *ctx, const struct packet *p, __u
 	__u8 how = classes[class_index(class)].trust;
 
 	if (full && any_conntrack && how == TRUST_ESTABLISHED) {
+		const struct gates *g = find_gates();
+
 		t->source = source_check(p, SOURCE_ANY);
-		return is_closed(find_gates(), class) ? TO_STACK_OBJECTION : trusted_flow(ctx, p, t);
+		if (is_closed(g, class))
+			return TO_STACK_OBJECTION;
+		return g->untracked ? UNTRUSTED : trusted_flow(ctx, p, t);
 	}
 	if (full && any_prefix && how == TRUST_PREFIXES) {
 		if (trusted_prefix(p, class) != TRUSTED)

@@ -21,6 +21,9 @@ struct cpu {
 	__u32 begun; /* the guard knows of the poll under way */
 	__u32 ring; /* that it polls */
 	__u32 owners[GUARD_RINGS]; /* of the guard's rings: port and queue */
+	__u64 longest_wait_ns; /* of express packets in an Rx ring, while guarded */
+	__u64 emptied_ns[GUARD_RINGS]; /* when a ring was found empty; 0: the last poll left packets on it */
+	__u64 filling_ns[GUARD_RINGS]; /* since when a ring holds packets; 0: not known */
 };
 
 struct {
@@ -83,6 +86,36 @@ static __always_inline __u64 idle_since(const struct cpu *cpu, const struct core
 	if ((__u32)task->pid != core->task || !bpf_core_field_exists(task->sched_info.run_delay))
 		return 0;
 	return minus(gap, task->sched_info.run_delay - core->run_delay_ns);
+}
+
+/* A ring has packets again: since it was last empty, unless the CPU had nothing to do for a part of that time. */
+static __always_inline void ring_fills(struct cpu *cpu, __u32 ring, __u64 now, __u64 idle)
+{
+	__u64 *emptied = &cpu->emptied_ns[masked(ring, GUARD_RINGS - 1)];
+	__u64 *filling = &cpu->filling_ns[masked(ring, GUARD_RINGS - 1)];
+
+	if (*emptied)
+		*filling = least(most(*emptied, cpu->ended_ns + idle), now);
+	else if (!*filling)
+		*filling = now;
+	*emptied = 0;
+}
+
+/* The end of a poll of a ring, for the longest that its express packets may have waited. */
+static __always_inline void note_wait(struct cpu *cpu, __u32 ring, __u64 now, int express, int emptied)
+{
+	__u64 since = cpu->filling_ns[masked(ring, GUARD_RINGS - 1)];
+
+	if (express && since)
+		cpu->longest_wait_ns = most(cpu->longest_wait_ns, minus(now, since));
+	if (emptied)
+		cpu->emptied_ns[masked(ring, GUARD_RINGS - 1)] = now;
+}
+
+static __always_inline void forget_waits(struct cpu *cpu)
+{
+	__builtin_memset(cpu->emptied_ns, 0, sizeof(cpu->emptied_ns));
+	__builtin_memset(cpu->filling_ns, 0, sizeof(cpu->filling_ns));
 }
 
 static __always_inline void note_end(struct cpu *cpu, struct core *core, __u64 now, int full)

@@ -171,8 +171,12 @@ int BPF_PROG(end_of_poll, struct napi_struct *napi, int work, int budget)
 	now = bpf_ktime_get_ns();
 	end.held = was && is_held(cpu, now);
 	guard_end(guard, plan, &end, now);
+	if (was)
+		note_wait(cpu, end.napi, now, end.express, work < budget);
 	if (guard->guarded) {
 		cpu->guards += !was;
+		if (!was)
+			forget_waits(cpu);
 		note_end(cpu, core, now, work >= budget);
 	} else if (was) {
 		cpu->guarded_ns += now - guard->entered_ns;

@@ -157,7 +157,7 @@ struct gates {
 	__u64 watched_ns; /* when the daemon looked last, CLOCK_MONOTONIC */
 	__u32 closed; /* classes, one bit each */
 	__u32 route_mtu[2]; /* the largest packet where a route asks for an MTU, IPv4 and IPv6; 0: none does */
-	__u32 pad;
+	__u32 untracked; /* connection tracking knows of no flow, so nobody needs to be asked about one */
 };
 
 /* Where express packets went lately, by a hash of the address: of two that share a place the last. */

@@ -58,14 +58,16 @@ __noinline int begin_poll(__u32 slot, __u32 queue)
 {
 	struct core *core = bpf_map_lookup_elem(&cores, &slot);
 	struct cpu *cpu = this_cpu();
-	__u64 now;
+	__u64 now, idle;
 
 	if (!core || !cpu || !cpu->guard.guarded)
 		return 0;
 	now = bpf_ktime_get_ns();
 	cpu->begun = 1;
 	cpu->ring = ring_number(cpu, slot, queue);
-	guard_begin(&cpu->guard, cpu->ring, now, idle_since(cpu, core, now));
+	idle = idle_since(cpu, core, now);
+	ring_fills(cpu, cpu->ring, now, idle);
+	guard_begin(&cpu->guard, cpu->ring, now, idle);
 	return 1;
 }
 

@@ -252,8 +252,8 @@ pub struct Gates {
     pub closed: u32,
     /// The largest packet where a route asks for an MTU, IPv4 and IPv6; 0: none does.
     pub route_mtu: [u32; 2],
-    /// Not used: it fills the space that C leaves here.
-    pub pad: u32,
+    /// Whether connection tracking knows of no flow at all.
+    pub untracked: u32,
 }
 
 /// Places in [`NextHops`].
@@ -307,6 +307,12 @@ pub struct Cpu {
     pub ring: u32,
     /// Port and queue of each of the guard's rings.
     pub owners: [u32; GUARD_RINGS],
+    /// The longest that express packets may have waited in an Rx ring, while guarded.
+    pub longest_wait_ns: u64,
+    /// When a ring was found empty; 0: the last poll left packets on it.
+    pub emptied_ns: [u64; GUARD_RINGS],
+    /// Since when a ring holds packets; 0: not known.
+    pub filling_ns: [u64; GUARD_RINGS],
 }
 
 /// Rings of a core that its guard tells apart.

@@ -2,34 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use rxlane_policy::Ps;
-use rxlane_policy::bound::LatencyBound;
 use rxlane_policy::class::{Aim, Class, Lane, Overload};
 use rxlane_policy::overload;
-use rxlane_policy::police::Rate;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::DataplaneError;
+use crate::bound::BoundStatus;
 use crate::engine::{self, EngineStatus};
 use crate::features::Feature;
 use crate::instance::{Instance, State};
 use crate::lanes::overload::Shared;
 use crate::lanes::rings::possible_cores;
 use crate::layout::{
-    ClassCounters, Core, Cpu, GuardPlan, PortCounters, REASONS, RING_CPUS, RingCounters,
+    ClassCounters, Core, Cpu, Gates, GuardPlan, PortCounters, REASONS, RING_CPUS, RingCounters,
 };
 use crate::pinned::{get, get_percpu};
+use crate::surroundings::asks_connection_tracking;
 use crate::verifier::Accepted;
 use rxlane_config::{Datapath, ring_cores};
-
-/// Service time that the bound assumes before any overload has been measured: a stack packet behind a
-/// small firewall (docs/src/explanation/costs.md).
-const ASSUMED_SERVICE_NS: f64 = 2_000.0;
-/// CPUMAP threads serve batches of this many (`CPUMAP_BATCH` in kernel/bpf/cpumap.c).
-const CPUMAP_BATCH: f64 = 8.0;
-/// Cost of an express packet where RT load is bounded by a rate (docs/src/explanation/costs.md).
-const EXPRESS_SERVICE_NS: f64 = 600.0;
 
 /// A router's state and counters. All counts are since the start, or since classes or ports changed.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -100,6 +91,9 @@ pub struct CoreStatus {
     pub fits: bool,
     /// How long an Rx ring may go without being empty while the lowest class passes, us.
     pub turn_us: f64,
+    /// The longest that express packets may have waited while overloaded, us: from when their Rx ring began to fill to the
+    /// end of the poll that sent them. What the core did besides is part of it.
+    pub longest_wait_us: f64,
 }
 
 /// One class over all ports.
@@ -134,18 +128,6 @@ pub struct RingStatus {
     pub counters: RingCounters,
 }
 
-/// `T_max = b x / (1 - rho_RT)` for the busiest core.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct BoundStatus {
-    /// The bound and its terms; `t_max_ns` is null where the RT load is not limited.
-    #[serde(flatten)]
-    pub bound: LatencyBound,
-    /// Whether the service time was measured here or assumed.
-    pub measured: bool,
-    /// How to read it.
-    pub note: String,
-}
-
 /// Reads the router of the current network namespace.
 ///
 /// # Errors
@@ -170,7 +152,7 @@ pub fn read() -> Result<Status, DataplaneError> {
         programs: state.programs.clone(),
         warnings: state.warnings.clone(),
         engine: engine::status::read(&instance, &state)?,
-        rt_bound: bound(&state, &polling),
+        rt_bound: BoundStatus::of(&state.config, &polling, daemon.is_some()),
         cores: polling,
         ports,
         classes,
@@ -253,6 +235,7 @@ fn guard(core: usize, cpu: &Cpu, plan: &GuardPlan, now: u64) -> CoreStatus {
         idle_share: guard.idle_ns as f64 / overload::IDLE_MEMORY_NS as f64,
         fits: guard.fits != 0,
         turn_us: turn_ns as f64 / 1e3,
+        longest_wait_us: cpu.longest_wait_ns as f64 / 1e3,
     }
 }
 
@@ -269,6 +252,7 @@ fn classes(
         .filter(|c| c.overloaded)
         .map(|c| c.core)
         .collect();
+    let gates: Gates = get(&shared.gates, 0)?.unwrap_or_default();
     let mut all = Vec::new();
     for (i, class) in state.config.classes.iter().enumerate() {
         let mut counters = ClassCounters::default();
@@ -296,6 +280,10 @@ fn classes(
             ),
             _ => match state.objections.iter().find(|(c, _)| *c == class.name) {
                 Some((_, why)) => ("pass", format!("left to the kernel: {}", why.join("; "))),
+                None if asks_connection_tracking(class) && gates.untracked != 0 => (
+                    "pass",
+                    "connection tracking knows of no flow, as where no rule of the firewall asks for it: none is established".to_owned(),
+                ),
                 None => at_work(class, &overloaded, !rings.is_empty()),
             },
         };
@@ -346,53 +334,5 @@ fn at_work(class: &Class, overloaded: &[usize], has_rings: bool) -> (&'static st
             "queue",
             format!("core {cores} is overloaded and the class has other cores to run on"),
         ),
-    }
-}
-
-fn bound(state: &State, cores: &[CoreStatus]) -> BoundStatus {
-    let measured = cores.iter().map(|c| c.service_time_ns).max().unwrap_or(0);
-    let x = if measured > 0 {
-        measured as f64
-    } else {
-        ASSUMED_SERVICE_NS
-    };
-    // The lowest class's lane decides what can stand in front of an RT packet.
-    let b = state
-        .config
-        .classes
-        .iter()
-        .filter_map(|c| match &c.lane {
-            Lane::Stack { aim, overload, .. } if *overload != Overload::Queue => {
-                Some((aim.poll_target().0 as f64 / x).floor().max(1.0))
-            }
-            Lane::Stack { .. } => Some(CPUMAP_BATCH),
-            Lane::Express { .. } => None,
-        })
-        .fold(0.0, f64::max);
-    let express: Vec<&Class> = state
-        .config
-        .classes
-        .iter()
-        .filter(|c| c.lane.is_express())
-        .collect();
-    let rates: Option<f64> = express
-        .iter()
-        .map(|c| match c.police?.rate {
-            Rate::Pps(pps) => Some(pps as f64),
-            // The smallest frames make the most packets of a bit rate.
-            Rate::Bps(bps) => Some(bps as f64 / (60.0 * 8.0)),
-        })
-        .sum();
-    let rho = rates.map_or(1.0, |pps| pps * EXPRESS_SERVICE_NS / 1e9);
-    let note = match rates {
-        _ if express.is_empty() => "there is no express class".into(),
-        None => "no bound: an express class has no `police`, so RT traffic alone could fill the core".into(),
-        Some(_) if rho >= 1.0 => "no bound: the `police` rates together exceed what a core forwards".into(),
-        Some(_) => "after overload has been noticed (a ms of full polls); waiting and service in the core, without wire and DMA".into(),
-    };
-    BoundStatus {
-        bound: LatencyBound::new(b, Ps::from_ns(x), rho),
-        measured: measured > 0,
-        note,
     }
 }

@@ -11,6 +11,7 @@ use tracing::{info, warn};
 use crate::DataplaneError;
 use crate::lanes::gates;
 use crate::lanes::witness::WitnessMaps;
+use crate::layout::Gates;
 use crate::ports;
 use crate::router::Router;
 use crate::surroundings::{self, Surroundings};
@@ -49,13 +50,7 @@ impl Router {
             .map(|d| d.mtu)
             .min()
             .unwrap_or(0);
-        gates::set(
-            &self.shared.gates,
-            &config.classes,
-            &objections,
-            self.largest_packets(),
-            monotonic(),
-        )?;
+        self.open_gates(&objections)?;
         if objections == self.state.objections {
             return Ok(());
         }
@@ -108,13 +103,24 @@ impl Router {
             ports::write_egress(&self.lane, &self.state.ports, &links::all()?)?;
             neighbours::are_used(self.noted.used_since(&self.lane.next_hops)?)?;
         }
-        gates::set(
-            &self.shared.gates,
-            &self.state.config.classes,
-            &self.state.objections,
-            self.largest_packets(),
-            monotonic(),
-        )
+        self.open_gates(&self.state.objections)
+    }
+
+    fn open_gates(&self, objections: &[(String, Vec<String>)]) -> Result<(), DataplaneError> {
+        let found = Gates {
+            watched_ns: monotonic().0,
+            closed: gates::closed(&self.state.config.classes, objections),
+            route_mtu: self.largest_packets().map(|mtu| mtu.unwrap_or(0)),
+            untracked: u32::from(self.nothing_is_tracked()),
+        };
+        gates::set(&self.shared.gates, &found)
+    }
+
+    /// Whether classes ask connection tracking about flows, and it knows of none: no rule of the firewall uses it. Then
+    /// asking would cost each packet as much as half of its way through Linux, for the same answer.
+    #[must_use]
+    pub fn nothing_is_tracked(&self) -> bool {
+        surroundings::nothing_is_tracked(&self.state.config.classes)
     }
 }
 

@@ -146,6 +146,26 @@ impl Strategy {
             Self::LlWfq { budgets } => Ok(in_one(rings(classes), vector(budgets)?)),
         }
     }
+
+    /// Packets of lower classes that are served at most before the ring of the highest is looked at again: the `b` of
+    /// low-latency-router Eq. 1, where `devices` take turns on one core. In the one ring of SQ a packet waits for all that
+    /// the ring holds.
+    pub fn in_front_of_the_highest(
+        &self,
+        classes: u32,
+        device_budget: u32,
+        devices: u32,
+        ring: u32,
+    ) -> u32 {
+        let lower = classes.saturating_sub(1);
+        let own = match self {
+            Self::Sq => ring,
+            Self::Rr => lower * device_budget,
+            Self::LlRr { ring_budget } => lower * ring_budget,
+            Self::LlWfq { budgets } => budgets.iter().skip(1).sum(),
+        };
+        own + devices.saturating_sub(1) * device_budget
+    }
 }
 
 #[cfg(test)]
@@ -156,6 +176,19 @@ mod tests {
     fn a_budget_for_each_class_or_none() {
         let wrong = Strategy::LlWfq { budgets: vec![4] };
         assert!(wrong.layout(2, 64, Order::LowestFirst).is_err());
+    }
+
+    #[test]
+    fn the_highest_class_waits_for_the_budgets_of_the_others_and_of_other_devices() {
+        let before = |s: Strategy, devices| s.in_front_of_the_highest(3, 64, devices, 512);
+        let weighted = Strategy::LlWfq {
+            budgets: vec![58, 4, 2],
+        };
+        assert_eq!(before(weighted.clone(), 1), 6);
+        assert_eq!(before(weighted, 2), 70);
+        assert_eq!(before(Strategy::LlRr { ring_budget: 4 }, 1), 8);
+        assert_eq!(before(Strategy::Rr, 1), 128);
+        assert_eq!(before(Strategy::Sq, 1), 512);
     }
 
     #[test]

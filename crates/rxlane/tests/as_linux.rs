@@ -94,6 +94,26 @@ fn a_flow_is_express_after_both_directions_and_after_linux_was_seen_to_forward_i
 
 #[test]
 #[ignore = "needs root: make test"]
+fn where_nothing_is_tracked_nobody_is_established_until_a_rule_asks() {
+    let mut t = TestLab::up("untracked", |_| ());
+    let _router = t.router(&(ESTABLISHED.to_owned() + REST));
+    let call = Call::new(&t);
+    let voice = || t.status_json().unwrap_or_default()["classes"][0].clone();
+    wait_for("nothing is tracked", || voice()["at_work"] == "pass");
+    let why = voice()["why"].to_string();
+    assert!(
+        why.contains("connection tracking knows of no flow"),
+        "{why}"
+    );
+    assert!(call.says() && call.is_answered());
+    assert_eq!(t.class("voice", "express"), 0);
+    t.must(Place::Router, &format!("nft '{STATEFUL}'"));
+    call.settle(&t);
+    assert_eq!(voice()["at_work"], "forward");
+}
+
+#[test]
+#[ignore = "needs root: make test"]
 fn what_is_never_answered_stays_with_the_firewall_and_its_limits() {
     let mut t = TestLab::up("oneway", |_| ());
     t.must(
@@ -130,10 +150,13 @@ fn what_a_helper_rewrites_inside_a_flow_is_rewritten_by_linux() {
         lines.next().expect("a line").expect("text")
     };
     // Long enough that any other flow would be express.
-    for _ in 0..5 {
+    let mut said = 0;
+    wait_for("the flow is left to Linux", || {
         assert_eq!(say("NOOP\r\n"), "NOOP");
         (&server).write_all(b"200\r\n").expect("answered");
-    }
+        said += 1;
+        said >= 5 && t.to_kernel("nat") > 0
+    });
     assert_eq!(say("PORT 10,10,0,2,200,10\r\n"), "PORT 10,20,0,1,200,10");
     assert_eq!(t.class("voice", "express"), 0);
     assert!(t.to_kernel("nat") > 0);

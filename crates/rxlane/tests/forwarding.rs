@@ -156,6 +156,12 @@ fn a_tcp_transfer_through_nat_uses_the_express_lane_when_established() {
             .status
             .success()
     });
+    // All is over within the tenth of a second in which the router notices that flows are tracked at all.
+    t.must(Place::Gen, "ping -c 1 -W 2 10.20.0.2");
+    wait_for("flows are tracked", || {
+        let status = t.status_json().unwrap_or_default();
+        status["classes"][0]["at_work"] == "forward"
+    });
     t.must(
         Place::Gen,
         &format!("socat -u OPEN:{sent} TCP4:10.20.0.2:5201"),

@@ -1,7 +1,6 @@
 //! Which classes stay with the kernel for now: a word that the XDP program reads and the daemon writes.
 
 use libbpf_rs::{MapHandle, MapType};
-use rxlane_policy::Nanos;
 use rxlane_policy::class::{Class, Lane};
 
 use crate::DataplaneError;
@@ -13,39 +12,25 @@ pub(crate) fn create() -> Result<MapHandle, DataplaneError> {
     pinned::create(MapType::Array, "gates", 4, size_of::<Gates>(), 1, 0)
 }
 
-/// Opens the classes that nothing speaks against, as of `now`; `route_mtu` is the largest packet where a route
-/// asks for an MTU, IPv4 and IPv6.
-pub(crate) fn set(
-    gates: &MapHandle,
-    classes: &[Class],
-    objections: &[(String, Vec<String>)],
-    route_mtu: [Option<u32>; 2],
-    now: Nanos,
-) -> Result<(), DataplaneError> {
+/// The classes that something speaks against, one bit each.
+pub(crate) fn closed(classes: &[Class], objections: &[(String, Vec<String>)]) -> u32 {
     let objected = |c: &Class| objections.iter().any(|(name, _)| *name == c.name);
-    let closed = (0u32..)
+    (0u32..)
         .zip(classes)
         .filter(|(_, c)| matches!(c.lane, Lane::Express { .. }) && objected(c))
-        .fold(0, |mask, (i, _)| mask | 1 << i);
-    put(gates, closed, route_mtu.map(|mtu| mtu.unwrap_or(0)), now)
+        .fold(0, |mask, (i, _)| mask | 1 << i)
+}
+
+/// What the daemon has found.
+pub(crate) fn set(gates: &MapHandle, found: &Gates) -> Result<(), DataplaneError> {
+    pinned::put(gates, 0, bytemuck::bytes_of(found))
 }
 
 /// Closes all of them, until somebody has looked again.
 pub(crate) fn close(gates: &MapHandle) -> Result<(), DataplaneError> {
-    put(gates, u32::MAX, [0; 2], Nanos(0))
-}
-
-fn put(
-    gates: &MapHandle,
-    closed: u32,
-    route_mtu: [u32; 2],
-    now: Nanos,
-) -> Result<(), DataplaneError> {
-    let value = Gates {
-        watched_ns: now.0,
-        closed,
-        route_mtu,
-        pad: 0,
+    let nobody_looked = Gates {
+        closed: u32::MAX,
+        ..Gates::default()
     };
-    pinned::put(gates, 0, bytemuck::bytes_of(&value))
+    set(gates, &nobody_looked)
 }

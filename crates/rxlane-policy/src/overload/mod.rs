@@ -27,7 +27,7 @@ mod shares;
 use crate::Nanos;
 
 pub use clock::IDLE_MEMORY_NS;
-pub use core::{Core, RINGS, longest_turn_ns};
+pub use core::{Core, RINGS, longest_turn_ns, shortest_turn_ns};
 pub use plan::{GuardedClass, Plan, Service};
 pub use shares::FLOW_BUCKETS;
 

@@ -104,16 +104,22 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
 struct Watch {
     looked: Option<Instant>,
     due: bool,
+    untracked: bool,
 }
 
 impl Watch {
     /// The XDP program is told this often that somebody watches.
     const EVERY: Duration = Duration::from_secs(1);
-    /// A ruleset that is loaded piece by piece is looked at this often at most.
+    /// A ruleset that is loaded piece by piece is looked at this often at most. Where nothing is tracked this often, too:
+    /// the first flow that is may become express at once.
     const APART: Duration = Duration::from_millis(100);
 
     fn timeout(&self) -> PollTimeout {
-        let wait = if self.due { Self::APART } else { Self::EVERY };
+        let wait = if self.due || self.untracked {
+            Self::APART
+        } else {
+            Self::EVERY
+        };
         PollTimeout::try_from(wait).unwrap_or(PollTimeout::ZERO)
     }
 
@@ -123,6 +129,7 @@ impl Watch {
             router.hold_back()?;
             self.due = true;
         }
+        self.untracked = router.nothing_is_tracked();
         if !self.due {
             return router.keep_watch();
         }

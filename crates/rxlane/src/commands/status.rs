@@ -147,6 +147,7 @@ fn print(s: &Status) {
         "service time",
         "idle",
         "turn",
+        "longest RT wait",
     ]);
     for c in &s.cores {
         cores.add_row([
@@ -157,17 +158,19 @@ fn print(s: &Status) {
             format!("{} ns", c.service_time_ns),
             format!("{:.1} %", 100.0 * c.idle_share),
             format!("{:.0} us", c.turn_us),
+            format!("{:.0} us", c.longest_wait_us),
         ]);
     }
     println!("\n{cores}");
     let b = &s.rt_bound;
     if b.bound.t_max_ns.is_finite() {
         println!(
-            "\nRT bound: b x / (1 - rho_RT) = {} x {:.0} ns / (1 - {:.3}) = {:.1} us ({}; {})",
+            "\nRT bound: b x / (1 - rho_RT) = {} x {:.0} ns / (1 - {:.3}) = {:.1} us; longest measured {:.1} us ({}; {})",
             b.bound.ring_budget,
             b.bound.service_time_ns,
             b.bound.rho_rt,
             b.bound.t_max_ns / 1000.0,
+            b.longest_wait_us,
             if b.measured {
                 "service time measured"
             } else {
