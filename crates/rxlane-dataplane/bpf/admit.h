@@ -32,20 +32,6 @@ __noinline int conforms(__u32 class, __u32 bytes)
 /* The daemon follows what surrounds the router. Without it nobody does, and what it found once holds no longer. */
 #define WATCHED_NS 10000000000LL
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct gates);
-} gates SEC(".maps");
-
-static __always_inline const struct gates *find_gates(void)
-{
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&gates, &zero);
-}
-
 /* Something speaks against the class, or the daemon has not looked yet. */
 static __always_inline int is_closed(const struct gates *g, __u32 class)
 {
@@ -75,12 +61,8 @@ static __always_inline int trust(struct xdp_md *ctx, const struct packet *p, __u
 	__u8 how = classes[class_index(class)].trust;
 
 	if (full && any_conntrack && how == TRUST_ESTABLISHED) {
-		const struct gates *g = find_gates();
-
 		t->source = source_check(p, SOURCE_ANY);
-		if (is_closed(g, class))
-			return TO_STACK_OBJECTION;
-		return g->untracked ? UNTRUSTED : trusted_flow(ctx, p, t);
+		return is_closed(find_gates(), class) ? TO_STACK_OBJECTION : trusted_flow(ctx, p, t);
 	}
 	if (full && any_prefix && how == TRUST_PREFIXES) {
 		if (trusted_prefix(p, class) != TRUSTED)

@@ -30,6 +30,20 @@ const volatile __u32 kernel_hz = 0; /* ticks a second, 0: unknown */
 PREFIX_MAP(trust4, struct lpm4, __u32);
 PREFIX_MAP(trust6, struct lpm6, __u32);
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct gates);
+} gates SEC(".maps");
+
+static __always_inline const struct gates *find_gates(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&gates, &zero);
+}
+
 static __always_inline int trusted_prefix(const struct packet *p, __u32 class)
 {
 	__u32 *classes;
@@ -187,10 +201,11 @@ static __always_inline int judge(struct nf_conn *ct, __u8 protocol, int v4, __u8
 __noinline int established(struct xdp_md *ctx, struct bpf_sock_tuple *tuple, __u8 protocol, int v4, struct departure *t)
 {
 	struct bpf_ct_opts___rxlane opts = {.netns_id = BPF_F_CURRENT_NETNS, .l4proto = protocol};
+	const struct gates *g = find_gates();
 	struct nf_conn *ct;
 	int verdict;
 
-	if (!tuple || !t)
+	if (!tuple || !t || !g || g->untracked)
 		return UNTRUSTED;
 	/*
 	 * The loader sets it only where the kfuncs are there; without them the calls below are dead code, and nobody is

@@ -368,7 +368,12 @@ fn a_flow_that_linux_sends_out_of_another_port_is_not_sent_by_the_mirror() {
             assert!(gen_socket.recv(&mut [0; 64]).is_ok(), "it is answered");
         }
     };
-    talk(10);
+    // At first the router knows of no tracked flow, and the kernel forwards.
+    wait_for("the engine forwards answers", || {
+        let before = worker(&t, "forwarded");
+        talk(5);
+        worker(&t, "forwarded") > before
+    });
     let (first, second) = (received(&t, "snk0"), received(&t, "snk1"));
     let forwarded = worker(&t, "forwarded");
     talk(20);
