@@ -88,14 +88,17 @@ static __always_inline __u64 idle_since(const struct cpu *cpu, const struct core
 	return minus(gap, task->sched_info.run_delay - core->run_delay_ns);
 }
 
-/* A ring has packets again: since it was last empty, unless the CPU had nothing to do for a part of that time. */
+/*
+ * A ring has packets again: since it was last empty, or, if the CPU had nothing to do since then, since it had. Polls
+ * of other rings in between are time in which they may have waited.
+ */
 static __always_inline void ring_fills(struct cpu *cpu, __u32 ring, __u64 now, __u64 idle)
 {
 	__u64 *emptied = &cpu->emptied_ns[masked(ring, GUARD_RINGS - 1)];
 	__u64 *filling = &cpu->filling_ns[masked(ring, GUARD_RINGS - 1)];
 
 	if (*emptied)
-		*filling = least(most(*emptied, cpu->ended_ns + idle), now);
+		*filling = idle > WAKE_NS ? least(cpu->ended_ns + idle, now) : *emptied;
 	else if (!*filling)
 		*filling = now;
 	*emptied = 0;

@@ -62,6 +62,12 @@ fn shedding_protects_rt_and_reorders_nothing() {
         t.class("rest", "passed") + t.class("rest", "early_drops"),
     );
     assert_eq!(rest.0, rest.1, "every packet is accounted for");
+    let status = t.status_json().unwrap();
+    let of_core = status["cores"].as_array().unwrap().iter();
+    let longest_us = of_core.map(|c| c["longest_wait_us"].as_f64().unwrap());
+    let longest_us = longest_us.fold(0.0, f64::max);
+    assert!(longest_us > 0.0, "RT packets have waited");
+    assert_eq!(status["rt_bound"]["longest_wait_us"], longest_us);
 }
 
 #[test]
