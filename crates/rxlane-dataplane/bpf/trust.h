@@ -205,6 +205,8 @@ __noinline int established(struct xdp_md *ctx, struct bpf_sock_tuple *tuple, __u
 	struct nf_conn *ct;
 	int verdict;
 
+	/* Asked here, which the verifier follows once, and not for each class: that was 230,000 instructions of
+	 * Linux 6.1. */
 	if (!tuple || !t || !g || g->untracked)
 		return UNTRUSTED;
 	/*

@@ -35,6 +35,7 @@ pub struct BoundStatus {
 }
 
 /// What stands in front of an RT packet: packets, and what each takes.
+#[derive(Default)]
 struct InFront {
     packets: f64,
     service_ns: f64,
@@ -45,46 +46,46 @@ struct InFront {
 impl BoundStatus {
     /// The bound of the highest class: lower express classes are shed before it, as the stack classes are.
     pub(crate) fn of(config: &RouterConfig, cores: &[CoreStatus], engine_works: bool) -> Self {
-        let highest = config.classes.first().filter(|c| c.lane.is_express());
-        let pps = highest.and_then(highest_pps);
-        let rho = pps.map_or(1.0, |pps| pps * EXPRESS_SERVICE_NS / 1e9);
         let front = match &config.datapath {
             Datapath::Afxdp(engine) if engine_works => Some(of_engine(engine, config)),
             _ => of_lanes(&config.classes, cores),
         };
-        let why_none = if highest.is_none() {
-            Some("the highest class is not express")
-        } else if pps.is_none() {
-            Some("the highest class has no `police`, so RT traffic alone could fill the core")
-        } else if rho >= 1.0 {
-            Some("the `police` rate of the highest class exceeds what a core forwards")
-        } else if front.is_none() {
-            Some("there is no stack class, so nothing is shed when the core is overloaded")
-        } else {
-            None
+        let (rho, note) = match (rho_rt(&config.classes), &front) {
+            (Ok(rho), Some(front)) => (rho, front.what.clone()),
+            (Ok(_), None) => (
+                1.0,
+                "no bound: there is no stack class, so nothing is shed when the core is overloaded"
+                    .to_owned(),
+            ),
+            (Err(why), _) => (1.0, format!("no bound: {why}")),
         };
-        let note = match (why_none, &front) {
-            (Some(why), _) => format!("no bound: {why}"),
-            (None, front) => front.as_ref().map_or_else(String::new, |f| f.what.clone()),
-        };
-        let rho = if why_none.is_some() { 1.0 } else { rho };
-        let (packets, service_ns) = front
-            .as_ref()
-            .map_or((0.0, 0.0), |f| (f.packets, f.service_ns));
+        let front = front.unwrap_or_default();
         Self {
-            bound: LatencyBound::new(packets, Ps::from_ns(service_ns), rho),
-            measured: front.is_some_and(|f| f.measured),
+            bound: LatencyBound::new(front.packets, Ps::from_ns(front.service_ns), rho),
+            measured: front.measured,
             longest_wait_us: cores.iter().map(|c| c.longest_wait_us).fold(0.0, f64::max),
             note,
         }
     }
 }
 
-fn highest_pps(class: &Class) -> Option<f64> {
-    Some(match class.police?.rate {
+/// The share of a core that the highest class may use, or why that has no limit below all of it.
+fn rho_rt(classes: &[Class]) -> Result<f64, &'static str> {
+    let highest = classes.first().filter(|c| c.lane.is_express());
+    let highest = highest.ok_or("the highest class is not express")?;
+    let police = highest.police.as_ref();
+    let police = police
+        .ok_or("the highest class has no `police`, so RT traffic alone could fill the core")?;
+    let pps = match police.rate {
         Rate::Pps(pps) => pps as f64,
         Rate::Bps(bps) => bps as f64 / SMALLEST_FRAME_BITS,
-    })
+    };
+    let rho = pps * EXPRESS_SERVICE_NS / 1e9;
+    if rho < 1.0 {
+        Ok(rho)
+    } else {
+        Err("the `police` rate of the highest class exceeds what a core forwards")
+    }
 }
 
 /// The ring budgets of the other classes, and whole polls of other ports.

@@ -43,6 +43,7 @@ pub struct Router {
     /// The smallest MTU of the ports.
     pub(crate) port_mtu: u32,
     pub(crate) egress_asked: Instant,
+    pub(crate) untracked: bool,
     pub(crate) noted: Noted,
     _lock: crate::instance::Lock,
 }
@@ -99,6 +100,7 @@ impl Router {
                     route_mtu: RouteMtu::follow()?,
                     port_mtu: 0,
                     egress_asked: Instant::now(),
+                    untracked: false,
                     noted: Noted::default(),
                     _lock: lock,
                 };

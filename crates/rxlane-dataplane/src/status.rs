@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rxlane_policy::class::{Aim, Class, Lane, Overload};
+use rxlane_policy::class::{Aim, Class, Lane, Overload, Trust};
 use rxlane_policy::overload;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,7 +18,6 @@ use crate::layout::{
     ClassCounters, Core, Cpu, Gates, GuardPlan, PortCounters, REASONS, RING_CPUS, RingCounters,
 };
 use crate::pinned::{get, get_percpu};
-use crate::surroundings::asks_connection_tracking;
 use crate::verifier::Accepted;
 use rxlane_config::{Datapath, ring_cores};
 
@@ -280,7 +279,7 @@ fn classes(
             ),
             _ => match state.objections.iter().find(|(c, _)| *c == class.name) {
                 Some((_, why)) => ("pass", format!("left to the kernel: {}", why.join("; "))),
-                None if asks_connection_tracking(class) && gates.untracked != 0 => (
+                None if gates.untracked != 0 && trusts_established(class) => (
                     "pass",
                     "connection tracking knows of no flow, as where no rule of the firewall asks for it: none is established".to_owned(),
                 ),
@@ -301,6 +300,10 @@ fn classes(
         });
     }
     Ok(all)
+}
+
+fn trusts_established(class: &Class) -> bool {
+    matches!(&class.lane, Lane::Express { trust } if *trust == Trust::Established)
 }
 
 fn at_work(class: &Class, overloaded: &[usize], has_rings: bool) -> (&'static str, String) {

@@ -6,13 +6,14 @@
 //! `trust = "all"` and prefixes pass by all of it, so what is here decides whether they may.
 
 use rxlane_config::RouterConfig;
-use rxlane_policy::class::{Class, Lane, Trust};
+use rxlane_policy::class::{Lane, Trust};
 use rxlane_system::firewall::{self, Hook, Place};
 use rxlane_system::links::Link;
 use rxlane_system::rules::Rule;
 use rxlane_system::{SystemError, rules, sysctl, tc, xfrm};
 
 use crate::DataplaneError;
+use crate::lanes::program::trusts;
 
 /// What was found in a network namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -73,17 +74,9 @@ impl Surroundings {
     }
 }
 
-/// Whether a class trusts flows that connection tracking calls established.
-pub(crate) fn asks_connection_tracking(class: &Class) -> bool {
-    let Lane::Express { trust, .. } = &class.lane else {
-        return false;
-    };
-    *trust == Trust::Established
-}
-
 /// Whether classes trust established flows, and connection tracking knows of no flow in this network namespace.
-pub(crate) fn nothing_is_tracked(classes: &[Class]) -> bool {
-    classes.iter().any(asks_connection_tracking)
+pub(crate) fn nothing_is_tracked(config: &RouterConfig) -> bool {
+    trusts(config, |t| *t == Trust::Established)
         && sysctl::read("net.netfilter.nf_conntrack_count").unwrap_or(0) == 0
 }
 

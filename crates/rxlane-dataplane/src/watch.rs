@@ -50,7 +50,7 @@ impl Router {
             .map(|d| d.mtu)
             .min()
             .unwrap_or(0);
-        self.open_gates(&objections)?;
+        self.untracked = self.open_gates(&objections)?;
         if objections == self.state.objections {
             return Ok(());
         }
@@ -103,24 +103,28 @@ impl Router {
             ports::write_egress(&self.lane, &self.state.ports, &links::all()?)?;
             neighbours::are_used(self.noted.used_since(&self.lane.next_hops)?)?;
         }
-        self.open_gates(&self.state.objections)
+        self.untracked = self.open_gates(&self.state.objections)?;
+        Ok(())
     }
 
-    fn open_gates(&self, objections: &[(String, Vec<String>)]) -> Result<(), DataplaneError> {
+    /// Tells the XDP program what was found, and returns whether nothing is tracked.
+    fn open_gates(&self, objections: &[(String, Vec<String>)]) -> Result<bool, DataplaneError> {
+        let untracked = surroundings::nothing_is_tracked(&self.state.config);
         let found = Gates {
             watched_ns: monotonic().0,
             closed: gates::closed(&self.state.config.classes, objections),
             route_mtu: self.largest_packets().map(|mtu| mtu.unwrap_or(0)),
-            untracked: u32::from(self.nothing_is_tracked()),
+            untracked: u32::from(untracked),
         };
-        gates::set(&self.shared.gates, &found)
+        gates::set(&self.shared.gates, &found)?;
+        Ok(untracked)
     }
 
-    /// Whether classes ask connection tracking about flows, and it knows of none: no rule of the firewall uses it. Then
-    /// asking would cost each packet as much as half of its way through Linux, for the same answer.
+    /// Whether classes ask connection tracking about flows, and it knew of none when that was looked at last: no rule of
+    /// the firewall uses it. Then asking would cost each packet as much as half of its way through Linux, for the same answer.
     #[must_use]
     pub fn nothing_is_tracked(&self) -> bool {
-        surroundings::nothing_is_tracked(&self.state.config.classes)
+        self.untracked
     }
 }
 

@@ -317,6 +317,7 @@ fn flows_of_a_bench_are_connections_that_a_stateful_firewall_and_established_kno
         let before = t.class("voice", "express");
         let trial = bed.run(Pps(2_000.0), length, &Threads::default());
         let received = trial.unwrap().classes[0].received;
+        assert!(received > 0.0);
         let express = (t.class("voice", "express") - before) as f64;
         tried.push((express, received));
         express > received / 2.0

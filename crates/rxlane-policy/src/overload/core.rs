@@ -150,17 +150,17 @@ impl Default for Core {
     }
 }
 
-/// The same without knowing the demand: what a deep overload leaves.
-pub fn shortest_turn_ns(target: Nanos) -> u64 {
-    longest_turn_ns(target.0, 16, PATIENCE_NS.0)
-}
-
 /// How long a ring may go without being empty at most while a class with a target passes, ns: what the demand allows, within what
 /// the size of the ring does. Both are numbers of a [`Core`].
 pub fn longest_turn_ns(target: u64, stretch_x16: u64, cap_ns: u64) -> u64 {
     (target.saturating_mul(stretch_x16) >> 4)
         .max(target << RING_TARGETS_SHIFT)
         .min(cap_ns.max(target))
+}
+
+/// [`longest_turn_ns`] in an overload so deep that the demand stretches nothing, and before the size of the ring is known.
+pub fn shortest_turn_ns(target: Nanos) -> u64 {
+    longest_turn_ns(target.0, 16, PATIENCE_NS.0)
 }
 
 impl Core {

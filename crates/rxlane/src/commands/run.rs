@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
             .into_iter()
             .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
             .collect();
-        match poll(&mut waiting, watch.timeout()) {
+        match poll(&mut waiting, watch.timeout(&router)) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
             Err(e) => return Err(format!("cannot wait for events: {e}")),
         }
@@ -104,7 +104,6 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
 struct Watch {
     looked: Option<Instant>,
     due: bool,
-    untracked: bool,
 }
 
 impl Watch {
@@ -114,8 +113,8 @@ impl Watch {
     /// the first flow that is may become express at once.
     const APART: Duration = Duration::from_millis(100);
 
-    fn timeout(&self) -> PollTimeout {
-        let wait = if self.due || self.untracked {
+    fn timeout(&self, router: &Router) -> PollTimeout {
+        let wait = if self.due || router.nothing_is_tracked() {
             Self::APART
         } else {
             Self::EVERY
@@ -129,7 +128,6 @@ impl Watch {
             router.hold_back()?;
             self.due = true;
         }
-        self.untracked = router.nothing_is_tracked();
         if !self.due {
             return router.keep_watch();
         }
