@@ -121,7 +121,7 @@ impl Router {
     }
 
     /// Whether classes ask connection tracking about flows, and it knew of none when that was looked at last: no rule of
-    /// the firewall uses it. Then asking would cost each packet as much as half of its way through Linux, for the same answer.
+    /// the firewall uses it. Then it need not be asked for each packet.
     #[must_use]
     pub fn nothing_is_tracked(&self) -> bool {
         self.untracked
