@@ -45,6 +45,13 @@ static __always_inline int is_open(__u32 class)
 	return !is_closed(g, class) && (__s64)(bpf_ktime_get_coarse_ns() - g->watched_ns) < WATCHED_NS;
 }
 
+static __always_inline int is_idle(void)
+{
+	const struct gates *g = find_gates();
+
+	return g && g->idle;
+}
+
 /* What rp_filter asks of the way back; `unfiltered` where it is 0. */
 static __always_inline __u8 source_check(const struct packet *p, __u8 unfiltered)
 {

@@ -17,7 +17,8 @@ __noinline int admit_apart(struct xdp_md *ctx, struct core *core)
 
 	if (!core || from_numbers(ctx, &core->packet, &p) < 0)
 		return REFUSED(REASON_MALFORMED);
-	return admit(ctx, &p, core, classify(&p, 1), &core->departure, 1);
+	core->named = classify(&p, 1);
+	return admit(ctx, &p, core, core->named, &core->departure, 1);
 }
 
 __noinline int source_apart(struct xdp_md *ctx, struct core *core)
@@ -51,7 +52,7 @@ __noinline int forward_apart(struct xdp_md *ctx, struct core *core)
 
 	if (!core || from_numbers(ctx, &core->packet, &p) < 0)
 		return REFUSED(REASON_MALFORMED);
-	return forward(ctx, &p, &core->departure, 1);
+	return forward(ctx, &p, &core->departure, &core->hop, 1);
 }
 
 #endif

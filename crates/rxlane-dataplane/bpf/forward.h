@@ -250,27 +250,15 @@ static __always_inline void note_next_hop(const struct bpf_fib_lookup *fib)
 	hop->used_ticks = bpf_jiffies64();
 }
 
-/* XDP_REDIRECT, or REFUSED with the reason for leaving the packet, unchanged, to the kernel. */
-static __always_inline int forward(struct xdp_md *ctx, struct packet *p, const struct departure *t, const int full)
+/*
+ * Makes of the packet what the next hop gets, for an egress that has been redirected to: XDP_REDIRECT, or REFUSED
+ * with the reason for leaving the packet, unchanged but for its padding, to the kernel.
+ */
+static __always_inline int hand_over(struct xdp_md *ctx, struct packet *p, const struct departure *t,
+				     const struct hop *hop, const int full)
 {
-	struct bpf_fib_lookup fib = {};
-	struct ethhdr *eth = p->data;
-	__u32 to;
-	long ret;
+	struct ethhdr *eth;
 
-	fib_key(ctx, p, t, &fib);
-	ret = bpf_fib_lookup(ctx, &fib, sizeof(fib), 0);
-	if (ret != BPF_FIB_LKUP_RET_SUCCESS)
-		return REFUSED(reason_of_fib(ret));
-	/* Back where it came from: the kernel also sends the ICMP redirect. */
-	to = fib.ifindex;
-	if (to == ctx->ingress_ifindex || !bpf_map_lookup_elem(&egress, &to))
-		return REFUSED(REASON_EGRESS);
-	/* Linux sends this flow another way: a mark chose the route, or it has just changed. */
-	if (full && t->egress && (t->egress != fib.ifindex || !is_same_mac(t->next_hop, fib.dmac)))
-		return REFUSED(REASON_UNSEEN);
-	if (is_longer_than_routes(p))
-		return REFUSED(REASON_MTU);
 	if (trim(ctx, p) < 0)
 		return REFUSED(REASON_MALFORMED);
 	eth = p->data;
@@ -282,10 +270,36 @@ static __always_inline int forward(struct xdp_md *ctx, struct packet *p, const s
 		age_ipv4(p->ip4);
 	else
 		p->ip6->hop_limit--;
-	__builtin_memcpy(eth->h_dest, fib.dmac, ETH_ALEN);
-	__builtin_memcpy(eth->h_source, fib.smac, ETH_ALEN);
+	__builtin_memcpy(eth->h_dest, hop->to, ETH_ALEN);
+	__builtin_memcpy(eth->h_source, hop->from, ETH_ALEN);
+	return XDP_REDIRECT;
+}
+
+/* Asks the kernel's routes and neighbours: XDP_REDIRECT, or REFUSED as above. */
+static __always_inline int forward(struct xdp_md *ctx, struct packet *p, const struct departure *t, struct hop *hop,
+				   const int full)
+{
+	struct bpf_fib_lookup fib = {};
+	long ret;
+
+	fib_key(ctx, p, t, &fib);
+	ret = bpf_fib_lookup(ctx, &fib, sizeof(fib), 0);
+	if (ret != BPF_FIB_LKUP_RET_SUCCESS)
+		return REFUSED(reason_of_fib(ret));
+	/* Back where it came from: the kernel also sends the ICMP redirect. */
+	if (fib.ifindex == ctx->ingress_ifindex || bpf_redirect_map(&egress, fib.ifindex, 0) != XDP_REDIRECT)
+		return REFUSED(REASON_EGRESS);
+	/* Linux sends this flow another way: a mark chose the route, or it has just changed. */
+	if (full && t->egress && (t->egress != fib.ifindex || !is_same_mac(t->next_hop, fib.dmac)))
+		return REFUSED(REASON_UNSEEN);
+	if (is_longer_than_routes(p))
+		return REFUSED(REASON_MTU);
 	note_next_hop(&fib);
-	return bpf_redirect_map(&egress, fib.ifindex, 0);
+	hop->egress = fib.ifindex;
+	hop->mtu = fib.mtu_result;
+	__builtin_memcpy(hop->to, fib.dmac, ETH_ALEN);
+	__builtin_memcpy(hop->from, fib.smac, ETH_ALEN);
+	return hand_over(ctx, p, t, hop, full);
 }
 
 #endif

@@ -63,9 +63,11 @@ const volatile __u8 port_of_slot[MAX_PORTS] = {};
 #include "leave.h"
 #include "apart.h"
 #include "engine.h"
+#include "flows.h"
 
 static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct core *core, const int full)
 {
+	struct hop hop;
 	struct departure own = {}, *t = full ? &core->departure : &own;
 	const volatile struct class *c;
 	struct class_counters *count;
@@ -73,8 +75,15 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 	int ret;
 
 	if (full) {
-		__builtin_memset(t, 0, sizeof(*t));
 		to_numbers(p, &core->packet);
+		if (may_be_known()) {
+			ret = by_known_flow(ctx, core);
+			if (ret >= 0)
+				return ret;
+			if (from_numbers(ctx, &core->packet, p) < 0)
+				return XDP_PASS;
+		}
+		__builtin_memset(t, 0, sizeof(*t));
 		ret = admit_apart(ctx, core);
 	} else {
 		ret = admit(ctx, p, core, classify(p, 0), t, 0);
@@ -107,13 +116,15 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 		count->early_drops++;
 		return XDP_DROP;
 	}
-	ret = full ? forward_apart(ctx, core) : forward(ctx, p, t, 0);
+	ret = full ? forward_apart(ctx, core) : forward(ctx, p, t, &hop, 0);
 	/* Only if cutting off the tail has failed, after which the verifier takes the packet's pointers for lost. */
 	if (ret == REFUSED(REASON_MALFORMED))
 		return to_kernel(core, REASON_MALFORMED);
 	if (ret < 0)
 		return leave(ctx, p, core, REFUSED(ret), full);
 	count->express++;
+	if (full && may_be_known() && t->flow)
+		remember(core, class);
 	return ret;
 }
 
@@ -138,6 +149,12 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 	core = bpf_map_lookup_elem(&cores, &slot);
 	if (!core)
 		return XDP_PASS;
+	/* Where the lane can do nothing for anybody it costs as little as it can. */
+	if (!core->guarded && !engine && is_idle()) {
+		count_reason(core, REASON_IDLE);
+		core->queue = ctx->rx_queue_index + 1;
+		return XDP_PASS;
+	}
 	if (core->guarded && !core->queue)
 		core->guarded = begin_poll(slot, ctx->rx_queue_index);
 	core->queue = ctx->rx_queue_index + 1;

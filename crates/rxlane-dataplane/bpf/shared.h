@@ -42,6 +42,7 @@ enum reason {
 	REASON_UNSEEN, /* Linux was not seen to forward this flow this way, or not lately */
 	REASON_UNTRUSTED, /* no stack class below an express class it may not use */
 	REASON_SHED, /* dropped: more exceptions in a guarded poll than its share */
+	REASON_IDLE, /* not even classified: nothing can be express for now */
 	REASONS,
 };
 
@@ -112,6 +113,25 @@ struct departure {
 	} src_ip, dst_ip;
 };
 
+/* What tells flows apart, and packets of a flow that are treated in different ways. */
+struct flow_key {
+	__be32 source[4], destination[4]; /* the first words, if IPv4 */
+	__be16 src_port, dst_port;
+	__u32 ingress;
+	__u32 first; /* IPv6: traffic class and flow label; IPv4: type of service */
+	__u8 ttl;
+	__u8 protocol;
+	__u8 v6;
+	__u8 port_flags;
+};
+
+/* Where a packet leaves. */
+struct hop {
+	__u32 egress;
+	__u32 mtu; /* the longest IP packet, as far as it is known */
+	__u8 to[6], from[6];
+};
+
 /*
  * One port on one CPU. A NAPI poll is not preempted by another poll on its CPU, so the XDP program and
  * the program that ends the poll take turns on this and need no lock.
@@ -131,6 +151,12 @@ struct core {
 	/* Of the packet in hand: functions that call each other share a stack of 512 bytes, so these are not on it. */
 	struct parsed_packet packet;
 	struct departure departure;
+	struct flow_key key;
+	struct hop hop;
+	__u32 place; /* of its flow among those that are known, and 1; 0: it has none */
+	__u32 generation; /* of the witness, before anything was asked */
+	__u32 routes; /* the same of routes */
+	__u32 named; /* the class that the rules name */
 };
 
 /* A class's ring on one CPU, counted by batch. */
@@ -157,7 +183,8 @@ struct gates {
 	__u64 watched_ns; /* when the daemon looked last, CLOCK_MONOTONIC */
 	__u32 closed; /* classes, one bit each */
 	__u32 route_mtu[2]; /* the largest packet where a route asks for an MTU, IPv4 and IPv6; 0: none does */
-	__u32 untracked; /* connection tracking knows of no flow, so nobody needs to be asked about one */
+	__u16 untracked; /* connection tracking knows of no flow, so nobody needs to be asked about one */
+	__u16 idle; /* nor can any other class be express: packets need not be classified */
 };
 
 /* Where express packets went lately, by a hash of the address: of two that share a place the last. */

@@ -226,10 +226,9 @@ __noinline int established(struct xdp_md *ctx, struct bpf_sock_tuple *tuple, __u
 	return verdict;
 }
 
-static __always_inline int trusted_flow(struct xdp_md *ctx, const struct packet *p, struct departure *t)
+/* Whether the packet can belong to a flow that is trusted: TRUSTED, UNTRUSTED or TO_STACK_TCP. */
+static __always_inline int goes_on(const struct packet *p)
 {
-	struct bpf_sock_tuple tuple = {};
-
 	/* Ports of later fragments are unknown, and only TCP and UDP can be looked up. */
 	if (!p->l4 || p->fragment || (p->protocol != IPPROTO_TCP && p->protocol != IPPROTO_UDP))
 		return UNTRUSTED;
@@ -252,6 +251,16 @@ static __always_inline int trusted_flow(struct xdp_md *ctx, const struct packet 
 		    bpf_ntohs(udp->len) > p->l4_len)
 			return UNTRUSTED;
 	}
+	return TRUSTED;
+}
+
+static __always_inline int trusted_flow(struct xdp_md *ctx, const struct packet *p, struct departure *t)
+{
+	struct bpf_sock_tuple tuple = {};
+	int ret = goes_on(p);
+
+	if (ret != TRUSTED)
+		return ret;
 	if (!p->v6) {
 		t->tos = p->ip4->tos;
 		t->ttl = p->ip4->ttl;

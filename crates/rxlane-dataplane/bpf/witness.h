@@ -24,7 +24,7 @@
 struct witness {
 	__u64 asked_ticks; /* when any flow was asked for last, in jiffies, which cost a load */
 	__u32 generation; /* of firewall, rules, policies, addresses: the daemon counts it up when they change */
-	__u32 pad;
+	__u32 routes; /* the same of routes: what is remembered of flows is looked up again */
 };
 
 /* One direction of a flow. */

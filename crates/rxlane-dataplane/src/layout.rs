@@ -23,7 +23,7 @@ pub const PORT_PROBES: usize = 4;
 pub const RING_CPUS: usize = 256;
 
 /// Why a packet is left to the kernel: names and meanings of `enum reason`, in order.
-pub const REASONS: [(&str, &str); 22] = [
+pub const REASONS: [(&str, &str); 23] = [
     ("not_ip", "ARP, or another protocol than IPv4 and IPv6"),
     (
         "not_to_us",
@@ -96,6 +96,10 @@ pub const REASONS: [(&str, &str); 22] = [
     (
         "shed",
         "dropped: more packets for the kernel in one overloaded poll than their share",
+    ),
+    (
+        "idle",
+        "not even classified: connection tracking knows of no flow, and all express classes trust established ones",
     ),
 ];
 
@@ -210,6 +214,7 @@ pub struct Core {
     /// Of the packet in hand: nothing for others to read.
     pub packet: [u32; 6],
     pub departure: [u32; 16],
+    pub flow: [u32; 22],
 }
 
 /// What happened to the packets of a ring (`struct ring`).
@@ -253,7 +258,9 @@ pub struct Gates {
     /// The largest packet where a route asks for an MTU, IPv4 and IPv6; 0: none does.
     pub route_mtu: [u32; 2],
     /// Whether connection tracking knows of no flow at all.
-    pub untracked: u32,
+    pub untracked: u16,
+    /// Whether no other class can be express either, so that packets need not be classified.
+    pub idle: u16,
 }
 
 /// Places in [`NextHops`].
@@ -429,8 +436,8 @@ pub struct Witness {
     pub asked_ticks: u64,
     /// How often firewall, rules, policies or addresses have changed.
     pub generation: u32,
-    /// Not used: it fills the space that C leaves here.
-    pub pad: u32,
+    /// How often routes have changed.
+    pub routes: u32,
 }
 
 /// A direction of a flow (`struct witnessed` of bpf/witness.h).

@@ -10,7 +10,7 @@ use tracing::{info, warn};
 
 use crate::DataplaneError;
 use crate::lanes::gates;
-use crate::lanes::witness::WitnessMaps;
+use crate::lanes::witness::{self, WitnessMaps};
 use crate::layout::Gates;
 use crate::ports;
 use crate::router::Router;
@@ -86,17 +86,28 @@ impl Router {
         Ok(surroundings::accepted(config, &around))
     }
 
-    /// Where news of routes come, for [`Router::keep_watch`].
+    /// Where news of routes come, for [`Router::hear_of_routes`].
     pub fn route_news(&self) -> BorrowedFd<'_> {
         self.route_mtu.as_fd()
     }
 
-    /// Follows the MTUs of routes, and tells the XDP program that somebody watches; at least every few seconds.
+    /// Follows the MTUs of routes, and lets routes be looked up again for flows that are known.
     ///
     /// # Errors
     /// When routes cannot be read, or the map cannot be written.
+    pub fn hear_of_routes(&mut self) -> Result<(), DataplaneError> {
+        let news = self.route_mtu.drain()?;
+        match &self.lane.witness {
+            Some(maps) if news => maps.look_up_again(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells the XDP program that somebody watches, and what is found by looking alone; at least every few seconds.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked, or the map cannot be written.
     pub fn keep_watch(&mut self) -> Result<(), DataplaneError> {
-        self.route_mtu.drain()?;
         // What a driver takes changes with its settings, of which nobody tells.
         if self.egress_asked.elapsed() >= EGRESS_EVERY {
             self.egress_asked = Instant::now();
@@ -109,14 +120,23 @@ impl Router {
 
     /// Tells the XDP program what was found, and returns whether nothing is tracked.
     fn open_gates(&self, objections: &[(String, Vec<String>)]) -> Result<bool, DataplaneError> {
-        let untracked = surroundings::nothing_is_tracked(&self.state.config);
+        let config = &self.state.config;
+        let untracked = surroundings::nothing_is_tracked(config);
+        if let Some(maps) = self.lane.witness.as_ref().filter(|_| !untracked) {
+            witness::attach(&self.instance, maps)?;
+        }
         let found = Gates {
             watched_ns: monotonic().0,
             closed: gates::closed(&self.state.config.classes, objections),
             route_mtu: self.largest_packets().map(|mtu| mtu.unwrap_or(0)),
-            untracked: u32::from(untracked),
+            untracked: u16::from(untracked),
+            idle: u16::from(untracked && gates::only_established(&config.classes)),
         };
         gates::set(&self.shared.gates, &found)?;
+        if untracked {
+            // Every packet that this machine sends would pass by it.
+            witness::remove(&self.instance)?;
+        }
         Ok(untracked)
     }
 

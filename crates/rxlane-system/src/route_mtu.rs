@@ -54,16 +54,16 @@ impl RouteMtu {
         self.smallest
     }
 
-    /// Takes in what has changed since the last call; whether a smallest is another now.
+    /// Takes in what has changed since the last call; whether anything has.
     ///
     /// # Errors
     /// When netlink fails.
     pub fn drain(&mut self) -> Result<bool, SystemError> {
-        let before = self.smallest;
-        let mut anew = false;
+        let (mut news, mut anew) = (false, false);
         loop {
             match self.socket.recv_from_full() {
                 Ok((datagram, _)) => {
+                    news = true;
                     for message in messages(&datagram).map_while(Result::ok) {
                         match (message.kind, mtu(message.body)) {
                             (NEW_ROUTE, Some(_)) => note(&mut self.smallest, message.body),
@@ -80,7 +80,7 @@ impl RouteMtu {
         if anew {
             self.smallest = read()?;
         }
-        Ok(self.smallest != before)
+        Ok(news || anew)
     }
 }
 

@@ -92,6 +92,74 @@ fn a_flow_is_express_after_both_directions_and_after_linux_was_seen_to_forward_i
     assert!(t.to_kernel("unseen") >= 2);
 }
 
+/// Talks for a second without a pause, so that the lane never has to look anything up because it knows too little.
+fn keeps_talking(call: &Call) {
+    let from = std::time::Instant::now();
+    while from.elapsed() < Duration::from_secs(1) {
+        call.caller.send_to(b"said", SINK).expect("sent");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    while arrives(&call.called) {}
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_flow_that_never_pauses_stops_within_a_second_of_a_route_that_refuses_it() {
+    let (t, _router, call) = call("knownrt", 1);
+    keeps_talking(&call);
+    call.settle(&t);
+    let route = "blackhole 10.20.0.2/32";
+    t.must(Place::Router, &format!("ip route add {route}"));
+    keeps_talking(&call);
+    assert!(!call.says(), "Linux would not have sent it");
+    t.must(Place::Router, &format!("ip route del {route}"));
+    call.settle(&t);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_flow_that_never_pauses_stops_within_a_second_of_a_rule_that_drops_it() {
+    let (t, _router, call) = call("knownfw", 1);
+    keeps_talking(&call);
+    call.settle(&t);
+    t.must(Place::Router, "nft insert rule inet fw forwarded drop");
+    keeps_talking(&call);
+    assert!(!call.says(), "Linux would not have sent it");
+    let before = t.class("voice", "express");
+    call.says();
+    assert_eq!(t.class("voice", "express"), before);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn what_is_known_of_a_flow_is_not_said_of_packets_that_differ() {
+    let (t, _router, call) = call("knownpkt", 1);
+    let express = || t.class("voice", "express");
+    let ttl = |ttl: u32| call.caller.set_ttl(ttl).expect("a TTL");
+    let usual = call.caller.ttl().expect("a TTL");
+    assert!(call.says());
+    let (before, dead) = (express(), t.to_kernel("ttl"));
+    ttl(1);
+    assert!(!call.says(), "it has no hops left");
+    assert_eq!(t.to_kernel("ttl"), dead + 1);
+    ttl(usual);
+    assert!(call.says());
+    ttl(usual - 1);
+    let unseen = t.to_kernel("unseen");
+    assert!(call.says());
+    assert_eq!(
+        t.to_kernel("unseen"),
+        unseen + 1,
+        "Linux was not seen to forward it with this TTL"
+    );
+    ttl(usual);
+    let pieces = t.to_kernel("fragment");
+    call.caller.send_to(&[7; 3000], SINK).expect("sent");
+    assert!(arrives(&call.called));
+    assert_eq!(t.to_kernel("fragment"), pieces + 3);
+    assert_eq!(express(), before + 1, "the one with its usual TTL");
+}
+
 #[test]
 #[ignore = "needs root: make test"]
 fn where_nothing_is_tracked_nobody_is_established_until_a_rule_asks() {
@@ -107,9 +175,14 @@ fn where_nothing_is_tracked_nobody_is_established_until_a_rule_asks() {
     );
     assert!(call.says() && call.is_answered());
     assert_eq!(t.class("voice", "express"), 0);
+    assert_eq!(t.class("voice", "packets"), 0, "nobody is classified");
+    assert!(t.to_kernel("idle") >= 2, "a call and its answer");
     t.must(Place::Router, &format!("nft '{STATEFUL}'"));
     call.settle(&t);
     assert_eq!(voice()["at_work"], "forward");
+    let before = t.to_kernel("idle");
+    assert!(call.says());
+    assert_eq!(t.to_kernel("idle"), before, "packets are classified again");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Which classes stay with the kernel for now: a word that the XDP program reads and the daemon writes.
 
 use libbpf_rs::{MapHandle, MapType};
-use rxlane_policy::class::{Class, Lane};
+use rxlane_policy::class::{Class, Lane, Trust};
 
 use crate::DataplaneError;
 use crate::layout::Gates;
@@ -19,6 +19,14 @@ pub(crate) fn closed(classes: &[Class], objections: &[(String, Vec<String>)]) ->
         .zip(classes)
         .filter(|(_, c)| matches!(c.lane, Lane::Express { .. }) && objected(c))
         .fold(0, |mask, (i, _)| mask | 1 << i)
+}
+
+/// Whether only established flows can be express, so that nothing is where connection tracking knows of none.
+pub(crate) fn only_established(classes: &[Class]) -> bool {
+    classes.iter().all(|class| match &class.lane {
+        Lane::Express { trust } => *trust == Trust::Established,
+        Lane::Stack { .. } => true,
+    })
 }
 
 /// What the daemon has found.

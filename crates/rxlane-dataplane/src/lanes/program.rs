@@ -29,6 +29,9 @@ use rxlane_config::RouterConfig;
 
 use crate::skeletons::lane::types;
 
+/// Flows that are known at once on a core (`KNOWN_FLOWS` of bpf/flows.h).
+const KNOWN_FLOWS: u32 = 8192;
+
 /// A loaded program, not yet attached to a port.
 pub(crate) struct LaneProgram {
     /// The XDP program.
@@ -193,14 +196,19 @@ fn prepare_witness(
 ) -> Result<(), DataplaneError> {
     let tried = || "share the witness with the XDP program".to_owned();
     let (witnesses, flows) = (&mut open.maps.witnesses, &mut open.maps.witnessed_flows);
+    let (known, tags) = (&mut open.maps.known_flows, &mut open.maps.flow_tags);
     match witness {
         Some(w) => {
+            known.set_max_entries(KNOWN_FLOWS).tried(tried)?;
+            tags.set_max_entries(KNOWN_FLOWS).tried(tried)?;
             witnesses.reuse_fd(w.witnesses.as_fd()).tried(tried)?;
             flows.reuse_fd(w.flows.as_fd()).tried(tried)
         }
         None => {
             witnesses.set_autocreate(false).tried(tried)?;
-            flows.set_autocreate(false).tried(tried)
+            flows.set_autocreate(false).tried(tried)?;
+            known.set_autocreate(false).tried(tried)?;
+            tags.set_autocreate(false).tried(tried)
         }
     }
 }

@@ -68,8 +68,17 @@ impl WitnessMaps {
     ///
     /// The XDP program may write the time of its last question in between, which is then lost; its next packet asks again.
     pub(crate) fn disbelieve(&self) -> Result<(), DataplaneError> {
+        self.change(|witness| witness.generation = witness.generation.wrapping_add(1))
+    }
+
+    /// What was found about flows is looked up again: routes have changed.
+    pub(crate) fn look_up_again(&self) -> Result<(), DataplaneError> {
+        self.change(|witness| witness.routes = witness.routes.wrapping_add(1))
+    }
+
+    fn change(&self, how: impl FnOnce(&mut Witness)) -> Result<(), DataplaneError> {
         let mut witness: Witness = pinned::get(&self.witnesses, 0)?.unwrap_or_default();
-        witness.generation = witness.generation.wrapping_add(1);
+        how(&mut witness);
         pinned::put(&self.witnesses, 0, bytemuck::bytes_of(&witness))
     }
 }
@@ -123,7 +132,15 @@ pub(crate) fn settle(
     }
 }
 
-/// Takes the witness off, when no class needs it any more.
+/// Attaches the witness again, where it was taken off because nothing was tracked.
+pub(crate) fn attach(instance: &Instance, maps: &WitnessMaps) -> Result<(), DataplaneError> {
+    if !instance.pins.join(PROGRAM).exists() {
+        load(maps, Some(instance))?;
+    }
+    Ok(())
+}
+
+/// Takes the witness off: no class needs it, or it could not see anything.
 pub(crate) fn remove(instance: &Instance) -> Result<(), DataplaneError> {
     pinned::remove_pin(&instance.pins.join(PROGRAM))
 }

@@ -128,6 +128,7 @@ impl Watch {
             router.hold_back()?;
             self.due = true;
         }
+        router.hear_of_routes()?;
         if !self.due {
             return router.keep_watch();
         }

@@ -16,7 +16,7 @@ use rxlane_dataplane::cost::{believe, test_run};
 use rxlane_dataplane::router::Router;
 use rxlane_policy::class::{Lane, Trust};
 use rxlane_policy::police::{Police, Rate};
-use rxlane_policy::rule::Rule;
+use rxlane_policy::rule::{Flex, Rule};
 use rxlane_system::stop;
 use serde::Serialize;
 
@@ -110,6 +110,8 @@ struct Case {
     trust: Trust,
     rules: u16,
     police: bool,
+    /// A rule looks into the payload, so that nothing is remembered of flows.
+    payload: bool,
     /// Of the frame.
     dscp: u8,
 }
@@ -121,6 +123,7 @@ impl Case {
             trust,
             rules: 1,
             police: false,
+            payload: false,
             dscp: EF,
         }
     }
@@ -139,6 +142,17 @@ impl Case {
         };
         let voice = &mut config.classes[0];
         voice.rules.splice(0..0, (1..self.rules).map(other));
+        if self.payload {
+            let flex = Flex {
+                offset: Flex::MAX_OFFSET,
+                value: 0xffff,
+                mask: 0xffff,
+            };
+            voice.rules.push(Rule {
+                flex: Some(flex),
+                ..Rule::default()
+            });
+        }
         // More than is ever sent here, so that it is always within the rate.
         voice.police = self.police.then_some(Police {
             rate: Rate::Pps(100_000_000),
@@ -184,7 +198,9 @@ impl Bench<'_> {
         for _ in 0..self.rounds {
             stop::check().map_err(one_line)?;
             let least = self.one(self.bare.program(Bare::Redirect), EF, REDIRECT)?;
-            let ns = self.one(program, dscp, action)?;
+            let ns = self
+                .one(program, dscp, action)
+                .map_err(|e| format!("{what}: {e}"))?;
             costs.push(ns);
             quotients.push(ns / least.max(1.0));
         }
@@ -268,6 +284,13 @@ fn programs(lab: &Lab, rounds: u32) -> Result<Vec<ProgramCost>, String> {
         ..Case::new("express, all, within a rate", Trust::All)
     })?;
     bench.case(&Case::new("express, prefixes", prefixes()))?;
+    bench.case(&Case {
+        payload: true,
+        ..Case::new(
+            "express, established, nothing remembered",
+            Trust::Established,
+        )
+    })?;
     bench.case(&Case::new("express, established", Trust::Established))?;
     bench.case(&Case {
         rules: 255,

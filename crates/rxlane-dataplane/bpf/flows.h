@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Flows of which everything is known: class, trust, the way that Linux was seen to send them, translation, route and
+ * neighbour, which take two thirds of an established packet's time. What was found stays true for the next packets, for
+ * KNOWN_FRESH_NS at most, and no longer than until the daemon hears of a change that decides about it. What can differ
+ * from packet to packet (checksums, fragments, TCP flags, lengths, rates, the guard) is looked at for each.
+ */
+#ifndef RXLANE_FLOWS_H
+#define RXLANE_FLOWS_H
+
+#define KNOWN_FLOWS 8192
+#define KNOWN_FRESH_NS (1ULL << 26)
+
+struct known_flow {
+	struct flow_key key;
+	__u64 checked_ns; /* 0: free */
+	__u32 generation;
+	__u32 routes;
+	__u32 class;
+	struct hop hop;
+	struct departure departure;
+};
+
+/* By a hash of the flow: of two that share a place the last. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct known_flow);
+} known_flows SEC(".maps");
+
+/*
+ * Which flow had a packet lately. Only one that has two within KNOWN_FRESH_NS is remembered: of thousands with few
+ * packets each, an entry would be read and written in vain for each packet, out of memory that no cache holds.
+ */
+struct flow_tag {
+	__u32 hash;
+	__u32 seen; /* in TAG_SHIFT ns */
+};
+#define TAG_SHIFT 20
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct flow_tag);
+} flow_tags SEC(".maps");
+
+/* Rules that look at the payload may say something else of the next packet, and the engine knows routes by itself. */
+static __always_inline int may_be_known(void)
+{
+	return any_conntrack && !flex_fields && !engine;
+}
+
+static __always_inline void make_key(const struct xdp_md *ctx, const struct packet *p, struct flow_key *key)
+{
+	__builtin_memset(key, 0, sizeof(*key));
+	key->src_port = bpf_htons(p->src_port);
+	key->dst_port = bpf_htons(p->dst_port);
+	key->ingress = ctx->ingress_ifindex;
+	key->protocol = p->protocol;
+	key->v6 = p->v6;
+	key->port_flags = p->port_flags;
+	if (!p->v6) {
+		key->source[0] = p->ip4->saddr;
+		key->destination[0] = p->ip4->daddr;
+		key->first = p->ip4->tos;
+		key->ttl = p->ip4->ttl;
+	} else {
+		__builtin_memcpy(key->source, &p->ip6->saddr, 16);
+		__builtin_memcpy(key->destination, &p->ip6->daddr, 16);
+		key->first = *(__be32 *)p->ip6;
+		key->ttl = p->ip6->hop_limit;
+	}
+}
+
+static __always_inline int is_same_key(const struct flow_key *a, const struct flow_key *b)
+{
+	const __u64 *x = (const __u64 *)a, *y = (const __u64 *)b;
+	__u64 differ = 0;
+
+	UNROLLED
+	for (__u32 i = 0; i < sizeof(*a) / sizeof(__u64); i++)
+		differ |= x[i] ^ y[i];
+	return !differ;
+}
+
+static __always_inline __u64 hash_of(const struct flow_key *key)
+{
+	const __u64 *x = (const __u64 *)key;
+	__u64 h = 0;
+
+	UNROLLED
+	for (__u32 i = 0; i < sizeof(*key) / sizeof(__u64); i++)
+		h = (h ^ h >> 32 ^ x[i]) * 0x9e3779b97f4a7c15ULL;
+	return h;
+}
+
+/* Whether the flow had a packet just now; from now on it had. */
+static __always_inline int had_packet(__u32 place, __u32 hash, __u64 now)
+{
+	struct flow_tag *tag = bpf_map_lookup_elem(&flow_tags, &place);
+	__u32 seen = now >> TAG_SHIFT;
+	int had;
+
+	if (!tag)
+		return 0;
+	had = tag->hash == hash && seen - tag->seen < KNOWN_FRESH_NS >> TAG_SHIFT;
+	if (!had)
+		tag->hash = hash;
+	if (tag->seen != seen)
+		tag->seen = seen;
+	return had;
+}
+
+/*
+ * The verdict about a packet of a flow that is known, or -1: then everything is looked up, and `core` has what
+ * remember() needs. A function of its own, which the verifier follows once.
+ */
+__noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
+{
+	__u32 zero = 0, class, index;
+	struct class_counters *count;
+	const struct witness *witness;
+	struct known_flow *flow;
+	struct packet p;
+	__u64 bytes, hash, now;
+	int ret;
+
+	if (!core || !may_be_known())
+		return -1;
+	core->place = 0;
+	witness = bpf_map_lookup_elem(&witnesses, &zero);
+	if (!witness || from_numbers(ctx, &core->packet, &p) < 0 || obstacle(&p) >= 0 || goes_on(&p) != TRUSTED)
+		return -1;
+	core->generation = witness->generation;
+	core->routes = witness->routes;
+	make_key(ctx, &p, &core->key);
+	hash = hash_of(&core->key);
+	index = masked(hash >> 40, KNOWN_FLOWS - 1);
+	now = bpf_ktime_get_coarse_ns();
+	if (!had_packet(index, hash, now))
+		return -1;
+	core->place = index + 1;
+	flow = bpf_map_lookup_elem(&known_flows, &index);
+	if (!flow || !is_same_key(&flow->key, &core->key) || flow->generation != core->generation ||
+	    flow->routes != core->routes || now - flow->checked_ns >= KNOWN_FRESH_NS)
+		return -1;
+	class = class_index(flow->class);
+	if (is_closed(find_gates(), class) || ip_length(&p) > flow->hop.mtu || is_longer_than_routes(&p))
+		return -1;
+	if (bpf_redirect_map(&egress, flow->hop.egress, 0) != XDP_REDIRECT)
+		return -1;
+	bytes = masked(p.data_end - p.data, 0x1ffff);
+	count = &core->classes[class];
+	if (any_police && classes[class].polices && !conforms(class, bytes))
+		return -1;
+	count->packets++;
+	count->bytes += bytes;
+	core->express = 1;
+	if (core->guarded && class && !may_pass(class, 0)) {
+		count->early_drops++;
+		return XDP_DROP;
+	}
+	/* Global functions may have changed the packet, for all that the verifier knows. */
+	if (from_numbers(ctx, &core->packet, &p) < 0)
+		return XDP_DROP;
+	ret = hand_over(ctx, &p, &flow->departure, &flow->hop, 1);
+	if (ret < 0)
+		return to_kernel(core, REASON_MALFORMED);
+	count->express++;
+	return ret;
+}
+
+/* The packet in hand was forwarded: what was found is true for the next one. */
+static __always_inline void remember(struct core *core, __u32 class)
+{
+	__u32 index = core->place - 1;
+	struct known_flow *flow;
+
+	/* Not by its rules' class, but by that below, as the rate of the first was exceeded. */
+	if (!core->place || core->named != class)
+		return;
+	flow = bpf_map_lookup_elem(&known_flows, &index);
+	if (!flow)
+		return;
+	flow->key = core->key;
+	flow->generation = core->generation;
+	flow->routes = core->routes;
+	flow->class = class;
+	flow->hop = core->hop;
+	flow->departure = core->departure;
+	flow->checked_ns = bpf_ktime_get_coarse_ns();
+}
+
+#endif
