@@ -6,6 +6,10 @@ use crate::trie::{DIRECT_BITS, Trie};
 use crate::{Key, Net, NextHop};
 
 const STRIDE: u32 = 6;
+/// How many addresses are looked up side by side.
+const GROUP: usize = 32;
+/// The same for batches that are not longer: clearing places for a whole group would take longer than the look-ups.
+const FEW: usize = 8;
 
 impl<N: Net, H: NextHop> Trie<N, H> {
     /// The next hop of an address.
@@ -48,22 +52,25 @@ impl<N: Net, H: NextHop> Trie<N, H> {
             // SAFETY: the processor has what the function is compiled for.
             #[allow(unsafe_code)]
             unsafe {
-                self.batch_popcnt(addresses, hops);
+                if addresses.len() <= FEW {
+                    self.batch_popcnt::<FEW>(addresses, hops);
+                } else {
+                    self.batch_popcnt::<GROUP>(addresses, hops);
+                }
             }
             return;
         }
-        self.batch(addresses, hops);
+        self.batch::<GROUP>(addresses, hops);
     }
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "popcnt,bmi1,bmi2,lzcnt")]
-    fn batch_popcnt(&self, addresses: &[N::Key], hops: &mut [Option<H>]) {
-        self.batch(addresses, hops);
+    fn batch_popcnt<const GROUP: usize>(&self, addresses: &[N::Key], hops: &mut [Option<H>]) {
+        self.batch::<GROUP>(addresses, hops);
     }
 
     #[inline(always)]
-    fn batch(&self, addresses: &[N::Key], hops: &mut [Option<H>]) {
-        const GROUP: usize = 32;
+    fn batch<const GROUP: usize>(&self, addresses: &[N::Key], hops: &mut [Option<H>]) {
         let (nodes, leaves) = (&self.nodes.items[..], &self.leaves.items[..]);
         for (addresses, hops) in addresses.chunks(GROUP).zip(hops.chunks_mut(GROUP)) {
             let mut entries = [LEAF; GROUP];

@@ -50,7 +50,13 @@ macro_rules! agreement {
                     asked.extend(changes.iter().flat_map(|c| edges!(c.prefix)));
                     asked.extend(routes.iter().flat_map(|(p, _)| edges!(p)));
                     let mut hops = vec![None; asked.len()];
-                    reader.table().lookup_batch(&asked, &mut hops);
+                    // Large batches and small ones.
+                    let (many, few) = asked.split_at(asked.len() / 2);
+                    let table = reader.table();
+                    table.lookup_batch(many, &mut hops);
+                    for (few, hops) in few.chunks(5).zip(hops[many.len()..].chunks_mut(5)) {
+                        table.lookup_batch(few, hops);
+                    }
                     for (address, hop) in asked.iter().zip(hops) {
                         let expected = routes.lookup(*address);
                         prop_assert_eq!(hop, expected, "{:x}", address);

@@ -4,22 +4,21 @@
 //! rewrite the headers. Nothing is written into a packet before it is certain that it can leave (RFC 1812
 //! section 5.2). A packet that cannot leave goes to the kernel, unchanged.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Cache};
 
 use super::groups::GroupNumber;
+use super::header::{
+    Destination, ETHERNET, age, destination, destination6, ip_len, parse, trimmed,
+};
 use super::mirror::RouteReader;
 use super::neighbours::NeighbourReader;
 use crate::xsk::frames::{Frames, Packet};
 
 /// Packets of a batch at most.
 pub(super) const BATCH: usize = 64;
-
-const ETHERNET: usize = 14;
-const IPV4: usize = 20;
-const IPV6: usize = 40;
 
 /// A device that can be sent to, as workers see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,13 +118,18 @@ enum Adjacency {
     /// The destination itself is on the link.
     OnLink,
     Gone(Reason),
-    Ready {
-        port: u16,
-        /// For IPv4 and IPv6.
-        mtu: [u32; 2],
-        /// Destination and source address.
-        macs: [u8; 12],
-    },
+    Ready(Way),
+}
+
+/// The way to a next hop.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    /// Egress port.
+    port: u16,
+    /// Largest packet, for IPv4 and IPv6.
+    mtu: [u32; 2],
+    /// Destination and source address.
+    macs: [u8; 12],
 }
 
 /// A worker's forwarding plane.
@@ -246,36 +250,40 @@ impl Forwarder {
         if self.known.by_kernel[usize::from(v6)] {
             return Verdict::Kernel(Reason::ByKernel);
         }
-        let found = match self.adjacencies.get(GroupNumber::slot(hop)) {
-            Some(Adjacency::Unknown) | None => self.learn(hop),
-            Some(known) => *known,
-        };
-        let (port, mtu, macs) = match found {
-            Adjacency::Ready { port, mtu, macs } => (port, mtu, macs),
-            Adjacency::Gone(reason) => return Verdict::Kernel(reason),
+        let at = GroupNumber::slot(hop);
+        if matches!(self.adjacencies.get(at), None | Some(Adjacency::Unknown)) {
+            self.learn(hop);
+        }
+        let on_link;
+        let Way { port, mtu, macs } = match &self.adjacencies[at] {
+            Adjacency::Ready(way) => way,
+            Adjacency::Gone(reason) => return Verdict::Kernel(*reason),
             _ => match self.on_link(frame, v6, hop) {
-                Ok(way) => way,
+                Ok(way) => {
+                    on_link = way;
+                    &on_link
+                }
                 Err(reason) => return Verdict::Kernel(reason),
             },
         };
-        if port == ingress {
+        if *port == ingress {
             // The kernel also sends the ICMP redirect.
             return Verdict::Kernel(Reason::Egress);
         }
         if ip_len(frame, v6) > mtu[usize::from(v6)] {
             return Verdict::Kernel(Reason::Mtu);
         }
-        frame[..12].copy_from_slice(&macs);
+        frame[..12].copy_from_slice(macs);
         if v6 {
             frame[ETHERNET + 7] -= 1;
         } else {
             age(&mut frame[ETHERNET..]);
         }
-        Verdict::Send(port)
+        Verdict::Send(*port)
     }
 
     #[cold]
-    fn learn(&mut self, hop: Option<GroupNumber>) -> Adjacency {
+    fn learn(&mut self, hop: Option<GroupNumber>) {
         let adjacency = match self.routes.group(hop).map(|g| (g.hops(), g.mtu())) {
             None => Adjacency::Gone(Reason::NotRouted),
             Some(([one], mtu)) => match one.gateway {
@@ -283,7 +291,7 @@ impl Forwarder {
                 Some(gateway) => {
                     let ifindex = one.ifindex;
                     match self.way(ifindex, gateway, mtu) {
-                        Ok((port, mtu, macs)) => Adjacency::Ready { port, mtu, macs },
+                        Ok(way) => Adjacency::Ready(way),
                         Err(reason) => Adjacency::Gone(reason),
                     }
                 }
@@ -296,7 +304,6 @@ impl Forwarder {
             self.adjacencies.resize(at + 1, Adjacency::Unknown);
         }
         self.adjacencies[at] = adjacency;
-        adjacency
     }
 
     fn on_link(&mut self, frame: &[u8], v6: bool, hop: Option<GroupNumber>) -> Result<Way, Reason> {
@@ -321,12 +328,13 @@ impl Forwarder {
         macs[..6].copy_from_slice(&mac);
         macs[6..].copy_from_slice(&port.mac);
         let mtu = port.mtu.map(|link| mtu.map_or(link, |m| m.min(link)));
-        Ok((at as u16, mtu, macs))
+        Ok(Way {
+            port: at as u16,
+            mtu,
+            macs,
+        })
     }
 }
-
-/// Egress port, largest packet for IPv4 and IPv6, destination and source address.
-type Way = (u16, [u32; 2], [u8; 12]);
 
 /// What the first pass leaves for the last one.
 #[derive(Debug, Clone, Copy)]
@@ -334,102 +342,4 @@ enum Pending {
     V4,
     V6,
     Kernel(Reason),
-}
-
-enum Destination {
-    V4(u32),
-    V6,
-}
-
-#[inline]
-fn destination6(frame: &[u8]) -> u128 {
-    u128::from_be_bytes(sixteen(&frame[ETHERNET + 24..ETHERNET + 40]))
-}
-
-/// The destination of a packet that can be forwarded. The XDP program has already checked it more closely.
-#[inline]
-fn parse(frame: &[u8]) -> Result<Destination, Reason> {
-    let Some(kind) = frame.get(12..14) else {
-        return Err(Reason::Malformed);
-    };
-    match [kind[0], kind[1]] {
-        [0x08, 0x00] => {
-            let ip = frame
-                .get(ETHERNET..ETHERNET + IPV4)
-                .ok_or(Reason::Malformed)?;
-            let total = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
-            if ip[0] != 0x45 || total < IPV4 || ETHERNET + total > frame.len() {
-                return Err(Reason::Malformed);
-            }
-            if ip[8] <= 1 {
-                return Err(Reason::Ttl);
-            }
-            Ok(Destination::V4(u32::from_be_bytes([
-                ip[16], ip[17], ip[18], ip[19],
-            ])))
-        }
-        [0x86, 0xdd] => {
-            let ip = frame
-                .get(ETHERNET..ETHERNET + IPV6)
-                .ok_or(Reason::Malformed)?;
-            let payload = usize::from(u16::from_be_bytes([ip[4], ip[5]]));
-            if ip[0] >> 4 != 6 || ETHERNET + IPV6 + payload > frame.len() {
-                return Err(Reason::Malformed);
-            }
-            if ip[7] <= 1 {
-                return Err(Reason::Ttl);
-            }
-            Ok(Destination::V6)
-        }
-        _ => Err(Reason::Malformed),
-    }
-}
-
-fn sixteen(bytes: &[u8]) -> [u8; 16] {
-    let mut address = [0; 16];
-    address.copy_from_slice(bytes);
-    address
-}
-
-fn destination(frame: &[u8], v6: bool) -> IpAddr {
-    let ip = &frame[ETHERNET..];
-    if v6 {
-        Ipv6Addr::from(sixteen(&ip[24..40])).into()
-    } else {
-        Ipv4Addr::new(ip[16], ip[17], ip[18], ip[19]).into()
-    }
-}
-
-/// The length that a frame leaves with, as Linux cuts off what follows the packet (ip_rcv_core). What it needs to be as
-/// long as Ethernet wants it becomes zeros.
-#[inline]
-fn trimmed(frame: &mut [u8]) -> usize {
-    const SHORTEST: usize = 60;
-    let end = ETHERNET + ip_len(frame, frame[12] == 0x86) as usize;
-    if end >= frame.len() {
-        return frame.len();
-    }
-    let len = end.max(SHORTEST.min(frame.len()));
-    frame[end..len].fill(0);
-    len
-}
-
-#[inline]
-fn ip_len(frame: &[u8], v6: bool) -> u32 {
-    let ip = &frame[ETHERNET..];
-    if v6 {
-        u32::from(u16::from_be_bytes([ip[4], ip[5]])) + IPV6 as u32
-    } else {
-        u32::from(u16::from_be_bytes([ip[2], ip[3]]))
-    }
-}
-
-/// Lowers the TTL by one. The TTL is the high byte of its word, so the checksum grows by 0x0100 (RFC 1141). Of the two zeros
-/// of one's complement it becomes the one that Linux writes (`ip_decrease_ttl` of include/net/ip.h).
-#[inline]
-fn age(ip: &mut [u8]) {
-    ip[8] -= 1;
-    let check = u32::from(u16::from_be_bytes([ip[10], ip[11]])) + 0x0100;
-    let check = (check + u32::from(check >= 0xffff)) as u16;
-    ip[10..12].copy_from_slice(&check.to_be_bytes());
 }

@@ -11,6 +11,7 @@ mod counters;
 mod follow;
 mod forward;
 mod groups;
+mod header;
 #[cfg(any(test, feature = "testing"))]
 mod in_memory;
 mod mirror;
