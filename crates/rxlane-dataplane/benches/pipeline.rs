@@ -1,5 +1,6 @@
-//! What a packet costs a worker without the kernel's part: rings in memory, 600,000 routes, random destinations,
-//! every packet parsed, looked up, rewritten and put on the Tx ring.
+//! What a packet costs a worker without the kernel's part: rings in memory, random destinations, every packet parsed,
+//! looked up, rewritten and put on the Tx ring. Few routes and a full table, small and large ring budgets, without and with
+//! looking ahead over the turns, in alternation.
 //!
 //!   RXLANE_ROUTES=rib.dat.gz cargo bench -p rxlane-dataplane --bench pipeline
 
@@ -16,11 +17,13 @@ use rxlane_system::routes::{NextHop, Route};
 #[path = "../../rxlane-fib/benches/table/mod.rs"]
 mod table;
 
-const PACKETS: usize = 4_000_000;
+const PACKETS: usize = 1_000_000;
 const ROUNDS: usize = 9;
 const RT_EVERY: usize = 5;
 /// Neighbours that the routes lead to.
 const GATEWAYS: u32 = 200;
+/// Routes that fit into any cache.
+const FEW: usize = 10;
 
 fn gateway(i: u32) -> IpAddr {
     IpAddr::V4(Ipv4Addr::from(0x0a02_0000 + 2 + i))
@@ -38,17 +41,13 @@ fn packet(to: u32) -> [u8; 60] {
     p
 }
 
-fn main() {
-    let mut rng = Pcg64Mcg::seed_from_u64(1);
-    let routes = match std::env::var_os("RXLANE_ROUTES") {
-        Some(path) => table::read(path.as_ref()),
-        None => table::drawn(&mut rng),
-    };
+/// Routes through one port to many neighbours.
+fn mirror(routes: &[(u32, u32)]) -> Mirror {
     let mut mirror = Mirror::default();
     let mut hops = Pcg64Mcg::seed_from_u64(2);
     mirror
         .load::<()>(|add| {
-            for (address, len) in &routes {
+            for (address, len) in routes {
                 let net = ipnet::Ipv4Net::new(Ipv4Addr::from(*address), *len as u8);
                 let Ok(net) = net else { continue };
                 let hop = NextHop {
@@ -62,66 +61,107 @@ fn main() {
             Ok(())
         })
         .expect("nothing fails");
+    mirror
+}
+
+fn neighbours() -> Neighbours {
     let mut neighbours = Neighbours::default();
     neighbours.apply((0..GATEWAYS).map(|i| Neighbour {
         ifindex: 2,
         address: gateway(i),
         mac: Some([2, 0, 0, 0, 1, i as u8]),
     }));
+    neighbours
+}
+
+/// Serves packets for these destinations in bursts. Returns ns a packet, and how many were sent.
+fn cost(worker: &mut InMemory, rings: usize, destinations: &[u32], burst: usize) -> (f64, usize) {
+    let (mut spent, mut sent) = (Duration::ZERO, 0);
+    for some in destinations.chunks(burst) {
+        for (i, to) in some.iter().enumerate() {
+            let ring = usize::from(rings == 2 && i % RT_EVERY != 0);
+            assert!(worker.receive(ring, &packet(*to)));
+        }
+        let begin = Instant::now();
+        worker.serve();
+        spent += begin.elapsed();
+        sent += worker.sent(|_| ());
+    }
+    (spent.as_nanos() as f64 / destinations.len() as f64, sent)
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn main() {
+    let mut rng = Pcg64Mcg::seed_from_u64(1);
+    let all = match std::env::var_os("RXLANE_ROUTES") {
+        Some(path) => table::read(path.as_ref()),
+        None => table::drawn(&mut rng),
+    };
     let port = |ifindex: u32| Port {
         ifindex,
         mac: [2, 0, 0, 0, 0, ifindex as u8],
         mtu: [1500; 2],
         sends: true,
     };
-    let destinations: Vec<u32> = (0..PACKETS)
-        .map(|_| {
-            let (address, len) = routes[rng.random_range(0..routes.len())];
-            address | (rng.random::<u32>() & (u32::MAX >> len))
-        })
-        .collect();
-    println!(
-        "{} routes, {GATEWAYS} gateways, {PACKETS} packets of 60 bytes",
-        routes.len()
-    );
-    for (name, strategy) in [
+    let strategies = [
         ("SQ", Strategy::Sq),
+        ("LL-RR 64,64", Strategy::LlRr { ring_budget: 64 }),
+        ("LL-RR 4,4", Strategy::LlRr { ring_budget: 4 }),
         (
             "LL-WFQ 60,4",
             Strategy::LlWfq {
                 budgets: vec![60, 4],
             },
         ),
-    ] {
-        let mut worker =
-            InMemory::new(&mirror, &neighbours, [port(1), port(2)], &strategy).expect("a worker");
-        let rings = if strategy == Strategy::Sq { 1 } else { 2 };
-        // (held, ns per packet)
-        for burst in [32, 512] {
-            let mut costs = Vec::new();
-            let mut sent = 0;
-            for _ in 0..ROUNDS {
-                let mut spent = Duration::ZERO;
-                for some in destinations.chunks(burst) {
-                    for (i, to) in some.iter().enumerate() {
-                        let ring = usize::from(rings == 2 && i % RT_EVERY != 0);
-                        assert!(worker.receive(ring, &packet(*to)));
+    ];
+    println!(
+        "{GATEWAYS} gateways, packets of 60 bytes, one in {RT_EVERY} in the first ring; ns a packet, medians of {ROUNDS} rounds of {PACKETS}"
+    );
+    println!(
+        "{:>7} {:12} {:>6} {:>8} {:>12} {:>6} {:>10}",
+        "routes", "budgets", "burst", "without", "looks ahead", "ratio", "forwarded"
+    );
+    for routes in [&all[..FEW], &all[..]] {
+        let (mirror, neighbours) = (mirror(routes), neighbours());
+        let destinations: Vec<u32> = (0..PACKETS)
+            .map(|_| {
+                let (address, len) = routes[rng.random_range(0..routes.len())];
+                address | (rng.random::<u32>() & u32::MAX.checked_shr(len).unwrap_or(0))
+            })
+            .collect();
+        for (name, strategy) in &strategies {
+            let mut workers = [false, true].map(|looks_ahead| {
+                let ports = [port(1), port(2)];
+                InMemory::looking_ahead(&mirror, &neighbours, ports, strategy, looks_ahead)
+                    .expect("a worker")
+            });
+            let rings = if *strategy == Strategy::Sq { 1 } else { 2 };
+            // So many packets wait when the worker begins.
+            for burst in [32, 512] {
+                let mut costs = [Vec::new(), Vec::new()];
+                let (mut ratios, mut sent) = (Vec::new(), 0);
+                for _ in 0..ROUNDS {
+                    let mut of_round = [0.0; 2];
+                    for (at, worker) in workers.iter_mut().enumerate() {
+                        let (ns, n) = cost(worker, rings, &destinations, burst);
+                        of_round[at] = ns;
+                        costs[at].push(ns);
+                        sent += n;
                     }
-                    let begin = Instant::now();
-                    worker.serve();
-                    spent += begin.elapsed();
-                    sent += worker.sent(|_| ());
+                    ratios.push(of_round[1] / of_round[0]);
                 }
-                costs.push(spent.as_nanos() as f64 / PACKETS as f64);
+                let [without, with] = costs.map(median);
+                println!(
+                    "{:>7} {name:12} {burst:>6} {without:>8.1} {with:>12.1} {:>6.2} {:>8.1} %",
+                    routes.len(),
+                    median(ratios),
+                    100.0 * sent as f64 / (2 * ROUNDS * PACKETS) as f64
+                );
             }
-            costs.sort_unstable_by(f64::total_cmp);
-            println!(
-                "{name}, bursts of {burst}: {:.1} ns a packet ({:.1} to {:.1} in {ROUNDS} rounds), {:.1} % forwarded",
-                costs[ROUNDS / 2],
-                costs[0],
-                costs[ROUNDS - 1],
-                100.0 * sent as f64 / (ROUNDS * PACKETS) as f64
-            );
         }
     }
 }

@@ -30,6 +30,7 @@
 //! # Ok::<(), ipnet::AddrParseError>(())
 //! ```
 
+mod ahead;
 mod alloc;
 mod hop;
 mod key;

@@ -5,7 +5,7 @@ use crate::hop::{Number, hop_of};
 use crate::trie::{DIRECT_BITS, Trie};
 use crate::{Key, Net, NextHop};
 
-const STRIDE: u32 = 6;
+pub(crate) const STRIDE: u32 = 6;
 /// How many addresses are looked up side by side.
 const GROUP: usize = 32;
 /// The same for batches that are not longer: clearing places for a whole group would take longer than the look-ups.
@@ -107,6 +107,6 @@ impl<N: Net, H: NextHop> Trie<N, H> {
 
 /// How many bits are set up to a slot's own, that one included.
 #[inline(always)]
-fn upto(bits: u64, slot: usize) -> u32 {
+pub(crate) fn upto(bits: u64, slot: usize) -> u32 {
     (bits << (63 - slot)).count_ones()
 }

@@ -50,11 +50,14 @@ macro_rules! agreement {
                     asked.extend(changes.iter().flat_map(|c| edges!(c.prefix)));
                     asked.extend(routes.iter().flat_map(|(p, _)| edges!(p)));
                     let mut hops = vec![None; asked.len()];
-                    // Large batches and small ones.
+                    // Large batches, small ones, and what was loaded ahead.
                     let (many, few) = asked.split_at(asked.len() / 2);
                     let table = reader.table();
                     table.lookup_batch(many, &mut hops);
                     for (few, hops) in few.chunks(5).zip(hops[many.len()..].chunks_mut(5)) {
+                        few.iter().for_each(|a| table.load_entry(*a));
+                        few.iter().for_each(|a| table.load_node(*a));
+                        table.load_leaves(few);
                         table.lookup_batch(few, hops);
                     }
                     for (address, hop) in asked.iter().zip(hops) {

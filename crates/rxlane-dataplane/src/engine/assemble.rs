@@ -87,6 +87,7 @@ impl Control {
             counters,
             sender_of_port,
             drives_napi,
+            looks_ahead: cfg!(target_arch = "x86_64"),
             throttled: self.plan.engine.itr != rxlane_policy::throttle::Throttling::Off,
         })
     }

@@ -13,9 +13,11 @@ use super::groups::GroupNumber;
 use super::header::{
     Destination, ETHERNET, age, destination, destination6, ip_len, parse, trimmed,
 };
+use super::look_ahead::LookAhead;
 use super::mirror::RouteReader;
 use super::neighbours::NeighbourReader;
 use crate::xsk::frames::{Frames, Packet};
+use crate::xsk::ring::{Consumer, Desc};
 
 /// Packets of a batch at most.
 pub(super) const BATCH: usize = 64;
@@ -224,6 +226,17 @@ impl Forwarder {
                 packet.truncate(len);
             }
         }
+    }
+
+    /// Looks ahead of the packets of a ring that were taken last.
+    #[inline]
+    pub(super) fn look_ahead(
+        &mut self,
+        frames: &Frames,
+        rx: &mut Consumer<Desc>,
+        ahead: &mut LookAhead,
+    ) {
+        ahead.go_on(frames, rx, &mut self.routes);
     }
 
     /// Forgets all that is known about hops when neighbours or ports have changed.

@@ -35,6 +35,20 @@ impl InMemory {
         ports: [Port; 2],
         strategy: &Strategy,
     ) -> Result<Self, DataplaneError> {
+        Self::looking_ahead(mirror, neighbours, ports, strategy, true)
+    }
+
+    /// The same, which looks ahead or does not.
+    ///
+    /// # Errors
+    /// As for [`InMemory::new`].
+    pub fn looking_ahead(
+        mirror: &Mirror,
+        neighbours: &Neighbours,
+        ports: [Port; 2],
+        strategy: &Strategy,
+        looks_ahead: bool,
+    ) -> Result<Self, DataplaneError> {
         let memory = "memory";
         let layout = strategy.layout(2, DEVICE_BUDGET, Order::LowestFirst)?;
         let rings: usize = layout.devices.iter().map(|d| d.rings()).sum();
@@ -72,6 +86,7 @@ impl InMemory {
             sender_of_port: vec![0, 1],
             throttled: false,
             drives_napi: false,
+            looks_ahead,
         });
         Ok(Self { worker, kernel })
     }
@@ -81,9 +96,14 @@ impl InMemory {
         self.kernel.receive(ring, bytes)
     }
 
+    /// The worker polls one device; false when it would sleep.
+    pub fn poll(&mut self) -> bool {
+        self.worker.turn()
+    }
+
     /// The worker polls until it would sleep.
     pub fn serve(&mut self) {
-        while self.worker.turn() {}
+        while self.poll() {}
     }
 
     /// The kernel sends what is on the second port's Tx ring: each packet is seen once. Returns how many.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Cache};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use rxlane_fib::{Change, Net, Publisher, Reader};
+use rxlane_fib::{Change, Net, Publisher, Reader, Trie};
 use rxlane_system::routes::{Event, Kind, NextHop, Route};
 
 use super::candidates::{Candidate, Candidates};
@@ -278,6 +278,9 @@ pub enum Decision<'a> {
     Forward(&'a Group),
 }
 
+/// The routes of an address family in the form that they are looked up in.
+pub(super) type Table<N> = Trie<N, GroupNumber>;
+
 /// A worker's view of the routes.
 #[derive(Debug, Clone)]
 pub struct RouteReader {
@@ -310,6 +313,12 @@ impl RouteReader {
     #[inline]
     pub fn hop6(&mut self, destination: u128) -> Option<GroupNumber> {
         self.v6.table().lookup(destination)
+    }
+
+    /// The tables of IPv4 and IPv6 as they are now.
+    #[inline]
+    pub(super) fn tables(&mut self) -> (&Table<Ipv4Net>, &Table<Ipv6Net>) {
+        (self.v4.table(), self.v6.table())
     }
 
     /// The group of a hop that was found before; `None` for what is the kernel's business. A group never

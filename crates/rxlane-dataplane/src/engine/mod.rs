@@ -14,6 +14,7 @@ mod groups;
 mod header;
 #[cfg(any(test, feature = "testing"))]
 mod in_memory;
+mod look_ahead;
 mod mirror;
 mod neighbours;
 mod nexthops;

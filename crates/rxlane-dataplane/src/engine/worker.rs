@@ -17,6 +17,7 @@ use rxlane_policy::throttle::{Sample, Throttle, Throttler};
 
 use super::counters::{Count, Counters, RingTable};
 use super::forward::{BATCH, Forwarder, Reason, Verdict};
+use super::look_ahead::{LARGE_TURN, LookAhead};
 use crate::xsk::exceptions::KernelLane;
 use crate::xsk::frames::{Frames, Packet};
 use crate::xsk::queue::Queue;
@@ -82,12 +83,16 @@ pub(crate) struct Parts {
     pub(crate) throttled: bool,
     /// The devices' NAPI is polled by this worker (preferred busy polling) instead of beside it.
     pub(crate) drives_napi: bool,
+    /// Whether it looks ahead over the turns of its rings. Without, it does the same, later.
+    pub(crate) looks_ahead: bool,
 }
 
 pub(crate) struct Worker {
     p: Parts,
     batch: Vec<Packet>,
     verdicts: Box<[Verdict; BATCH]>,
+    /// For each queue, of each of its rings.
+    ahead: Vec<Vec<LookAhead>>,
     /// Packets put on Tx rings since they were last sent.
     unsent: u64,
     gave_way_ns: u64,
@@ -118,7 +123,9 @@ fn now_ns() -> u64 {
 
 impl Worker {
     pub(crate) fn new(parts: Parts) -> Self {
+        let ahead = |queue: &Queue| queue.rx.iter().map(|_| LookAhead::default()).collect();
         let mut this = Self {
+            ahead: parts.queues.iter().map(ahead).collect(),
             p: parts,
             batch: Vec::with_capacity(BATCH),
             verdicts: Box::new([Verdict::Send(0); BATCH]),
@@ -302,8 +309,8 @@ impl Worker {
         let mut all = Served::default();
         while all.packets < u64::from(at_most) {
             let room = (at_most as usize - all.packets as usize).min(BATCH);
-            let queue = &mut self.p.queues[queue];
-            let (port, rx) = (queue.port, &mut queue.rx[ring]);
+            let of_port = &mut self.p.queues[queue];
+            let (port, rx) = (of_port.port, &mut of_port.rx[ring]);
             let (stack, index) = (rx.stack, rx.index);
             let (n, bytes) = self
                 .p
@@ -317,13 +324,30 @@ impl Worker {
                     to_kernel(&mut self.p, port, packet, Reason::Stack);
                 }
             } else {
+                self.ahead[queue][ring].taken(n as u32);
+                let looks_ahead = self.p.looks_ahead && at_most < LARGE_TURN;
+                if looks_ahead {
+                    self.look_ahead(queue, ring);
+                }
                 self.forward(port);
+                if looks_ahead && self.ahead[queue][ring].lags() {
+                    self.look_ahead(queue, ring);
+                }
             }
             if n < room {
                 break;
             }
         }
         all
+    }
+
+    #[inline]
+    fn look_ahead(&mut self, queue: usize, ring: usize) {
+        self.p.forwarder.look_ahead(
+            &self.p.frames,
+            &mut self.p.queues[queue].rx[ring].packets,
+            &mut self.ahead[queue][ring],
+        );
     }
 
     fn forward(&mut self, ingress: u16) {

@@ -172,6 +172,26 @@ impl Frames {
         (n, bytes)
     }
 
+    /// The bytes of a packet that waits on an Rx ring behind so many others.
+    #[inline]
+    pub fn waiting<'a>(&'a self, rx: &'a Consumer<Desc>, behind: u32) -> Option<&'a [u8]> {
+        let desc = rx.peek(behind)?;
+        // SAFETY: inside of the mapping. The kernel is done with the frame, and we may not write to it before the packet
+        // is taken off the ring, for which the ring must not be borrowed.
+        #[allow(unsafe_code)]
+        Some(unsafe {
+            std::slice::from_raw_parts(self.start(desc.addr, desc.len).as_ptr(), desc.len as usize)
+        })
+    }
+
+    /// Starts to load the headers of a packet that waits on an Rx ring behind so many others.
+    #[inline]
+    pub fn load_waiting(&self, rx: &Consumer<Desc>, behind: u32) {
+        if let Some(desc) = rx.peek(behind) {
+            self.prefetch(desc);
+        }
+    }
+
     /// Puts a packet on a Tx ring; gives it back when there is no room.
     #[inline]
     pub fn send(&self, packet: Packet, tx: &mut Producer<Desc>) -> Result<(), Packet> {
@@ -185,10 +205,10 @@ impl Frames {
 
     /// Where a packet begins; all of it lies inside the mapping.
     #[inline]
-    fn start(&self, packet: &Packet) -> std::ptr::NonNull<u8> {
-        let last = (packet.addr + u64::from(packet.len)).saturating_sub(1);
+    fn start(&self, addr: u64, len: u32) -> std::ptr::NonNull<u8> {
+        let last = (addr + u64::from(len)).saturating_sub(1);
         let _ = self.memory.at::<u8>(last as usize);
-        self.memory.at::<u8>(packet.addr as usize)
+        self.memory.at::<u8>(addr as usize)
     }
 
     /// The bytes of a packet.
@@ -197,7 +217,8 @@ impl Frames {
         // SAFETY: inside of the mapping; the frame is the packet's alone.
         #[allow(unsafe_code)]
         unsafe {
-            std::slice::from_raw_parts(self.start(packet).as_ptr(), packet.len as usize)
+            let start = self.start(packet.addr, packet.len);
+            std::slice::from_raw_parts(start.as_ptr(), packet.len as usize)
         }
     }
 
@@ -207,7 +228,8 @@ impl Frames {
         // SAFETY: as in `bytes`; the packet is borrowed mutably, so there is no other reference.
         #[allow(unsafe_code)]
         unsafe {
-            std::slice::from_raw_parts_mut(self.start(packet).as_ptr(), packet.len as usize)
+            let start = self.start(packet.addr, packet.len);
+            std::slice::from_raw_parts_mut(start.as_ptr(), packet.len as usize)
         }
     }
 

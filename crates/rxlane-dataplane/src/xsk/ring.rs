@@ -191,6 +191,28 @@ impl<T: Pod> Consumer<T> {
         self.added.wrapping_sub(self.next)
     }
 
+    /// Items that can be taken; asks the other side only when fewer than so many are known.
+    #[inline]
+    pub fn known(&mut self, enough: u32) -> u32 {
+        if self.added.wrapping_sub(self.next) < enough {
+            self.added = self.ring.producer().load(Ordering::Acquire);
+        }
+        self.added.wrapping_sub(self.next)
+    }
+
+    /// An item that waits behind so many others, and goes on waiting; `None` when it is not known to be there.
+    #[inline]
+    pub fn peek(&self, behind: u32) -> Option<T> {
+        if behind >= self.added.wrapping_sub(self.next) {
+            return None;
+        }
+        // SAFETY: added by the other side, which does not touch it before it is taken.
+        #[allow(unsafe_code)]
+        unsafe {
+            Some(self.ring.item(self.next.wrapping_add(behind)).read())
+        }
+    }
+
     /// Whether there is an item to take; the answer is not remembered.
     #[inline]
     pub fn holds(&self) -> bool {
