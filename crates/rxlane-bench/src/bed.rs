@@ -2,15 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use nix::time::{ClockId, clock_gettime};
 use rxlane_policy::{Nanos, Pps};
 use rxlane_system::stop;
 
 use crate::BenchError;
+use crate::clock::{now_ns, sleep_until};
 use crate::generator::{Generator, gap_x256};
-use crate::idle::IdleCounter;
+use crate::hog::Hog;
+use crate::idle;
 use crate::lab::Lab;
 use crate::layout::{Bin, Flow, MAX_FLOWS, PacedStage, Window};
+use crate::occupant::Occupant;
 use crate::pattern::{self, Pattern};
 use crate::prime::Priming;
 use crate::profile::Profile;
@@ -32,11 +34,20 @@ const KEPT_UP: f64 = 0.98;
 pub struct Bed {
     generator: Generator,
     sink: Sink,
-    idle: Option<IdleCounter>,
+    /// `None` where the core may halt, or is not of this machine.
+    idle: Option<Occupant>,
+    hog: Option<Occupant>,
+    router_core: Option<usize>,
     class_of_flow: Vec<u32>,
     priming: Option<Priming>,
     /// Whether how many packets a trial brings is certain.
     equal_gaps: bool,
+}
+
+/// Shares of the router's core, 0 to 1.
+struct CoreUse {
+    in_use: f64,
+    hog: f64,
 }
 
 impl Bed {
@@ -90,12 +101,30 @@ impl Bed {
             idle: wire
                 .router_core
                 .filter(|_| !wire.router_core_halts)
-                .map(IdleCounter::start)
+                .map(idle::soaker)
                 .transpose()?,
+            hog: None,
+            router_core: wire.router_core,
             class_of_flow: flows.iter().map(|f| f.class).collect(),
             priming: wire.priming(&sent, frame)?,
             equal_gaps: matches!(traffic.pattern, Pattern::Cbr),
         })
+    }
+
+    /// From now on this takes its part of the router's core in each trial; `None`: nothing does.
+    ///
+    /// # Errors
+    /// Where the router's core is not of this machine, or the thread cannot be made.
+    pub fn share_core_with(&mut self, hog: Option<Hog>) -> Result<(), BenchError> {
+        self.hog = None;
+        let Some(hog) = hog else { return Ok(()) };
+        let Some(core) = self.router_core else {
+            return Err(BenchError::Parameter(
+                "--hog takes time of the lab's router core: leave out --in and --out".into(),
+            ));
+        };
+        self.hog = Some(hog.start(core)?);
+        Ok(())
     }
 
     /// Offers packets at a `rate` for a `length` of time.
@@ -122,19 +151,19 @@ impl Bed {
         threads: &Threads,
         meanwhile: impl FnOnce(),
     ) -> Result<Trial, BenchError> {
-        self.without_halts(|bed| bed.measure(rate, length, threads, meanwhile))
+        self.on_the_core(|bed| bed.measure(rate, length, threads, meanwhile))
     }
 
-    /// Soaks up the core's idle time while something is measured, unless the core may halt.
-    fn without_halts<T>(&mut self, measure: impl FnOnce(&mut Self) -> T) -> T {
-        if let Some(idle) = &self.idle {
-            idle.soak();
-        }
+    /// Hog and soaker are at work while something is measured.
+    fn on_the_core<T>(&mut self, measure: impl FnOnce(&mut Self) -> T) -> T {
+        self.occupants().for_each(Occupant::work);
         let measured = measure(self);
-        if let Some(idle) = &self.idle {
-            idle.rest();
-        }
+        self.occupants().for_each(Occupant::rest);
         measured
+    }
+
+    fn occupants(&self) -> impl Iterator<Item = &Occupant> {
+        self.idle.iter().chain(&self.hog)
     }
 
     fn measure(
@@ -147,20 +176,28 @@ impl Bed {
         let window = self.prepare(length, Duration::ZERO)?;
         self.generator.start(rate.0, window)?;
         sleep_until(window.start_ns)?;
-        if let Some(idle) = &mut self.idle {
-            idle.restart();
-        }
-        let (begun, ran_s) = (Instant::now(), threads.run_time_s());
+        let begun = Instant::now();
+        let had_s = || [&self.idle, &self.hog].map(|o| o.as_ref().map_or(0.0, Occupant::ran_s));
+        let (had_before_s, ran_before_s) = (had_s(), threads.run_time_s());
         let before = threads.wakeups();
         meanwhile();
         sleep_until(window.end_ns)?;
-        let ran = (threads.run_time_s() - ran_s) / begun.elapsed().as_secs_f64();
-        let cpu = self.idle.as_ref().map_or(ran, IdleCounter::utilisation);
+        let (had_after_s, ran_s) = (had_s(), threads.run_time_s() - ran_before_s);
+        let elapsed_s = begun.elapsed().as_secs_f64();
+        let [idle, hog] = [0, 1].map(|i| (had_after_s[i] - had_before_s[i]) / elapsed_s);
+        let in_use = match self.idle {
+            Some(_) => 1.0 - idle,
+            None => ran_s / elapsed_s + hog,
+        };
+        let core = CoreUse {
+            in_use: in_use.clamp(0.0, 1.0),
+            hog,
+        };
         let after = threads.wakeups();
         let per_s = |i: usize| after[i].saturating_sub(before[i]) as f64 / length.as_secs_f64();
         self.generator.pause()?;
         stop::sleep(DRAIN)?;
-        self.evaluate(rate, length, cpu, [per_s(0), per_s(1)])
+        self.evaluate(rate, length, core, [per_s(0), per_s(1)])
     }
 
     /// Teaches the router where packets go, and opens a window a little later.
@@ -191,7 +228,7 @@ impl Bed {
         capacity_pps: f64,
         profile: &Profile,
     ) -> Result<Course, BenchError> {
-        self.without_halts(|bed| bed.pass_through(capacity_pps, profile))
+        self.on_the_core(|bed| bed.pass_through(capacity_pps, profile))
     }
 
     fn pass_through(&self, capacity_pps: f64, profile: &Profile) -> Result<Course, BenchError> {
@@ -231,7 +268,7 @@ impl Bed {
         &self,
         rate: Pps,
         length: Duration,
-        cpu: f64,
+        core: CoreUse,
         wakeups_per_s: [f64; 2],
     ) -> Result<Trial, BenchError> {
         let state = self.generator.state()?;
@@ -275,7 +312,8 @@ impl Bed {
             } else {
                 0.0
             },
-            cpu,
+            cpu: core.in_use,
+            hog_share: core.hog,
             wakeups_per_s: wakeups_per_s[0],
             worker_wakeups_per_s: wakeups_per_s[1],
             classes,
@@ -293,16 +331,6 @@ fn kept_up(sent: f64, offered: f64, equal_gaps: bool) -> bool {
         3.0 * offered.sqrt()
     };
     sent >= KEPT_UP * offered - chance
-}
-
-fn now_ns() -> u64 {
-    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |t| {
-        t.tv_sec() as u64 * 1_000_000_000 + t.tv_nsec() as u64
-    })
-}
-
-fn sleep_until(at_ns: u64) -> Result<(), stop::Interrupted> {
-    stop::sleep(Duration::from_nanos(at_ns.saturating_sub(now_ns())))
 }
 
 #[cfg(test)]

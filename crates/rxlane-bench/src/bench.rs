@@ -4,6 +4,7 @@ use hdrhistogram::Histogram;
 use rxlane_policy::Pps;
 
 pub use crate::dut::{DUTS, Dut, EngineVariant};
+use crate::hog::Hog;
 use crate::lab::LabConfig;
 pub use crate::pattern::Pattern;
 use crate::report::{DutResult, LatencyReport, Ratios, ThroughputReport, median};
@@ -59,6 +60,8 @@ pub struct Options {
     pub lab: LabConfig,
     /// Real ports instead of a lab; then there is one device, which is only named.
     pub ports: Option<RealPorts>,
+    /// What takes its part of the lab's router core.
+    pub hog: Option<Hog>,
     /// What was offered.
     pub traffic: Traffic,
     /// Devices under test; they alternate, and ratios are to the first.
@@ -98,8 +101,9 @@ pub fn latency(options: &Options, offered: Offered) -> Result<LatencyReport, Ben
             kernel_capacity_pps: kernel_capacity_pps.unwrap_or(0.0),
             seconds: options.seconds,
             repeat: options.repeat,
+            hog: options.hog,
             traffic: options.traffic.clone(),
-            settings: session.settings.settings.clone(),
+            settings: session.settings(),
             duts: names
                 .iter()
                 .enumerate()
@@ -144,6 +148,7 @@ pub(crate) fn summarise<'a>(name: &str, trials: impl Iterator<Item = &'a Trial>)
         offered_pps: of(&|t| t.sent_pps),
         forwarded_pps: of(&|t| t.forwarded_pps),
         cpu: of(&|t| t.cpu),
+        hog_share: of(&|t| t.hog_share),
         wakeups_per_s: of(&|t| t.wakeups_per_s),
         worker_wakeups_per_s: of(&|t| t.worker_wakeups_per_s),
         classes: CLASSES
@@ -257,21 +262,32 @@ pub fn throughput(options: &Options, how: Search) -> Result<ThroughputReport, Be
             &limited,
             options.traffic.clone(),
             how,
-            session.settings.settings.clone(),
+            session.settings(),
         ))
     })
 }
 
-/// Every device at every load and RT ratio, as Fig. 5 to 7 of low-latency-router.
+/// What a sweep varies.
+#[derive(Debug, Clone, Copy)]
+pub struct SweepAxes<'a> {
+    /// Rates.
+    pub loads: &'a [Pps],
+    /// Shares of RT packets, 0 to 1.
+    pub rt_ratios: &'a [f64],
+    /// What takes its part of the router's core; `None`: nothing does.
+    pub hogs: &'a [Option<Hog>],
+}
+
+/// Every device at every load and RT ratio, as Fig. 5 to 7 of low-latency-router, and beside every hog.
 ///
 /// # Errors
 /// What [`BenchError`] names.
-pub fn sweep(options: &Options, loads: &[Pps], ratios: &[f64]) -> Result<SweepReport, BenchError> {
-    let steps =
-        options.duts.len() as u64 * u64::from(options.repeat) * (loads.len() * ratios.len()) as u64;
+pub fn sweep(options: &Options, axes: SweepAxes<'_>) -> Result<SweepReport, BenchError> {
+    let of_each_ratio = options.duts.len() * axes.loads.len() * axes.hogs.len();
+    let steps = of_each_ratio as u64 * u64::from(options.repeat);
     let mut points = Vec::new();
     let mut settings = std::collections::BTreeMap::new();
-    for ratio in ratios {
+    for ratio in axes.rt_ratios {
         let traffic = Traffic {
             rt_ratio: *ratio,
             ..options.traffic.clone()
@@ -280,21 +296,25 @@ pub fn sweep(options: &Options, loads: &[Pps], ratios: &[f64]) -> Result<SweepRe
             traffic,
             ..options.clone()
         };
-        let found = in_lab(&options, steps / ratios.len() as u64, |session| {
+        let found = in_lab(&options, steps, |session| {
+            settings = session.settings();
             let mut found = Vec::new();
-            for Pps(pps) in loads {
-                let rounds = rounds(&options, session, *pps)?;
-                for (i, dut) in options.duts.iter().enumerate() {
-                    found.push(SweepPoint {
-                        rt_ratio: *ratio,
-                        offered_pps: *pps,
-                        valid: rounds.iter().all(|r| r[i].valid),
-                        dut: summarise(dut.name(), rounds.iter().map(|r| &r[i])),
-                        predicted: None,
-                    });
+            for hog in axes.hogs {
+                session.share_core_with(*hog)?;
+                for Pps(pps) in axes.loads {
+                    let rounds = rounds(&options, session, *pps)?;
+                    for (i, dut) in options.duts.iter().enumerate() {
+                        found.push(SweepPoint {
+                            rt_ratio: *ratio,
+                            offered_pps: *pps,
+                            hog: *hog,
+                            valid: rounds.iter().all(|r| r[i].valid),
+                            dut: summarise(dut.name(), rounds.iter().map(|r| &r[i])),
+                            predicted: None,
+                        });
+                    }
                 }
             }
-            settings.clone_from(&session.settings.settings);
             Ok(found)
         })?;
         points.extend(found);

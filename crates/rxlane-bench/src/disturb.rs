@@ -131,7 +131,7 @@ pub fn disturb(options: &Options, plan: Reloads) -> Result<DisturbanceReport, Be
             repeat: options.repeat,
             reloads: plan.reloads,
             traffic: options.traffic.clone(),
-            settings: session.settings.settings.clone(),
+            settings: session.settings(),
             disturbances: plans
                 .iter()
                 .zip(&trials)

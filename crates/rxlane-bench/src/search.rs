@@ -111,6 +111,7 @@ mod tests {
             forwarded_pps: sent_pps.min(router_pps),
             loss: (sent_pps - router_pps).max(0.0) / sent_pps,
             cpu: 0.0,
+            hog_share: 0.0,
             wakeups_per_s: 0.0,
             worker_wakeups_per_s: 0.0,
             classes: Vec::new(),

@@ -1,5 +1,6 @@
 //! A lab, or real ports, with a bed in it: where trials are made.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -10,6 +11,7 @@ use crate::BenchError;
 use crate::bed::Bed;
 use crate::bench::Options;
 use crate::dut::Dut;
+use crate::hog::{self, Hog};
 use crate::installed::Installed;
 use crate::lab::{Lab, Settings};
 use crate::trial::{Threads, Trial};
@@ -23,9 +25,48 @@ pub(crate) struct Session {
     pub(crate) bed: Bed,
     pub(crate) settings: Settings,
     pub(crate) bar: ProgressBar,
+    hog: Option<Hog>,
 }
 
 impl Session {
+    fn new(
+        lab: Option<Lab>,
+        bed: Bed,
+        settings: Settings,
+        bar: &ProgressBar,
+        options: &Options,
+    ) -> Result<Self, BenchError> {
+        let mut session = Self {
+            lab,
+            bed,
+            settings,
+            bar: bar.clone(),
+            hog: None,
+        };
+        session.share_core_with(options.hog)?;
+        Ok(session)
+    }
+
+    /// From now on this takes its part of the router's core in each trial.
+    pub(crate) fn share_core_with(&mut self, hog: Option<Hog>) -> Result<(), BenchError> {
+        self.bed.share_core_with(hog)?;
+        self.hog = hog;
+        Ok(())
+    }
+
+    /// What everything was measured under.
+    pub(crate) fn settings(&self) -> BTreeMap<String, String> {
+        let mut settings = self.settings.settings.clone();
+        if let Some(hog) = self.hog {
+            let text = format!(
+                "takes {hog} of the router's core at SCHED_FIFO {}",
+                hog::FIFO_PRIORITY
+            );
+            settings.insert("hog".into(), text);
+        }
+        settings
+    }
+
     /// Puts a device in charge of the lab's router; behind real ports there is one already.
     pub(crate) fn install(
         &mut self,
@@ -99,12 +140,8 @@ pub(crate) fn in_lab<T>(
             let lab = Lab::up(options.lab.clone())?;
             let outcome = Bed::new(&lab, &options.traffic).and_then(|bed| {
                 let settings = lab.tune()?;
-                measure(&mut Session {
-                    lab: Some(lab.clone()),
-                    bed,
-                    settings,
-                    bar: bar.clone(),
-                })
+                let lab = Some(lab.clone());
+                measure(&mut Session::new(lab, bed, settings, &bar, options)?)
             });
             lab.down()?;
             outcome
@@ -128,10 +165,5 @@ fn on_ports<T>(
     }
     let bed = Bed::on(&Wire::of_ports(ports)?, &options.traffic)?;
     let settings = Settings::of_ports(&ports.ingress, &ports.egress, ports.traffic_core);
-    measure(&mut Session {
-        lab: None,
-        bed,
-        settings,
-        bar: bar.clone(),
-    })
+    measure(&mut Session::new(None, bed, settings, bar, options)?)
 }

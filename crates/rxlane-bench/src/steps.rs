@@ -34,7 +34,7 @@ pub fn steps(options: &Options, profile: &Profile) -> Result<StepsReport, BenchE
             bin_ms: profile.bin().as_secs_f64() * 1e3,
             repeat: options.repeat,
             traffic: options.traffic.clone(),
-            settings: session.settings.settings.clone(),
+            settings: session.settings(),
             duts: options
                 .duts
                 .iter()

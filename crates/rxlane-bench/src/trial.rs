@@ -69,8 +69,10 @@ pub struct Trial {
     pub forwarded_pps: f64,
     /// Share that did not arrive.
     pub loss: f64,
-    /// Utilisation of the router's core, 0 to 1.
+    /// Utilisation of the router's core by anybody, a hog included, 0 to 1.
     pub cpu: f64,
+    /// Share of the router's core that a hog really had, 0 to 1.
+    pub hog_share: f64,
     /// Times a second that the router's NAPI threads were woken.
     pub wakeups_per_s: f64,
     /// Times a second that workers of the AF_XDP engine were woken.

@@ -147,3 +147,27 @@ fn a_core_that_halts_is_said_to_and_its_use_is_counted_all_the_same() {
     let used = report["duts"][0]["cpu"].as_f64().unwrap();
     assert!(used > 0.0 && used < 1.0, "{used}");
 }
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_hog_is_named_and_what_it_had_of_the_core_is_measured_in_every_point() {
+    let report = json_of(
+        "bench sweep --dut kernel,express --loads 5k --ratios 0.2 --hogs none,60/100us --seconds 0.4 --repeat 1 --json",
+    );
+    let points = report["points"].as_array().unwrap();
+    assert_eq!(points.len(), 4);
+    for (i, point) in points.iter().enumerate() {
+        let (had, used) = (
+            point["hog_share"].as_f64().unwrap(),
+            point["cpu"].as_f64().unwrap(),
+        );
+        if i < 2 {
+            assert_eq!((point["hog"].is_null(), had), (true, 0.0), "{point}");
+            continue;
+        }
+        assert_eq!(point["hog"]["takes_us"], 60.0);
+        assert_eq!(point["hog"]["every_us"], 100.0);
+        // What is left of the core suffices for so few packets, and nothing else has such a priority.
+        assert!(had > 0.3 && had < used, "{point}");
+    }
+}

@@ -145,7 +145,7 @@ pub fn regret(
         };
         let loads = &matrix.loads[done..];
         in_lab(&options, loads.len() as u64, |session| {
-            settings.clone_from(&session.settings.settings);
+            settings = session.settings();
             let place = format!("{}/{}", i + 1, rows.len());
             along(&options, *row, loads, &place, session, &mut record, until)
         })?;

@@ -5,6 +5,7 @@ use rxlane_report::{escape, page, preformatted};
 
 use super::{LatencyReport, SweepReport};
 use crate::BenchError;
+use crate::hog::Hog;
 
 impl LatencyReport {
     /// The report as one HTML file.
@@ -57,8 +58,11 @@ impl LatencyReport {
             )?;
         }
         let (first, last) = (&self.duts[0], &self.duts[self.duts.len() - 1]);
+        let hog = self.hog.map_or_else(String::new, |hog| {
+            format!(", of which something else takes {hog}")
+        });
         let lead = format!(
-            "{}<p>One router core, offered {:.2} million packets a second, {:.0} % of them real-time traffic. \
+            "{}<p>One router core{hog}, offered {:.2} million packets a second, {:.0} % of them real-time traffic. \
              Of the real-time packets <b>{}</b> lost {:.1} %, <b>{}</b> lost {:.1} %. Median and 99th percentile of their latency: \
              {:.0} and {:.0} us against {:.0} and {:.0} us. A curve that ends below 100 % lost the rest.</p>",
             if self.valid {
@@ -155,6 +159,28 @@ impl SweepReport {
                 None,
             ),
         ];
+        // Over the loads, or at one load over what others take of the core.
+        let over_hogs = self
+            .points
+            .iter()
+            .all(|p| p.offered_pps == self.points[0].offered_pps)
+            && self.points.iter().any(|p| p.hog != self.points[0].hog);
+        let (x, x_of): (&str, fn(&super::SweepPoint) -> f64) = if over_hogs {
+            ("share of the core that a hog had, %", |p| {
+                100.0 * p.dut.hog_share
+            })
+        } else {
+            ("offered load, Mpps", |p| p.offered_pps / 1e6)
+        };
+        let mut hogs: Vec<Option<Hog>> = Vec::new();
+        for point in &self.points {
+            if !hogs.contains(&point.hog) {
+                hogs.push(point.hog);
+            }
+        }
+        if over_hogs {
+            hogs.truncate(1);
+        }
         let mut names: Vec<&str> = self.points.iter().map(|p| p.dut.name.as_str()).collect();
         names.dedup();
         names.sort_unstable();
@@ -165,30 +191,37 @@ impl SweepReport {
         let mut body = String::new();
         for (title, y, log_y, value, model) in figures {
             let mut drawn = Vec::new();
-            for (r, ratio) in ratios.iter().enumerate() {
+            let series = ratios
+                .iter()
+                .flat_map(|ratio| hogs.iter().map(move |hog| (*ratio, *hog)))
+                .enumerate();
+            for (s, (ratio, hog)) in series {
                 for (n, name) in names.iter().enumerate() {
-                    let points = self
-                        .points
-                        .iter()
-                        .filter(|p| p.valid && p.dut.name == *name && p.rt_ratio == *ratio)
-                        .map(|p| (p.offered_pps / 1e6, value(p)))
-                        .collect();
+                    let of_series = || {
+                        self.points.iter().filter(move |p| {
+                            p.dut.name == *name
+                                && p.rt_ratio == ratio
+                                && (over_hogs || p.hog == hog)
+                        })
+                    };
+                    let mut label = format!("{name}, {:.0} % RT", ratio * 100.0);
+                    if let (Some(hog), false) = (hog, over_hogs) {
+                        label += &format!(", hog {hog}");
+                    }
+                    let measured = of_series().filter(|p| p.valid);
                     drawn.push(Line {
-                        label: format!("{name}, {:.0} % RT", ratio * 100.0),
-                        points,
+                        label: label.clone(),
+                        points: measured.map(|p| (x_of(p), value(p))).collect(),
                         colour: n,
-                        dashed: r % 2 == 1,
+                        dashed: s % 2 == 1,
                     });
                     let Some(model) = model else { continue };
-                    let points: Vec<(f64, f64)> = self
-                        .points
-                        .iter()
-                        .filter(|p| p.dut.name == *name && p.rt_ratio == *ratio)
-                        .filter_map(|p| Some((p.offered_pps / 1e6, model(&p.predicted?))))
+                    let points: Vec<(f64, f64)> = of_series()
+                        .filter_map(|p| Some((x_of(p), model(&p.predicted?))))
                         .collect();
                     if !points.is_empty() {
                         drawn.push(Line {
-                            label: format!("{name}, {:.0} % RT, model", ratio * 100.0),
+                            label: format!("{label}, model"),
                             points,
                             colour: names.len() + n,
                             dashed: true,
@@ -199,7 +232,7 @@ impl SweepReport {
             body += &lines(
                 &Axes {
                     title,
-                    x: "offered load, Mpps",
+                    x,
                     y,
                     log_y,
                     ..Axes::default()

@@ -14,6 +14,7 @@ pub use self::regret::{RegretReport, Worst};
 pub use self::steps::{StageResult, StepsDut, StepsPoint, StepsReport};
 use self::table::{settings, table};
 use crate::bench::{Search, Traffic};
+use crate::hog::Hog;
 use crate::trial::ClassResult;
 
 /// Ratios of one device to the first, by name.
@@ -28,8 +29,11 @@ pub struct DutResult {
     pub offered_pps: f64,
     /// What arrived at the sink, packets a second.
     pub forwarded_pps: f64,
-    /// Utilisation of the router's core, 0 to 1.
+    /// Utilisation of the router's core by anybody, a hog included, 0 to 1.
     pub cpu: f64,
+    /// Share of the router's core that a hog really had, 0 to 1.
+    #[serde(default)]
+    pub hog_share: f64,
     /// Times a second that the router's NAPI threads were woken: interrupts.
     pub wakeups_per_s: f64,
     /// Times a second that workers of the AF_XDP engine were woken: its interrupts.
@@ -51,6 +55,8 @@ pub struct LatencyReport {
     pub seconds: f64,
     /// Repetitions behind each median.
     pub repeat: u32,
+    /// What took its part of the router's core.
+    pub hog: Option<Hog>,
     /// What was offered.
     pub traffic: Traffic,
     /// Settings of the lab.
@@ -188,6 +194,8 @@ pub struct SweepPoint {
     pub rt_ratio: f64,
     /// Rate asked for.
     pub offered_pps: f64,
+    /// What took its part of the router's core.
+    pub hog: Option<Hog>,
     /// False when the generator fell behind.
     pub valid: bool,
     /// What the device did.

@@ -2,6 +2,8 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
+use crate::hog::Hog;
+
 use super::{DisturbanceReport, DutResult, LatencyReport, SweepReport, ThroughputReport};
 
 pub(super) fn table(header: &[&str]) -> Table {
@@ -65,6 +67,33 @@ const COLUMNS: [&str; 11] = [
     "max us",
 ];
 
+const TOTALS: [&str; 4] = [
+    "forwarded Mpps",
+    "core in use %",
+    "NAPI wake-ups/s",
+    "worker wake-ups/s",
+];
+
+fn totals_of(dut: &DutResult) -> [String; 4] {
+    [
+        format!("{:.3}", dut.forwarded_pps / 1e6),
+        format!("{:.0}", dut.cpu * 100.0),
+        format!("{:.0}", dut.wakeups_per_s),
+        format!("{:.0}", dut.worker_wakeups_per_s),
+    ]
+}
+
+/// What a hog had of the core, and what it should have had, so that one that was kept from it shows.
+fn hog_of(dut: &DutResult, hog: Option<Hog>) -> String {
+    hog.map_or_else(String::new, |hog| {
+        format!(
+            "hog had {:.0} of {:.0} %",
+            dut.hog_share * 100.0,
+            hog.share() * 100.0
+        )
+    })
+}
+
 impl std::fmt::Display for LatencyReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if !self.valid {
@@ -90,24 +119,12 @@ impl std::fmt::Display for LatencyReport {
             self.seconds
         )?;
         let mut classes = table(&COLUMNS);
-        let mut totals = table(&[
-            "router",
-            "",
-            "forwarded Mpps",
-            "core in use %",
-            "NAPI wake-ups/s",
-            "worker wake-ups/s",
-        ]);
+        let mut totals = table(&["router", "", TOTALS[0], TOTALS[1], TOTALS[2], TOTALS[3]]);
         for dut in &self.duts {
             rows(&mut classes, dut, &[]);
-            totals.add_row([
-                dut.name.clone(),
-                String::new(),
-                format!("{:.3}", dut.forwarded_pps / 1e6),
-                format!("{:.0}", dut.cpu * 100.0),
-                format!("{:.0}", dut.wakeups_per_s),
-                format!("{:.0}", dut.worker_wakeups_per_s),
-            ]);
+            let mut row = vec![dut.name.clone(), hog_of(dut, self.hog)];
+            row.extend(totals_of(dut));
+            totals.add_row(row);
         }
         writeln!(f, "\n{classes}\n\n{totals}\n")?;
         for (pair, ratios) in &self.ratios {
@@ -218,18 +235,25 @@ impl std::fmt::Display for DisturbanceReport {
 
 impl std::fmt::Display for SweepReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut header = vec!["Mpps", "RT %"];
-        header.extend(COLUMNS);
-        let mut points = table(&header);
+        const LEAD: [&str; 3] = ["Mpps", "RT %", "hog"];
+        let mut points = table(&[&LEAD[..], &COLUMNS[..]].concat());
+        let mut totals = table(&[&LEAD[..], &["router", ""], &TOTALS[..]].concat());
         for point in &self.points {
             let invalid = if point.valid { "" } else { " INVALID" };
             let lead = [
                 format!("{:.3}{invalid}", point.offered_pps / 1e6),
                 format!("{:.0}", point.rt_ratio * 100.0),
+                point
+                    .hog
+                    .map_or_else(|| "none".into(), |hog| hog.to_string()),
             ];
             rows(&mut points, &point.dut, &lead);
+            let mut row = lead.to_vec();
+            row.extend([point.dut.name.clone(), hog_of(&point.dut, point.hog)]);
+            row.extend(totals_of(&point.dut));
+            totals.add_row(row);
         }
-        writeln!(f, "{points}\n")?;
+        writeln!(f, "{points}\n\n{totals}\n")?;
         if self.points.iter().any(|p| p.predicted.is_some()) {
             writeln!(f, "{}\n", predictions(self))?;
         }
@@ -284,4 +308,26 @@ fn predictions(report: &SweepReport) -> Table {
         all.add_row(row);
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hog_that_was_kept_from_its_share_shows() {
+        let dut = DutResult {
+            name: "kernel".into(),
+            offered_pps: 1e5,
+            forwarded_pps: 1e5,
+            cpu: 0.9,
+            hog_share: 0.31,
+            wakeups_per_s: 0.0,
+            worker_wakeups_per_s: 0.0,
+            classes: Vec::new(),
+        };
+        let hog = "60/100us".parse().ok();
+        assert_eq!(hog_of(&dut, hog), "hog had 31 of 60 %");
+        assert_eq!(hog_of(&dut, None), "");
+    }
 }

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use rxlane_bench::bench::{self, Dut, Options, Prediction, SweepPoint};
+use rxlane_bench::bench::{self, Dut, Options, Prediction, SweepAxes, SweepPoint, SweepReport};
 use rxlane_config::EngineConfig;
 use rxlane_policy::Pps;
 use rxlane_sim::scenario::Scenario;
@@ -44,19 +44,27 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     let engine = model::engine_of(dut)?;
     let capacity = capacity(&options)?;
     let loads: Vec<Pps> = SHARES.iter().map(|s| Pps(s * capacity)).collect();
-    let ratio = options.traffic.rt_ratio;
-    let report = bench::sweep(&options, &loads, &[ratio]).map_err(one_line)?;
+    let report = sweep(&options, &loads)?;
     let costs = fit(&options, &engine, capacity, &report.points)?;
     let text = file(&options, dut, &engine, capacity, &costs, &report.points)?;
     model::write(args.write.as_deref(), &text)
+}
+
+/// Each load, with the share of RT and the hog of the options.
+fn sweep(options: &Options, loads: &[Pps]) -> Result<SweepReport, String> {
+    let axes = SweepAxes {
+        loads,
+        rt_ratios: &[options.traffic.rt_ratio],
+        hogs: &[options.hog],
+    };
+    bench::sweep(options, axes).map_err(one_line)
 }
 
 /// What the engine forwards when it is offered more.
 fn capacity(options: &Options) -> Result<f64, String> {
     let mut pps = FIRST_PPS;
     loop {
-        let report =
-            bench::sweep(options, &[Pps(pps)], &[options.traffic.rt_ratio]).map_err(one_line)?;
+        let report = sweep(options, &[Pps(pps)])?;
         let point = report.points.first().ok_or("nothing was measured")?;
         let lost = 1.0 - point.dut.forwarded_pps / point.dut.offered_pps;
         if lost > OVERLOADED {

@@ -325,6 +325,7 @@ fn packets(args: &Cost, config: LabConfig) -> Result<LatencyReport, String> {
     let options = Options {
         lab: config,
         ports: None,
+        hog: None,
         traffic: Traffic {
             rt_ratio: 0.2,
             pattern: Pattern::Poisson,

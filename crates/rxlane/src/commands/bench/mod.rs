@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
-use rxlane_bench::bench::{self, Offered, Options, Search};
+use rxlane_bench::bench::{self, Offered, Options, Search, SweepAxes};
 use rxlane_bench::disturb::{Reloads, disturb};
+use rxlane_bench::hog::Hog;
 use rxlane_config::EngineConfig;
 use rxlane_policy::Pps;
 use rxlane_sim::scenario::Scenario;
@@ -22,16 +23,18 @@ use crate::{model, one_line};
 #[allow(clippy::large_enum_variant, reason = "parsed once")]
 pub(crate) enum Command {
     /// Latency and loss of each class at one rate
-    #[command(after_help = "Example:
-  sudo rxlane bench latency --dut kernel,express --offered 2x --rt-ratio 0.2 --firewall 60 --html report.html")]
+    #[command(after_help = "Examples:
+  sudo rxlane bench latency --dut kernel,express --offered 2x --rt-ratio 0.2 --firewall 60 --html report.html
+  sudo rxlane bench latency --offered 300k --firewall 60 --hog 60/100us")]
     Latency(Latency),
     /// The highest rate without loss (RFC 2544)
     #[command(after_help = "Example:
   sudo rxlane bench throughput --dut kernel,express --rt-ratio 0 --frame 64 --seconds 1")]
     Throughput(Throughput),
-    /// Latency and loss over load and RT ratio
-    #[command(after_help = "Example:
-  sudo rxlane bench sweep --loads 100k,200k,300k,400k,600k --ratios 0.1,0.3 --firewall 60 --html sweep.html")]
+    /// Latency and loss over load, RT ratio and what others take of the router's core
+    #[command(after_help = "Examples:
+  sudo rxlane bench sweep --loads 100k,200k,300k,400k,600k --ratios 0.1,0.3 --firewall 60 --html sweep.html
+  sudo rxlane bench sweep --loads 300k --ratios 0.2 --hogs none,20/100us,40/100us,60/100us,80/100us --firewall 60")]
     Sweep(Sweep),
     /// Packets lost while the daemon reloads or is killed, the firewall is loaded anew, a port goes down
     #[command(after_help = "Example:
@@ -92,9 +95,23 @@ pub(crate) struct Sweep {
     /// RT ratios
     #[arg(long, value_delimiter = ',', default_value = "0.1,0.3")]
     ratios: Vec<f64>,
+    /// What takes its part of the router's core, as --hog; none: nothing does
+    #[arg(long, value_delimiter = ',', value_parser = hog_or_none, value_name = "HOGS", conflicts_with_all = ["hog", "with_sim"])]
+    hogs: Vec<HogOrNone>,
     /// Lay the model of this calibration (see `rxlane calibrate`) over the measurement
     #[arg(long, value_name = "FILE")]
     with_sim: Option<PathBuf>,
+}
+
+/// An element of `--hogs`; an `Option` would be an optional argument to clap.
+#[derive(Debug, Clone, Copy)]
+struct HogOrNone(Option<Hog>);
+
+fn hog_or_none(text: &str) -> Result<HogOrNone, String> {
+    match text {
+        "none" => Ok(HogOrNone(None)),
+        text => text.parse().map(|hog| HogOrNone(Some(hog))),
+    }
 }
 
 #[derive(Args)]
@@ -151,7 +168,16 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
             let options = args.common.options()?;
             let model = args.with_sim.as_ref().map(|f| costs(f, &options));
             let model = model.transpose()?;
-            let mut report = bench::sweep(&options, &loads, &args.ratios).map_err(one_line)?;
+            let mut hogs: Vec<Option<Hog>> = args.hogs.iter().map(|hog| hog.0).collect();
+            if hogs.is_empty() {
+                hogs.push(options.hog);
+            }
+            let axes = SweepAxes {
+                loads: &loads,
+                rt_ratios: &args.ratios,
+                hogs: &hogs,
+            };
+            let mut report = bench::sweep(&options, axes).map_err(one_line)?;
             if let Some((costs, engines)) = model {
                 for point in &mut report.points {
                     let Some(engine) = engines.get(&point.dut.name) else {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use rxlane_bench::bench::{self, Dut, EngineVariant, Options, Pattern, RealPorts, Traffic};
 use rxlane_bench::frame::Frame;
+use rxlane_bench::hog::Hog;
 use rxlane_bench::lab::{Firewall, LabConfig};
 use rxlane_policy::strategy::StrategyName;
 
@@ -50,6 +51,10 @@ pub(crate) struct Common {
     /// accepts what belongs to a connection; N alone is linear:N
     #[arg(long, default_value = "none", value_name = "FIREWALL")]
     firewall: Firewall,
+    /// Something of higher priority on the router's core, the same for all devices: 60/100us takes 60 us of every 100.
+    /// What it really got stands with each result
+    #[arg(long, value_name = "TAKES/EVERY")]
+    hog: Option<Hog>,
     /// Links on each side of the router
     #[arg(long, default_value_t = 1)]
     ports: u8,
@@ -156,6 +161,7 @@ impl Common {
                 sink_coalesce_us: self.sink_coalesce,
                 ..lab
             },
+            hog: self.hog,
             traffic: Traffic {
                 rt_ratio: self.rt_ratio,
                 pattern: self.pattern.clone(),

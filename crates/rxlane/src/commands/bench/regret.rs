@@ -96,6 +96,7 @@ pub(super) fn run(args: &Regret) -> Result<(), String> {
     let options = Options {
         lab: lab(args.router_core, args.traffic_core)?,
         ports: None,
+        hog: None,
         traffic: Traffic {
             rt_ratio: 0.0,
             pattern: Pattern::Poisson,
