@@ -1,4 +1,4 @@
-//! CLOCK_MONOTONIC, which BPF programs and threads of this machine share.
+//! Clocks. Times without a name are of CLOCK_MONOTONIC, which BPF programs and threads of this machine share.
 
 use std::time::Duration;
 
@@ -7,7 +7,12 @@ use rxlane_system::stop;
 
 /// Now, ns.
 pub(crate) fn now_ns() -> u64 {
-    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |t| {
+    ns_of(ClockId::CLOCK_MONOTONIC)
+}
+
+/// What a clock says, ns; 0 if it does not exist.
+pub(crate) fn ns_of(clock: ClockId) -> u64 {
+    clock_gettime(clock).map_or(0, |t| {
         t.tv_sec() as u64 * 1_000_000_000 + t.tv_nsec() as u64
     })
 }
