@@ -6,7 +6,9 @@ use rxlane_policy::{Nanos, Pps};
 use rxlane_system::stop;
 
 use crate::BenchError;
+use crate::bulk::{self, Bulk, Hosts};
 use crate::clock::{now_ns, sleep_until};
+use crate::core_use::CoreUse;
 use crate::generator::{Generator, gap_x256};
 use crate::hog::Hog;
 use crate::idle;
@@ -16,6 +18,7 @@ use crate::occupant::Occupant;
 use crate::pattern::{self, Pattern};
 use crate::prime::Priming;
 use crate::profile::Profile;
+use crate::sampler::{Known, Sampler};
 use crate::sink::Sink;
 use crate::trial::{CLASSES, ClassResult, Course, Latency, Threads, Traffic, Trial};
 use crate::wire::Wire;
@@ -38,16 +41,26 @@ pub struct Bed {
     idle: Option<Occupant>,
     hog: Option<Occupant>,
     router_core: Option<usize>,
+    /// Or why there is none.
+    sampler: Result<Sampler, String>,
+    /// Bulk TCP connections of each trial, and where they are made.
+    connections: u32,
+    hosts: Option<Hosts>,
     class_of_flow: Vec<u32>,
     priming: Option<Priming>,
     /// Whether how many packets a trial brings is certain.
     equal_gaps: bool,
 }
 
-/// Shares of the router's core, 0 to 1.
-struct CoreUse {
+/// What was measured beside the packets.
+#[derive(Default)]
+struct Beside {
+    /// Shares of the router's core, 0 to 1.
     in_use: f64,
-    hog: f64,
+    hog_share: f64,
+    tcp_bps: f64,
+    wakeups_per_s: [f64; 2],
+    core: Option<CoreUse>,
 }
 
 impl Bed {
@@ -105,6 +118,12 @@ impl Bed {
                 .transpose()?,
             hog: None,
             router_core: wire.router_core,
+            sampler: match wire.router_core {
+                Some(core) => Sampler::new(core).map_err(|e| e.to_string()),
+                None => Err("the router's core is not of this machine".into()),
+            },
+            connections: 0,
+            hosts: Hosts::of(wire),
             class_of_flow: flows.iter().map(|f| f.class).collect(),
             priming: wire.priming(&sent, frame)?,
             equal_gaps: matches!(traffic.pattern, Pattern::Cbr),
@@ -124,6 +143,26 @@ impl Bed {
             ));
         };
         self.hog = Some(hog.start(core)?);
+        Ok(())
+    }
+
+    /// From now on so many bulk TCP connections go through the router in each trial.
+    ///
+    /// # Errors
+    /// Where the hosts behind the router are not of a lab, or too many are asked for.
+    pub fn share_router_with(&mut self, connections: u32) -> Result<(), BenchError> {
+        if connections > bulk::MOST {
+            return Err(BenchError::Parameter(format!(
+                "--tcp {connections}: use up to {}",
+                bulk::MOST
+            )));
+        }
+        if connections > 0 && self.hosts.is_none() {
+            return Err(BenchError::Parameter(
+                "--tcp needs the lab's hosts: leave out --in and --out".into(),
+            ));
+        }
+        self.connections = connections;
         Ok(())
     }
 
@@ -173,31 +212,65 @@ impl Bed {
         threads: &Threads,
         meanwhile: impl FnOnce(),
     ) -> Result<Trial, BenchError> {
+        let mut bulk = self.bulk()?;
         let window = self.prepare(length, Duration::ZERO)?;
         self.generator.start(rate.0, window)?;
+        if let Some(bulk) = &mut bulk {
+            bulk.send()?;
+        }
         sleep_until(window.start_ns)?;
         let begun = Instant::now();
         let had_s = || [&self.idle, &self.hog].map(|o| o.as_ref().map_or(0.0, Occupant::ran_s));
         let (had_before_s, ran_before_s) = (had_s(), threads.run_time_s());
+        let bytes = || bulk.as_ref().map_or(0, Bulk::received);
+        let bytes_before = bytes();
         let before = threads.wakeups();
         meanwhile();
         sleep_until(window.end_ns)?;
         let (had_after_s, ran_s) = (had_s(), threads.run_time_s() - ran_before_s);
         let elapsed_s = begun.elapsed().as_secs_f64();
-        let [idle, hog] = [0, 1].map(|i| (had_after_s[i] - had_before_s[i]) / elapsed_s);
+        let [idle, hog_share] = [0, 1].map(|i| (had_after_s[i] - had_before_s[i]) / elapsed_s);
         let in_use = match self.idle {
             Some(_) => 1.0 - idle,
-            None => ran_s / elapsed_s + hog,
+            None => ran_s / elapsed_s + hog_share,
         };
-        let core = CoreUse {
-            in_use: in_use.clamp(0.0, 1.0),
-            hog,
-        };
+        let tcp_bps = (bytes() - bytes_before) as f64 * 8.0 / elapsed_s;
         let after = threads.wakeups();
         let per_s = |i: usize| after[i].saturating_sub(before[i]) as f64 / length.as_secs_f64();
         self.generator.pause()?;
+        drop(bulk);
         stop::sleep(DRAIN)?;
-        self.evaluate(rate, length, core, [per_s(0), per_s(1)])
+        let beside = Beside {
+            in_use: in_use.clamp(0.0, 1.0),
+            hog_share,
+            tcp_bps,
+            wakeups_per_s: [per_s(0), per_s(1)],
+            core: self.core_use(threads)?,
+        };
+        self.evaluate(rate, length, beside)
+    }
+
+    fn core_use(&self, threads: &Threads) -> Result<Option<CoreUse>, BenchError> {
+        let known = Known {
+            soaker: self.idle.as_ref().map(Occupant::id),
+            hog: self.hog.as_ref().map(Occupant::id),
+            workers: threads.workers.clone(),
+        };
+        let sampler = self.sampler.as_ref().ok();
+        sampler.map(|s| s.seen(&known)).transpose()
+    }
+
+    /// Why it is not known what the router's core does, if it is not.
+    pub(crate) fn unsampled(&self) -> Option<&str> {
+        self.sampler.as_ref().err().map(String::as_str)
+    }
+
+    /// The connections of a trial, made while nothing else is under way.
+    fn bulk(&self) -> Result<Option<Bulk>, BenchError> {
+        let hosts = self.hosts.as_ref().filter(|_| self.connections > 0);
+        hosts
+            .map(|h| Bulk::connect(h, self.connections))
+            .transpose()
     }
 
     /// Teaches the router where packets go, and opens a window a little later.
@@ -209,6 +282,9 @@ impl Bed {
             priming.prime()?;
         }
         self.sink.forget(&self.class_of_flow)?;
+        if let Ok(sampler) = &self.sampler {
+            sampler.forget()?;
+        }
         let start_ns = now_ns() + WARM_UP.as_nanos() as u64 + 20_000_000;
         let window = Window {
             start_ns,
@@ -216,6 +292,9 @@ impl Bed {
             bin_ns: Nanos::from(bin).0,
         };
         self.sink.measure(window)?;
+        if let Ok(sampler) = &self.sampler {
+            sampler.watch(window)?;
+        }
         Ok(window)
     }
 
@@ -264,13 +343,7 @@ impl Bed {
         })
     }
 
-    fn evaluate(
-        &self,
-        rate: Pps,
-        length: Duration,
-        core: CoreUse,
-        wakeups_per_s: [f64; 2],
-    ) -> Result<Trial, BenchError> {
+    fn evaluate(&self, rate: Pps, length: Duration, beside: Beside) -> Result<Trial, BenchError> {
         let state = self.generator.state()?;
         let mut classes = Vec::new();
         let mut latency_ns = Vec::new();
@@ -312,10 +385,12 @@ impl Bed {
             } else {
                 0.0
             },
-            cpu: core.in_use,
-            hog_share: core.hog,
-            wakeups_per_s: wakeups_per_s[0],
-            worker_wakeups_per_s: wakeups_per_s[1],
+            cpu: beside.in_use,
+            hog_share: beside.hog_share,
+            tcp_bps: beside.tcp_bps,
+            core: beside.core,
+            wakeups_per_s: beside.wakeups_per_s[0],
+            worker_wakeups_per_s: beside.wakeups_per_s[1],
             classes,
             latency_ns,
         })

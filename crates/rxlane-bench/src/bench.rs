@@ -3,6 +3,7 @@
 use hdrhistogram::Histogram;
 use rxlane_policy::Pps;
 
+use crate::core_use::CoreUse;
 pub use crate::dut::{DUTS, Dut, EngineVariant};
 use crate::hog::Hog;
 use crate::lab::LabConfig;
@@ -62,6 +63,8 @@ pub struct Options {
     pub ports: Option<RealPorts>,
     /// What takes its part of the lab's router core.
     pub hog: Option<Hog>,
+    /// Bulk TCP connections beside the packets; only [`latency`] and [`sweep`] say what they brought.
+    pub tcp: u32,
     /// What was offered.
     pub traffic: Traffic,
     /// Devices under test; they alternate, and ratios are to the first.
@@ -102,6 +105,7 @@ pub fn latency(options: &Options, offered: Offered) -> Result<LatencyReport, Ben
             seconds: options.seconds,
             repeat: options.repeat,
             hog: options.hog,
+            tcp: options.tcp,
             traffic: options.traffic.clone(),
             settings: session.settings(),
             duts: names
@@ -143,12 +147,18 @@ fn rounds(
 pub(crate) fn summarise<'a>(name: &str, trials: impl Iterator<Item = &'a Trial>) -> DutResult {
     let trials: Vec<&Trial> = trials.collect();
     let of = |f: &dyn Fn(&Trial) -> f64| median(trials.iter().map(|t| f(t)));
+    let mut core = CoreUse::default();
+    for seen in trials.iter().filter_map(|t| t.core) {
+        core += seen;
+    }
     DutResult {
         name: name.into(),
         offered_pps: of(&|t| t.sent_pps),
         forwarded_pps: of(&|t| t.forwarded_pps),
         cpu: of(&|t| t.cpu),
         hog_share: of(&|t| t.hog_share),
+        tcp_bps: of(&|t| t.tcp_bps),
+        core: core.shares(of(&|t| t.cpu), of(&|t| t.hog_share)),
         wakeups_per_s: of(&|t| t.wakeups_per_s),
         worker_wakeups_per_s: of(&|t| t.worker_wakeups_per_s),
         classes: CLASSES
@@ -185,6 +195,7 @@ fn ratios(names: &[&str], rounds: &[Vec<Trial>]) -> Ratios {
         let of = |f: &dyn Fn(&Trial) -> f64| median(rounds.iter().map(|r| f(&r[i]) / f(&r[0])));
         let mut one = std::collections::BTreeMap::new();
         one.insert("forwarded".to_owned(), of(&|t| t.forwarded_pps));
+        one.insert("tcp".to_owned(), of(&|t| t.tcp_bps));
         one.insert("cpu".to_owned(), of(&|t| t.cpu));
         for (c, class) in CLASSES.iter().enumerate() {
             one.insert(format!("{class}_p50"), of(&|t| t.classes[c].latency_us.p50));
@@ -320,6 +331,7 @@ pub fn sweep(options: &Options, axes: SweepAxes<'_>) -> Result<SweepReport, Benc
         points.extend(found);
     }
     Ok(SweepReport {
+        tcp: options.tcp,
         traffic: options.traffic.clone(),
         settings,
         points,

@@ -67,6 +67,16 @@ pub enum BenchError {
         /// Where the search gave up.
         pps: f64,
     },
+    /// A firewall with a flowtable on a kernel without.
+    #[error(
+        "this kernel lacks {options} (`modprobe nf_flow_table_inet nft_flow_offload` where they are modules); use another kernel, or --firewall stateful:N, which is the same without the flowtable; {refused}"
+    )]
+    NoFlowtable {
+        /// What is missing, and the options that it takes.
+        options: &'static str,
+        /// What `nft` said.
+        refused: Box<BenchError>,
+    },
     /// rxlane did not come up as the device under test.
     #[error("the express router did not start: {0}")]
     Dut(String),

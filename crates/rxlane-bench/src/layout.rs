@@ -39,6 +39,14 @@ pub(crate) struct Window {
     pub(crate) bin_ns: u64,
 }
 
+/// Where a core was found.
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Place {
+    pub(crate) thread: u32,
+    pub(crate) stack: i32,
+}
+
 /// Bins of a window.
 pub(crate) const BINS: usize = 4096;
 /// Parts of a profile.

@@ -12,7 +12,9 @@ pub mod lab;
 pub mod report;
 pub mod trial;
 
+mod bulk;
 mod clock;
+pub mod core_use;
 mod course;
 mod daemon;
 pub mod disturb;
@@ -30,6 +32,7 @@ mod pattern;
 mod prime;
 pub mod profile;
 pub mod regret;
+mod sampler;
 pub mod scene;
 mod search;
 mod session;
@@ -37,6 +40,7 @@ mod shell;
 mod sink;
 mod skeletons;
 pub mod steps;
+mod symbols;
 mod wire;
 
 pub use error::BenchError;

@@ -8,15 +8,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use nix::time::{ClockId, clock_gettime};
+use nix::time::ClockId;
 use rxlane_system::SystemError;
 use rxlane_system::threads::{self, Scheduling};
+
+use crate::clock::ns_of;
 
 /// A thread on a core; it sleeps until it is told to [`Occupant::work`].
 pub(crate) struct Occupant {
     stop: Arc<AtomicBool>,
     working: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    id: i32,
     clock: ClockId,
 }
 
@@ -52,8 +55,14 @@ impl Occupant {
             stop,
             working,
             thread: Some(thread),
+            id: id.as_raw(),
             clock: thread_clock(id),
         })
+    }
+
+    /// Number of the thread.
+    pub(crate) fn id(&self) -> i32 {
+        self.id
     }
 
     /// From now on it works.
@@ -71,7 +80,7 @@ impl Occupant {
 
     /// Time of the core that it has had since it was started, s.
     pub(crate) fn ran_s(&self) -> f64 {
-        clock_gettime(self.clock).map_or(0.0, |t| t.tv_sec() as f64 + t.tv_nsec() as f64 / 1e9)
+        ns_of(self.clock) as f64 / 1e9
     }
 }
 

@@ -112,6 +112,8 @@ mod tests {
             loss: (sent_pps - router_pps).max(0.0) / sent_pps,
             cpu: 0.0,
             hog_share: 0.0,
+            tcp_bps: 0.0,
+            core: None,
             wakeups_per_s: 0.0,
             worker_wakeups_per_s: 0.0,
             classes: Vec::new(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use rxlane_policy::Pps;
-use rxlane_system::stop;
+use rxlane_system::{Tried, netns, stop};
 
 use crate::BenchError;
 use crate::bed::Bed;
@@ -13,7 +13,7 @@ use crate::bench::Options;
 use crate::dut::Dut;
 use crate::hog::{self, Hog};
 use crate::installed::Installed;
-use crate::lab::{Lab, Settings};
+use crate::lab::{Lab, Place, Settings};
 use crate::trial::{Threads, Trial};
 use crate::wire::{RealPorts, Wire};
 
@@ -26,6 +26,8 @@ pub(crate) struct Session {
     pub(crate) settings: Settings,
     pub(crate) bar: ProgressBar,
     hog: Option<Hog>,
+    /// What of TCP is beside the packets.
+    tcp: Option<String>,
 }
 
 impl Session {
@@ -42,8 +44,18 @@ impl Session {
             settings,
             bar: bar.clone(),
             hog: None,
+            tcp: None,
         };
         session.share_core_with(options.hog)?;
+        session.bed.share_router_with(options.tcp)?;
+        if let (Some(lab), 1..) = (&session.lab, options.tcp) {
+            let name = netns::within(&lab.netns(Place::Gen), false, || {
+                let file = "/proc/sys/net/ipv4/tcp_congestion_control";
+                std::fs::read_to_string(file).tried(|| format!("read {file}"))
+            })?;
+            let text = format!("{} bulk connections, {}", options.tcp, name.trim());
+            session.tcp = Some(text);
+        }
         Ok(session)
     }
 
@@ -63,6 +75,15 @@ impl Session {
                 hog::FIFO_PRIORITY
             );
             settings.insert("hog".into(), text);
+        }
+        if let Some(reason) = self.bed.unsampled() {
+            settings.insert(
+                "what the core does".into(),
+                format!("not sampled: {reason}"),
+            );
+        }
+        if let Some(tcp) = &self.tcp {
+            settings.insert("tcp".into(), tcp.clone());
         }
         settings
     }

@@ -19,3 +19,7 @@ pub(crate) mod generator {
 pub(crate) mod sink {
     include!(concat!(env!("OUT_DIR"), "/sink.skel.rs"));
 }
+
+pub(crate) mod sampler {
+    include!(concat!(env!("OUT_DIR"), "/sampler.skel.rs"));
+}

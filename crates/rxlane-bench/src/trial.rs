@@ -3,6 +3,7 @@
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use crate::core_use::CoreUse;
 use crate::frame::Frame;
 use crate::layout::Bin;
 use crate::pattern::Pattern;
@@ -73,6 +74,10 @@ pub struct Trial {
     pub cpu: f64,
     /// Share of the router's core that a hog really had, 0 to 1.
     pub hog_share: f64,
+    /// What bulk TCP connections brought beside the packets, bits a second.
+    pub tcp_bps: f64,
+    /// What the router's core was found doing; `None` where it was not sampled.
+    pub(crate) core: Option<CoreUse>,
     /// Times a second that the router's NAPI threads were woken.
     pub wakeups_per_s: f64,
     /// Times a second that workers of the AF_XDP engine were woken.

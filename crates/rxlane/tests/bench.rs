@@ -148,6 +148,17 @@ fn a_core_that_halts_is_said_to_and_its_use_is_counted_all_the_same() {
     assert!(used > 0.0 && used < 1.0, "{used}");
 }
 
+/// Of a run on a machine that others may keep busy: then it is not valid, and says so, and what is asked here holds all the same.
+fn json_even_if_invalid(args: &str) -> serde_json::Value {
+    let words: Vec<&str> = args.split_whitespace().collect();
+    let out = rxlane(&words);
+    let said = String::from_utf8_lossy(&out.stderr);
+    let report: serde_json::Value =
+        serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {said}"));
+    assert_eq!(report["valid"], out.status.success(), "{said}");
+    report
+}
+
 #[test]
 #[ignore = "needs root: make test"]
 fn a_hog_is_named_and_what_it_had_of_the_core_is_measured_in_every_point() {
@@ -170,4 +181,86 @@ fn a_hog_is_named_and_what_it_had_of_the_core_is_measured_in_every_point() {
         // What is left of the core suffices for so few packets, and nothing else has such a priority.
         assert!(had > 0.3 && had < used, "{point}");
     }
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn tcp_beside_the_packets_brings_bytes_through_every_device() {
+    let report = json_even_if_invalid(
+        "bench latency --dut kernel,express --offered 5k --firewall stateful:9 --tcp 2 --seconds 0.5 --repeat 1 --json",
+    );
+    assert_eq!(report["tcp"], 2);
+    let setting = report["settings"]["tcp"].as_str().unwrap();
+    assert!(setting.starts_with("2 bulk connections, "), "{setting}");
+    for dut in report["duts"].as_array().unwrap() {
+        assert!(dut["tcp_bps"].as_f64() > Some(1e5), "{dut}");
+        assert!(dut["classes"][0]["received"].as_f64() > Some(0.0), "{dut}");
+    }
+    let refused = rxlane(&["bench", "latency", "--offered", "5k", "--tcp", "65"]);
+    assert!(error_of(&refused).contains("use up to 64"));
+    let refused = rxlane(&[
+        "bench",
+        "latency",
+        "--dut",
+        "xdp-drop",
+        "--offered",
+        "5k",
+        "--tcp",
+        "1",
+    ]);
+    let said = error_of(&refused);
+    assert!(said.contains("through the router (--tcp)"), "{said}");
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn what_the_core_does_is_split_into_shares_that_add_up() {
+    let report = json_even_if_invalid(&format!(
+        "bench latency --dut kernel,express --offered 30k --firewall {SLOW} --hog 100/500us --seconds 1 --repeat 1 --json"
+    ));
+    for dut in report["duts"].as_array().unwrap() {
+        let core = &dut["core"];
+        let share = |name: &str| {
+            core[name]
+                .as_f64()
+                .unwrap_or_else(|| panic!("{name}: {dut:#}"))
+        };
+        let names = [
+            "receive", "programs", "express", "stack", "drops", "hog", "other", "idle",
+        ];
+        let sum: f64 = names.iter().map(|name| share(name)).sum();
+        assert!((sum - 1.0).abs() < 1e-6, "{sum}: {core}");
+        assert_eq!(share("hog"), dut["hog_share"].as_f64().unwrap());
+        assert!(share("samples") > 10.0, "{core}");
+        // With so many rules the stack is what there is to do.
+        assert!(
+            share("stack") > share("receive") + share("express"),
+            "{core}"
+        );
+    }
+    let kernel = &report["duts"][0]["core"];
+    assert_eq!(
+        (&kernel["programs"], &kernel["express"]),
+        (&0.0.into(), &0.0.into())
+    );
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_flowtable_is_used_or_refused_by_the_name_of_what_the_kernel_lacks() {
+    let words = "bench latency --dut kernel --offered 20k --firewall flowtable:9 --seconds 0.3 --repeat 1 --json";
+    let out = rxlane(&words.split_whitespace().collect::<Vec<_>>());
+    if out.status.success() {
+        let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+        assert_eq!(report["settings"]["firewall"], "flowtable:9");
+        assert!(report["duts"][0]["forwarded_pps"].as_f64() > Some(10_000.0));
+        return;
+    }
+    let said = error_of(&out);
+    assert!(said.contains("this kernel lacks"), "{said}");
+    assert!(
+        said.contains("FLOW_TABLE") || said.contains("FLOW_OFFLOAD"),
+        "{said}"
+    );
+    assert!(said.contains("--firewall stateful:N"), "{said}");
 }

@@ -16,18 +16,30 @@ pub enum Firewall {
     Linear(u32),
     /// The first rule accepts what belongs to a connection, as everybody writes it; so many rules are there for new ones.
     Stateful(u32),
+    /// The same, and connections are taken off the stack by a flowtable of the lab's ports
+    /// (Documentation/networking/nf_flowtable.rst): Linux's own short cut.
+    Flowtable(u32),
 }
 
+/// The flowtable of [`Firewall::Flowtable`].
+const FLOWTABLE: &str = "rxlane_fast";
+/// Before anything else is asked of a connection's packets.
+const ADD_TO_FLOWTABLE: &str =
+    "  ct state established meta l4proto { tcp, udp } flow add @rxlane_fast\n";
+
 impl Firewall {
-    /// A ruleset for `nft -f`; `None` if there is nothing to load.
-    pub(super) fn rules(self) -> Option<String> {
-        let (n, established) = match self {
+    /// A ruleset for `nft -f` in a router with these ports; `None` if there is nothing to load.
+    pub(super) fn rules(self, ports: &[String]) -> Option<String> {
+        const ESTABLISHED: &str = "  ct state established,related accept\n";
+        let (n, first) = match self {
             Self::None => return None,
-            Self::Linear(n) => (n, ""),
-            Self::Stateful(n) => (n, "  ct state established,related accept\n"),
+            Self::Linear(n) => (n, String::new()),
+            Self::Stateful(n) => (n, ESTABLISHED.into()),
+            Self::Flowtable(n) => (n, format!("{ADD_TO_FLOWTABLE}{ESTABLISHED}")),
         };
+        let flowtable = self.flowtable(ports).unwrap_or_default();
         let mut text = format!(
-            "table inet rxlane_lab {{\n chain forward {{\n  type filter hook forward priority filter; policy drop;\n{established}  ct state invalid counter drop\n"
+            "table inet rxlane_lab {{\n{flowtable} chain forward {{\n  type filter hook forward priority filter; policy drop;\n{first}  ct state invalid counter drop\n"
         );
         // Of the usual kind (prefix, protocol, port), and none but the last takes a test packet.
         for i in 0..n.saturating_sub(2) {
@@ -43,12 +55,30 @@ impl Firewall {
     }
 }
 
+impl Firewall {
+    fn flowtable(self, ports: &[String]) -> Option<String> {
+        matches!(self, Self::Flowtable(_)).then(|| {
+            format!(
+                " flowtable {FLOWTABLE} {{\n  hook ingress priority filter; devices = {{ {} }};\n }}\n",
+                ports.join(", ")
+            )
+        })
+    }
+
+    /// A ruleset with the flowtable and nothing that uses it, where there is one: if it is refused, flowtables are.
+    pub(super) fn flowtable_alone(self, ports: &[String]) -> Option<String> {
+        let flowtable = self.flowtable(ports)?;
+        Some(format!("table inet rxlane_lab {{\n{flowtable}}}\n"))
+    }
+}
+
 impl std::fmt::Display for Firewall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::None => f.write_str("none"),
             Self::Linear(n) => write!(f, "linear:{n}"),
             Self::Stateful(n) => write!(f, "stateful:{n}"),
+            Self::Flowtable(n) => write!(f, "flowtable:{n}"),
         }
     }
 }
@@ -81,8 +111,9 @@ impl FromStr for Firewall {
             ("none" | "0", _) => Ok(Self::None),
             (_, "linear") => Ok(Self::Linear(rules()?)),
             (_, "stateful") => Ok(Self::Stateful(rules()?)),
+            (_, "flowtable") => Ok(Self::Flowtable(rules()?)),
             _ => Err(format!(
-                "`{text}` is no firewall: use none, linear:N or stateful:N (N alone is linear:N)"
+                "`{text}` is no firewall: use none, linear:N, stateful:N or flowtable:N (N alone is linear:N)"
             )),
         }
     }
@@ -94,11 +125,31 @@ mod tests {
 
     #[test]
     fn the_chain_has_as_many_rules_as_asked_for() {
-        for firewall in [Firewall::Linear(60), Firewall::Stateful(60)] {
-            let counted = firewall.rules().unwrap().matches("counter").count();
+        for firewall in [
+            Firewall::Linear(60),
+            Firewall::Stateful(60),
+            Firewall::Flowtable(60),
+        ] {
+            let counted = firewall.rules(&[]).unwrap().matches("counter").count();
             assert_eq!(counted, 60);
         }
-        assert_eq!(Firewall::None.rules(), None);
+        assert_eq!(Firewall::None.rules(&[]), None);
+    }
+
+    #[test]
+    fn a_flowtable_has_all_ports_and_is_used_before_connections_are_accepted() {
+        let ports = ["in0", "out0"].map(str::to_owned);
+        let rules = Firewall::Flowtable(9).rules(&ports).unwrap();
+        let at = |text: &str| {
+            rules
+                .find(text)
+                .unwrap_or_else(|| panic!("{text}: {rules}"))
+        };
+        assert!(at("devices = { in0, out0 };") < at("chain forward"));
+        assert!(at("flow add @rxlane_fast") < at("established,related accept"));
+        let alone = Firewall::Flowtable(9).flowtable_alone(&ports).unwrap();
+        assert!(alone.contains("flowtable rxlane_fast") && !alone.contains("flow add"));
+        assert_eq!(Firewall::Stateful(9).flowtable_alone(&ports), None);
     }
 
     #[test]
@@ -107,11 +158,19 @@ mod tests {
             Firewall::None,
             Firewall::Linear(60),
             Firewall::Stateful(1000),
+            Firewall::Flowtable(60),
         ] {
             assert_eq!(firewall.to_string().parse(), Ok(firewall));
         }
         assert_eq!("60".parse(), Ok(Firewall::Linear(60)));
-        for wrong in ["", "linear:", "stateful:-1", "flow:9", "70000"] {
+        for wrong in [
+            "",
+            "linear:",
+            "stateful:-1",
+            "flow:9",
+            "flowtable:",
+            "70000",
+        ] {
             assert!(wrong.parse::<Firewall>().is_err(), "{wrong}");
         }
     }

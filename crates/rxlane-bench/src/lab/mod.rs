@@ -230,15 +230,37 @@ impl Lab {
     /// Loads the firewall in place of what is there, if the lab has one.
     ///
     /// # Errors
-    /// When `nft` refuses.
+    /// When `nft` refuses; [`BenchError::NoFlowtable`] where the kernel lacks what the firewall needs.
     pub(crate) fn load_firewall(&self) -> Result<(), BenchError> {
-        if let Some(rules) = self.config.firewall.rules() {
+        let (firewall, ports) = (self.config.firewall, self.router_ports());
+        let load = |rules: &str| {
             run_with_input(
                 &format!("ip netns exec {} nft -f -", self.netns(Place::Router)),
                 &format!("flush ruleset\n{rules}"),
-            )?;
+            )
+        };
+        let lacks = |options: &'static str| {
+            move |refused: BenchError| BenchError::NoFlowtable {
+                options,
+                refused: Box::new(refused),
+            }
+        };
+        let flowtable = firewall.flowtable_alone(&ports);
+        if let Some(alone) = &flowtable {
+            load(alone).map_err(lacks(
+                "flowtables: CONFIG_NF_FLOW_TABLE and CONFIG_NF_FLOW_TABLE_INET",
+            ))?;
         }
-        Ok(())
+        let Some(rules) = firewall.rules(&ports) else {
+            return Ok(());
+        };
+        let loaded = load(&rules).map(|_| ());
+        match flowtable {
+            Some(_) => loaded.map_err(lacks(
+                "the statement `flow add` of nftables: CONFIG_NFT_FLOW_OFFLOAD",
+            )),
+            None => loaded,
+        }
     }
 
     /// One veth: `outer` in gen or sink, `inner` in the router.

@@ -14,6 +14,7 @@ pub use self::regret::{RegretReport, Worst};
 pub use self::steps::{StageResult, StepsDut, StepsPoint, StepsReport};
 use self::table::{settings, table};
 use crate::bench::{Search, Traffic};
+use crate::core_use::CoreShares;
 use crate::hog::Hog;
 use crate::trial::ClassResult;
 
@@ -34,6 +35,12 @@ pub struct DutResult {
     /// Share of the router's core that a hog really had, 0 to 1.
     #[serde(default)]
     pub hog_share: f64,
+    /// What bulk TCP connections brought beside the packets, bits a second.
+    #[serde(default)]
+    pub tcp_bps: f64,
+    /// What the router's core was found doing, in all trials together; `None` where it was not sampled.
+    #[serde(default)]
+    pub core: Option<CoreShares>,
     /// Times a second that the router's NAPI threads were woken: interrupts.
     pub wakeups_per_s: f64,
     /// Times a second that workers of the AF_XDP engine were woken: its interrupts.
@@ -57,6 +64,8 @@ pub struct LatencyReport {
     pub repeat: u32,
     /// What took its part of the router's core.
     pub hog: Option<Hog>,
+    /// Bulk TCP connections beside the packets.
+    pub tcp: u32,
     /// What was offered.
     pub traffic: Traffic,
     /// Settings of the lab.
@@ -220,6 +229,8 @@ pub struct Prediction {
 /// A sweep over load and RT ratio.
 #[derive(Debug, Clone, Serialize)]
 pub struct SweepReport {
+    /// Bulk TCP connections beside the packets.
+    pub tcp: u32,
     /// The traffic; its RT ratio is that of each point.
     pub traffic: Traffic,
     /// Settings of the lab.

@@ -2,6 +2,7 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
+use crate::core_use::CoreShares;
 use crate::hog::Hog;
 
 use super::{DisturbanceReport, DutResult, LatencyReport, SweepReport, ThroughputReport};
@@ -67,19 +68,44 @@ const COLUMNS: [&str; 11] = [
     "max us",
 ];
 
-const TOTALS: [&str; 4] = [
+/// What the router's core was found doing, %.
+const CORE: [&str; 9] = [
+    "receive", "programs", "express", "stack", "drops", "hog", "other", "idle", "samples",
+];
+
+fn core_of(core: &CoreShares) -> Vec<String> {
+    let shares = [
+        core.receive,
+        core.programs,
+        core.express,
+        core.stack,
+        core.drops,
+        core.hog,
+        core.other,
+        core.idle,
+    ];
+    let percent = shares.iter().map(|share| format!("{:.1}", 100.0 * share));
+    percent.chain([core.samples.to_string()]).collect()
+}
+
+const TOTALS: [&str; 5] = [
     "forwarded Mpps",
     "core in use %",
     "NAPI wake-ups/s",
     "worker wake-ups/s",
+    "TCP Mbit/s",
 ];
 
-fn totals_of(dut: &DutResult) -> [String; 4] {
+fn totals_of(dut: &DutResult, connections: u32) -> [String; 5] {
     [
         format!("{:.3}", dut.forwarded_pps / 1e6),
         format!("{:.0}", dut.cpu * 100.0),
         format!("{:.0}", dut.wakeups_per_s),
         format!("{:.0}", dut.worker_wakeups_per_s),
+        match connections {
+            0 => String::new(),
+            n => format!("{:.1} on {n}", dut.tcp_bps / 1e6),
+        },
     ]
 }
 
@@ -119,14 +145,21 @@ impl std::fmt::Display for LatencyReport {
             self.seconds
         )?;
         let mut classes = table(&COLUMNS);
-        let mut totals = table(&["router", "", TOTALS[0], TOTALS[1], TOTALS[2], TOTALS[3]]);
+        let mut totals = table(&[&["router", ""], &TOTALS[..]].concat());
+        let mut cores = table(&[&["router", "of the core, %"], &CORE[..]].concat());
         for dut in &self.duts {
             rows(&mut classes, dut, &[]);
+            if let Some(core) = &dut.core {
+                cores.add_row([vec![dut.name.clone(), String::new()], core_of(core)].concat());
+            }
             let mut row = vec![dut.name.clone(), hog_of(dut, self.hog)];
-            row.extend(totals_of(dut));
+            row.extend(totals_of(dut, self.tcp));
             totals.add_row(row);
         }
         writeln!(f, "\n{classes}\n\n{totals}\n")?;
+        if cores.row_count() > 0 {
+            writeln!(f, "{cores}\n")?;
+        }
         for (pair, ratios) in &self.ratios {
             let parts: Vec<String> = ratios
                 .iter()
@@ -250,7 +283,7 @@ impl std::fmt::Display for SweepReport {
             rows(&mut points, &point.dut, &lead);
             let mut row = lead.to_vec();
             row.extend([point.dut.name.clone(), hog_of(&point.dut, point.hog)]);
-            row.extend(totals_of(&point.dut));
+            row.extend(totals_of(&point.dut, self.tcp));
             totals.add_row(row);
         }
         writeln!(f, "{points}\n\n{totals}\n")?;
@@ -322,6 +355,8 @@ mod tests {
             forwarded_pps: 1e5,
             cpu: 0.9,
             hog_share: 0.31,
+            tcp_bps: 0.0,
+            core: None,
             wakeups_per_s: 0.0,
             worker_wakeups_per_s: 0.0,
             classes: Vec::new(),

@@ -36,7 +36,7 @@ pub(crate) struct Up {
     /// Links on each side of the router
     #[arg(long, default_value_t = 1)]
     ports: u8,
-    /// The router's firewall: none, linear:N or stateful:N; N alone is linear:N
+    /// The router's firewall: none, linear:N, stateful:N or flowtable:N; N alone is linear:N
     #[arg(long, default_value = "none", value_name = "FIREWALL")]
     firewall: Firewall,
     /// Routing table for the router: `prefix<TAB>…` lines, may be gzipped

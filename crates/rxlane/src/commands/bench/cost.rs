@@ -326,6 +326,7 @@ fn packets(args: &Cost, config: LabConfig) -> Result<LatencyReport, String> {
         lab: config,
         ports: None,
         hog: None,
+        tcp: 0,
         traffic: Traffic {
             rt_ratio: 0.2,
             pattern: Pattern::Poisson,

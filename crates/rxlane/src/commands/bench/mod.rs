@@ -25,7 +25,8 @@ pub(crate) enum Command {
     /// Latency and loss of each class at one rate
     #[command(after_help = "Examples:
   sudo rxlane bench latency --dut kernel,express --offered 2x --rt-ratio 0.2 --firewall 60 --html report.html
-  sudo rxlane bench latency --offered 300k --firewall 60 --hog 60/100us")]
+  sudo rxlane bench latency --offered 300k --firewall 60 --hog 300/500us
+  sudo rxlane bench latency --offered 150k --firewall stateful:60 --tcp 4")]
     Latency(Latency),
     /// The highest rate without loss (RFC 2544)
     #[command(after_help = "Example:
@@ -34,7 +35,7 @@ pub(crate) enum Command {
     /// Latency and loss over load, RT ratio and what others take of the router's core
     #[command(after_help = "Examples:
   sudo rxlane bench sweep --loads 100k,200k,300k,400k,600k --ratios 0.1,0.3 --firewall 60 --html sweep.html
-  sudo rxlane bench sweep --loads 300k --ratios 0.2 --hogs none,20/100us,40/100us,60/100us,80/100us --firewall 60")]
+  sudo rxlane bench sweep --loads 300k --ratios 0.2 --hogs none,100/500us,200/500us,300/500us,400/500us --firewall 60")]
     Sweep(Sweep),
     /// Packets lost while the daemon reloads or is killed, the firewall is loaded anew, a port goes down
     #[command(after_help = "Example:
@@ -64,6 +65,9 @@ pub(crate) struct Latency {
     /// Packets a second (300k, 1.2M), or a multiple of what the kernel forwards without loss (2x)
     #[arg(long, default_value = "2x")]
     offered: Offered,
+    /// Bulk TCP connections through the router beside the packets, best effort, with their goodput in the result
+    #[arg(long, value_name = "CONNECTIONS", default_value_t = 0)]
+    tcp: u32,
 }
 
 #[derive(Args)]
@@ -95,6 +99,9 @@ pub(crate) struct Sweep {
     /// RT ratios
     #[arg(long, value_delimiter = ',', default_value = "0.1,0.3")]
     ratios: Vec<f64>,
+    /// Bulk TCP connections through the router beside the packets, best effort, with their goodput in the result
+    #[arg(long, value_name = "CONNECTIONS", default_value_t = 0)]
+    tcp: u32,
     /// What takes its part of the router's core, as --hog; none: nothing does
     #[arg(long, value_delimiter = ',', value_parser = hog_or_none, value_name = "HOGS", conflicts_with_all = ["hog", "with_sim"])]
     hogs: Vec<HogOrNone>,
@@ -129,7 +136,11 @@ pub(crate) struct Disturb {
 pub(crate) fn run(command: Command) -> Result<(), String> {
     match command {
         Command::Latency(args) => {
-            let report = bench::latency(&args.common.options()?, args.offered).map_err(one_line)?;
+            let options = Options {
+                tcp: args.tcp,
+                ..args.common.options()?
+            };
+            let report = bench::latency(&options, args.offered).map_err(one_line)?;
             args.common.output(&report, report.valid, || {
                 report.html().map(Some).map_err(one_line)
             })
@@ -165,7 +176,10 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
                 }
             });
             let loads = loads.collect::<Result<Vec<Pps>, String>>()?;
-            let options = args.common.options()?;
+            let options = Options {
+                tcp: args.tcp,
+                ..args.common.options()?
+            };
             let model = args.with_sim.as_ref().map(|f| costs(f, &options));
             let model = model.transpose()?;
             let mut hogs: Vec<Option<Hog>> = args.hogs.iter().map(|hog| hog.0).collect();

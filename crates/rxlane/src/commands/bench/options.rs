@@ -48,10 +48,11 @@ pub(crate) struct Common {
     #[arg(long, default_value_t = 5)]
     repeat: u32,
     /// The router's firewall: none; linear:N, N rules that every packet walks to the end; stateful:N, whose first rule
-    /// accepts what belongs to a connection; N alone is linear:N
+    /// accepts what belongs to a connection; flowtable:N, the same with connections taken off the stack by a flowtable, where
+    /// the kernel has them; N alone is linear:N
     #[arg(long, default_value = "none", value_name = "FIREWALL")]
     firewall: Firewall,
-    /// Something of higher priority on the router's core, the same for all devices: 60/100us takes 60 us of every 100.
+    /// Something of higher priority on the router's core, the same for all devices: 300/500us takes 300 us of every 500.
     /// What it really got stands with each result
     #[arg(long, value_name = "TAKES/EVERY")]
     hog: Option<Hog>,
@@ -162,6 +163,7 @@ impl Common {
                 ..lab
             },
             hog: self.hog,
+            tcp: 0,
             traffic: Traffic {
                 rt_ratio: self.rt_ratio,
                 pattern: self.pattern.clone(),

@@ -28,7 +28,7 @@ pub(crate) struct Regret {
         value_delimiter = ','
     )]
     loads: Vec<Offered>,
-    /// Firewalls: none, linear:N, stateful:N
+    /// Firewalls: none, linear:N, stateful:N, flowtable:N
     #[arg(
         long,
         default_value = "none,stateful:60,linear:60",
@@ -97,6 +97,7 @@ pub(super) fn run(args: &Regret) -> Result<(), String> {
         lab: lab(args.router_core, args.traffic_core)?,
         ports: None,
         hog: None,
+        tcp: 0,
         traffic: Traffic {
             rt_ratio: 0.0,
             pattern: Pattern::Poisson,

@@ -1,0 +1,160 @@
+//! Bulk TCP connections through the router, beside the test packets: unlike them, they slow down when packets are lost.
+//!
+//! Clients are hosts of the generator's namespace, servers of the sink's, and all their threads run on the traffic core. What is
+//! counted is what the servers have read. Guarantee: connections are new ones in each trial and closed behind it.
+
+use std::io::Write;
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use nix::sys::socket::{MsgFlags, recv};
+use rxlane_system::threads::{self, Scheduling};
+use rxlane_system::{SystemError, Tried, netns};
+
+use crate::BenchError;
+use crate::wire::Wire;
+
+/// The sink of a lab's first link.
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 20, 0, 2);
+/// The router has nothing else to do while connections are made.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Connections of one trial; each is two threads.
+pub(crate) const MOST: u32 = 64;
+/// Bytes that are written or read by one call.
+const CHUNK: usize = 1 << 18;
+/// Below the generator, whose packets must not wait; most of the work is done in the hosts' NAPI threads anyway.
+const NICE: i32 = 0;
+
+/// Where connections are made.
+#[derive(Debug, Clone)]
+pub(crate) struct Hosts {
+    clients: String,
+    servers: String,
+    core: usize,
+}
+
+impl Hosts {
+    /// `None` where the hosts behind the router are not ours.
+    pub(crate) fn of(wire: &Wire) -> Option<Self> {
+        Some(Self {
+            clients: wire.gen_netns.clone()?,
+            servers: wire.sink_netns.clone()?,
+            core: wire.traffic_core,
+        })
+    }
+}
+
+/// Connections of one trial.
+pub(crate) struct Bulk {
+    core: usize,
+    idle: Vec<(TcpStream, TcpStream)>,
+    streams: Vec<TcpStream>,
+    threads: Vec<JoinHandle<()>>,
+    received: Arc<AtomicU64>,
+}
+
+impl Bulk {
+    /// Makes the connections; nothing is sent yet.
+    ///
+    /// # Errors
+    /// When the router lets none through.
+    pub(crate) fn connect(hosts: &Hosts, connections: u32) -> Result<Self, BenchError> {
+        let listener = netns::within(&hosts.servers, false, || {
+            TcpListener::bind((SERVER, 0)).tried(|| format!("listen at {SERVER}"))
+        })?;
+        let asked = || "ask for a port".into();
+        let server: SocketAddr = listener.local_addr().tried(asked)?;
+        let mut bulk = Self {
+            core: hosts.core,
+            idle: Vec::new(),
+            streams: Vec::new(),
+            threads: Vec::new(),
+            received: Arc::default(),
+        };
+        for _ in 0..connections {
+            let client = netns::within(&hosts.clients, false, || {
+                TcpStream::connect_timeout(&server, PATIENCE)
+                    .tried(|| format!("connect to {server} through the router (--tcp)"))
+            })?;
+            let (served, _) = listener.accept().tried(|| "accept a connection".into())?;
+            bulk.idle.push((client, served));
+        }
+        Ok(bulk)
+    }
+
+    /// From now on the clients send as fast as TCP lets them.
+    pub(crate) fn send(&mut self) -> Result<(), BenchError> {
+        for (client, served) in std::mem::take(&mut self.idle) {
+            let keep = |stream: &TcpStream| stream.try_clone().tried(|| "keep a socket".into());
+            self.streams.extend([keep(&client)?, keep(&served)?]);
+            let (core, received) = (self.core, Arc::clone(&self.received));
+            self.threads.push(std::thread::spawn(move || {
+                if place(core).is_ok() {
+                    write(client);
+                }
+            }));
+            self.threads.push(std::thread::spawn(move || {
+                if place(core).is_ok() {
+                    read(&served, &received);
+                }
+            }));
+        }
+        Ok(())
+    }
+
+    /// Bytes that the servers have read so far.
+    pub(crate) fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+}
+
+fn place(core: usize) -> Result<(), SystemError> {
+    threads::pin(0, core)?;
+    threads::schedule(0, Scheduling::Nice(NICE))
+}
+
+/// Until the connection ends.
+fn write(mut stream: TcpStream) {
+    let chunk = vec![0; CHUNK];
+    while stream.write_all(&chunk).is_ok() {}
+}
+
+/// The same. Nobody looks at the bytes, so they are not copied (`MSG_TRUNC`, tcp(7)).
+fn read(stream: &TcpStream, received: &AtomicU64) {
+    let mut nowhere = vec![0; CHUNK];
+    while let Ok(n @ 1..) = recv(stream.as_raw_fd(), &mut nowhere, MsgFlags::MSG_TRUNC) {
+        received.fetch_add(n as u64, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Bulk {
+    fn drop(&mut self) {
+        for stream in &self.streams {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_is_counted_and_both_threads_end_with_the_connection() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (served, _) = listener.accept().unwrap();
+        client.write_all(&vec![0; 3 * CHUNK / 2]).unwrap();
+        drop(client);
+        let received = AtomicU64::new(0);
+        read(&served, &received);
+        assert_eq!(received.into_inner(), 3 * CHUNK as u64 / 2);
+    }
+}
