@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use rxlane_dataplane::engine::{InMemory, Mirror, Neighbours, Port};
+use rxlane_dataplane::engine::{InMemory, Mirror, Neighbours, Port, When};
 use rxlane_policy::strategy::Strategy;
 use rxlane_system::neighbours::Neighbour;
 use rxlane_system::routes::{NextHop, Route};
@@ -134,7 +134,7 @@ fn main() {
             })
             .collect();
         for (name, strategy) in &strategies {
-            let mut workers = [false, true].map(|looks_ahead| {
+            let mut workers = [When::Never, When::LargeTables].map(|looks_ahead| {
                 let ports = [port(1), port(2)];
                 InMemory::looking_ahead(&mirror, &neighbours, ports, strategy, looks_ahead)
                     .expect("a worker")

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use proptest::prelude::*;
-use rxlane_dataplane::engine::{InMemory, Mirror, Neighbours, Port};
+use rxlane_dataplane::engine::{InMemory, Mirror, Neighbours, Port, When};
 use rxlane_policy::strategy::Strategy as Service;
 use rxlane_system::neighbours::Neighbour;
 use rxlane_system::routes::{Event, NextHop, Route};
@@ -101,7 +101,18 @@ fn worker(mirror: &Mirror, service: &Service, looks_ahead: bool) -> InMemory {
         sends: true,
     };
     let ports = [port(1), port(2)];
-    InMemory::looking_ahead(mirror, &neighbours(), ports, service, looks_ahead).unwrap()
+    InMemory::looking_ahead(
+        mirror,
+        &neighbours(),
+        ports,
+        service,
+        if looks_ahead {
+            When::Always
+        } else {
+            When::Never
+        },
+    )
+    .unwrap()
 }
 
 fn sent(worker: &mut InMemory) -> Vec<Vec<u8>> {

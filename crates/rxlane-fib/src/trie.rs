@@ -75,6 +75,14 @@ impl<N: Net, H: NextHop> Trie<N, H> {
         trie
     }
 
+    /// Whether look-ups are found in a core's caches anyway: below the direct table there is little.
+    #[inline]
+    pub fn is_small(&self) -> bool {
+        const CACHED_BYTES: usize = 64 << 10;
+        let (nodes, leaves) = (self.nodes.usage().0, self.leaves.usage().0);
+        nodes * size_of::<Node>() + leaves * size_of::<Number>() < CACHED_BYTES
+    }
+
     /// Bytes in use.
     pub fn bytes(&self) -> usize {
         self.direct.len() * 4

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::control::Control;
 use super::counters::{Count, Counters};
 use super::forward::{Forwarder, Port};
+use super::look_ahead::When;
 use super::ring_map::RingMap;
 use super::worker::{Parts, PolledDevice};
 use crate::DataplaneError;
@@ -87,7 +88,11 @@ impl Control {
             counters,
             sender_of_port,
             drives_napi,
-            looks_ahead: cfg!(target_arch = "x86_64"),
+            looks_ahead: if cfg!(target_arch = "x86_64") {
+                When::LargeTables
+            } else {
+                When::Never
+            },
             throttled: self.plan.engine.itr != rxlane_policy::throttle::Throttling::Off,
         })
     }

@@ -228,6 +228,13 @@ impl Forwarder {
         }
     }
 
+    /// Whether look-ups wait for memory.
+    #[inline]
+    pub(super) fn has_large_tables(&mut self) -> bool {
+        let (v4, v6) = self.routes.tables();
+        !v4.is_small() || !v6.is_small()
+    }
+
     /// Looks ahead of the packets of a ring that were taken last.
     #[inline]
     pub(super) fn look_ahead(

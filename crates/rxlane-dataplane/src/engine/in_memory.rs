@@ -10,6 +10,7 @@ use rxlane_policy::throttle::Throttling;
 
 use super::counters::{Counters, RingTable, Shared, WORKER_BYTES};
 use super::forward::{Forwarder, Port, Ports};
+use super::look_ahead::When;
 use super::mirror::Mirror;
 use super::neighbours::Neighbours;
 use super::worker::{Parts, PolledDevice, Scheduler, Worker};
@@ -35,10 +36,10 @@ impl InMemory {
         ports: [Port; 2],
         strategy: &Strategy,
     ) -> Result<Self, DataplaneError> {
-        Self::looking_ahead(mirror, neighbours, ports, strategy, true)
+        Self::looking_ahead(mirror, neighbours, ports, strategy, When::LargeTables)
     }
 
-    /// The same, which looks ahead or does not.
+    /// The same, which looks ahead when it is told to.
     ///
     /// # Errors
     /// As for [`InMemory::new`].
@@ -47,7 +48,7 @@ impl InMemory {
         neighbours: &Neighbours,
         ports: [Port; 2],
         strategy: &Strategy,
-        looks_ahead: bool,
+        looks_ahead: When,
     ) -> Result<Self, DataplaneError> {
         let memory = "memory";
         let layout = strategy.layout(2, DEVICE_BUDGET, Order::LowestFirst)?;

@@ -25,6 +25,17 @@ pub(super) const LARGE_TURN: u32 = 32;
 /// How many packets behind the front the first of the four steps looks: one bit of a word each.
 const WINDOW: u32 = 4 * APART;
 
+/// When a worker looks ahead. What it forwards, and in which order, is the same in each case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// Each look-up waits for memory by itself.
+    Never,
+    /// Where the tables are larger than what a core's caches hold anyway: elsewhere the steps only cost time.
+    LargeTables,
+    /// Whatever the tables are.
+    Always,
+}
+
 /// How far the steps have come with the packets that wait on a ring.
 #[derive(Debug, Default)]
 pub(super) struct LookAhead {

@@ -17,7 +17,7 @@ use rxlane_policy::throttle::{Sample, Throttle, Throttler};
 
 use super::counters::{Count, Counters, RingTable};
 use super::forward::{BATCH, Forwarder, Reason, Verdict};
-use super::look_ahead::{LARGE_TURN, LookAhead};
+use super::look_ahead::{LARGE_TURN, LookAhead, When};
 use crate::xsk::exceptions::KernelLane;
 use crate::xsk::frames::{Frames, Packet};
 use crate::xsk::queue::Queue;
@@ -83,8 +83,8 @@ pub(crate) struct Parts {
     pub(crate) throttled: bool,
     /// The devices' NAPI is polled by this worker (preferred busy polling) instead of beside it.
     pub(crate) drives_napi: bool,
-    /// Whether it looks ahead over the turns of its rings. Without, it does the same, later.
-    pub(crate) looks_ahead: bool,
+    /// Whether it looks ahead over the turns of its rings.
+    pub(crate) looks_ahead: When,
 }
 
 pub(crate) struct Worker {
@@ -325,7 +325,12 @@ impl Worker {
                 }
             } else {
                 self.ahead[queue][ring].taken(n as u32);
-                let looks_ahead = self.p.looks_ahead && at_most < LARGE_TURN;
+                let looks_ahead = at_most < LARGE_TURN
+                    && match self.p.looks_ahead {
+                        When::Never => false,
+                        When::LargeTables => self.p.forwarder.has_large_tables(),
+                        When::Always => true,
+                    };
                 if looks_ahead {
                     self.look_ahead(queue, ring);
                 }
