@@ -2,29 +2,23 @@
 
 use rxlane_policy::class::Class;
 
-use crate::Mistake;
 use crate::file::{self, OneOrMore};
 use crate::router::{Datapath, EngineConfig, strategy};
 
 pub(super) fn datapath(
     which: file::Datapath,
-    table: Option<toml::Spanned<file::Afxdp>>,
+    table: Option<file::Afxdp>,
     classes: &[Class],
     budgets: &[Option<u32>],
-    ports_at: usize,
-) -> Result<Datapath, Mistake> {
-    let at = table.as_ref().map_or(ports_at, |t| t.span().start);
+) -> Result<Datapath, String> {
     match (which, table) {
         (file::Datapath::Express, None) => Ok(Datapath::Express),
-        (file::Datapath::Express, Some(_)) => Err(Mistake::at(
-            at,
-            "[afxdp] has no effect: add datapath = \"afxdp\" at the top, or remove the table",
-        )),
+        (file::Datapath::Express, Some(_)) => Err(
+            "[afxdp] has no effect: add datapath = \"afxdp\" at the top, or remove the table"
+                .into(),
+        ),
         (file::Datapath::Afxdp, table) => {
-            let raw = table.map(toml::Spanned::into_inner).unwrap_or_default();
-            engine(raw, classes, budgets)
-                .map(Datapath::Afxdp)
-                .map_err(|message| Mistake::at(at, message))
+            engine(table.unwrap_or_default(), classes, budgets).map(Datapath::Afxdp)
         }
     }
 }

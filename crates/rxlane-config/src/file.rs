@@ -6,8 +6,8 @@ use rxlane_policy::strategy::StrategyName;
 use rxlane_policy::throttle::{Throttling, ThrottlingName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toml::Spanned;
 
+use crate::rate::Rate;
 use crate::router::{Copy, Priority};
 
 /// The whole file: which interfaces, which classes, and who serves them.
@@ -15,8 +15,7 @@ use crate::router::{Copy, Priority};
 #[serde(deny_unknown_fields)]
 pub(crate) struct File {
     /// Interfaces that receive, and that the express lane may send to. Everything else stays with the kernel.
-    #[schemars(with = "Vec<String>")]
-    pub(crate) ports: Spanned<Vec<String>>,
+    pub(crate) ports: Vec<String>,
     /// What is done about rules of different classes that overlap.
     #[serde(default)]
     pub(crate) overlap: Overlap,
@@ -24,12 +23,10 @@ pub(crate) struct File {
     #[serde(default)]
     pub(crate) datapath: Datapath,
     /// The engine in user space, for `datapath = "afxdp"`.
-    #[schemars(with = "Option<Afxdp>")]
-    pub(crate) afxdp: Option<Spanned<Afxdp>>,
+    pub(crate) afxdp: Option<Afxdp>,
     /// Classes, highest priority first; up to 8. The last one is the default and takes what no rule matches.
     #[serde(default)]
-    #[schemars(with = "Vec<Class>")]
-    pub(crate) class: Vec<Spanned<Class>>,
+    pub(crate) class: Vec<Class>,
 }
 
 /// What is done about overlapping rules.
@@ -66,7 +63,7 @@ pub(crate) struct Afxdp {
     pub(crate) itr: Option<Itr>,
     /// Cores of the workers. Default: core 0.
     pub(crate) cores: Option<Vec<u32>>,
-    /// Packets that each class's ring holds. Default: 512.
+    /// Packets that each class's ring holds; a list for each class: `rings`. Default: 512.
     #[schemars(with = "Option<u32>")]
     pub(crate) ring: Option<OneOrMore<u32>>,
     /// Packets that each class's ring holds, one number a class, highest class first, instead of `ring`.
@@ -106,8 +103,7 @@ pub(crate) struct Class {
     pub(crate) budget: Option<u32>,
     /// Rules; the first that matches decides, over all classes in order. Up to 256 in all.
     #[serde(default, rename = "match")]
-    #[schemars(with = "Vec<Rule>")]
-    pub(crate) rules: Vec<Spanned<Rule>>,
+    pub(crate) rules: Vec<Rule>,
     /// Packets that the ring of a core holds while the core is overloaded. Default: 1024.
     pub(crate) ring: Option<u32>,
     /// Cores that serve the ring. Default: the core that polls.
@@ -162,9 +158,9 @@ pub(crate) struct Prefixes {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Police {
     /// Packets a second, with a burst in packets.
-    pub(crate) pps: Option<u64>,
+    pub(crate) pps: Option<Rate>,
     /// Bits a second, with a burst in bytes.
-    pub(crate) bps: Option<u64>,
+    pub(crate) bps: Option<Rate>,
     /// How much may come at once.
     pub(crate) burst: u64,
 }

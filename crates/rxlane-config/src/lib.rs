@@ -1,6 +1,6 @@
 //! What a router is told to do: the file `rxlane.toml`, and the [`RouterConfig`] that it means.
 //!
-//! [`parse`] turns the text of a file into a checked value, or says in one line what is wrong in which line and what to
+//! [`parse`] turns the text of a file into a checked value, or says of everything that is wrong in which line it is and what to
 //! do. [`to_toml`] writes a value as a file again. [`schema`] describes the file for editors.
 //!
 //! ```
@@ -19,66 +19,121 @@
 //! "#)?;
 //! assert_eq!(config.classes[0].name, "voice");
 //! assert_eq!(rxlane_config::parse(&rxlane_config::to_toml(&config))?, config);
-//! # Ok::<(), rxlane_config::Complaint>(())
+//! # Ok::<(), rxlane_config::Complaints>(())
 //! ```
 
 mod engine;
 mod error;
+mod excerpt;
 mod file;
+mod names;
+mod place;
+mod rate;
 mod resolve;
+mod rings;
 mod router;
+mod rules;
+mod shape;
 mod write;
 
+use std::io::Read;
+use std::ops::Range;
 use std::path::Path;
 
-pub use error::{Complaint, ConfigError, EngineError};
-pub use resolve::weight_of_nice;
+use serde::Deserialize;
+use toml::de::{DeTable, Deserializer};
+
+pub use error::{Complaint, Complaints, ConfigError, EngineError};
+pub use names::MAX_PORTS;
+use place::Mistakes;
+pub use rings::{MAX_CORES, weight_of_nice};
 pub use router::{
     Copy, Datapath, EngineConfig, Priority, RINGS, RouterConfig, ring_cores, strategy,
 };
 pub use write::to_toml;
 
-/// A complaint about a place in the text, by its offset.
-#[derive(Debug)]
-struct Mistake {
-    offset: usize,
-    message: String,
-}
+/// Bytes of a configuration file. The longest that makes sense has 64 ports and 256 rules.
+pub const MAX_BYTES: u64 = 1 << 20;
 
-impl Mistake {
-    fn at(offset: usize, message: impl Into<String>) -> Self {
-        Self {
-            offset,
-            message: message.into(),
-        }
-    }
-}
+/// The name that stands for standard input, as usual.
+pub const STANDARD_INPUT: &str = "-";
 
-/// Reads and checks a configuration file.
+/// Reads and checks a configuration file; `-` is standard input.
 ///
 /// # Errors
-/// [`ConfigError`], always with the line where the cure goes.
+/// [`ConfigError`], always with the lines where the cures go.
 pub fn load(path: &Path) -> Result<RouterConfig, ConfigError> {
-    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
+    let text = text_of(path)?;
+    parse(&text).map_err(|complaints| ConfigError::Wrong {
+        path: path.into(),
+        complaints,
+    })
+}
+
+fn text_of(path: &Path) -> Result<String, ConfigError> {
+    let cannot = |source| ConfigError::Read {
         path: path.into(),
         source,
-    })?;
-    parse(&text).map_err(|c| ConfigError::At {
-        path: path.into(),
-        line: c.line,
-        message: c.message,
-    })
+    };
+    let mut text = String::new();
+    let input: &mut dyn Read = if path == Path::new(STANDARD_INPUT) {
+        &mut std::io::stdin().lock()
+    } else {
+        &mut std::fs::File::open(path).map_err(cannot)?
+    };
+    input
+        .take(MAX_BYTES + 1)
+        .read_to_string(&mut text)
+        .map_err(cannot)?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(ConfigError::TooLong { path: path.into() });
+    }
+    Ok(text)
 }
 
 /// Reads and checks the text of a configuration file.
 ///
 /// # Errors
-/// [`Complaint`], with the line where the cure goes.
-pub fn parse(text: &str) -> Result<RouterConfig, Complaint> {
-    read(text).map_err(|m| Complaint {
-        line: 1 + text[..m.offset.min(text.len())].matches('\n').count(),
-        message: m.message,
-    })
+/// [`Complaints`]: all that is wrong with its form, or else all that makes no sense, with the lines where the cures go.
+pub fn parse(text: &str) -> Result<RouterConfig, Complaints> {
+    let (table, errors) = DeTable::parse_recoverable(text);
+    if !errors.is_empty() {
+        let complaint = |e: &toml::de::Error| {
+            let span = e.span().unwrap_or_default();
+            let message = syntax(text, &span, e.message());
+            (span, message)
+        };
+        return Err(Complaints::new(
+            text,
+            errors.iter().map(complaint).collect(),
+        ));
+    }
+    let mut mistakes = Mistakes::default();
+    shape::check(&table, text, schema().as_value(), &mut mistakes);
+    let spans = |mistakes: Mistakes| -> Vec<(Range<usize>, String)> {
+        let found = mistakes.0.into_iter();
+        found.map(|m| (m.place.span(&table), m.message)).collect()
+    };
+    if !mistakes.0.is_empty() {
+        return Err(Complaints::new(text, spans(mistakes)));
+    }
+    let file = file::File::deserialize(Deserializer::from(table.clone())).map_err(|e| {
+        let message = e.message().replace('\n', " ");
+        Complaints::new(text, vec![(e.span().unwrap_or_default(), message)])
+    })?;
+    resolve::resolve(file, &mut mistakes).ok_or_else(|| Complaints::new(text, spans(mistakes)))
+}
+
+/// What the parser says, with a cure for what people get wrong most.
+fn syntax(text: &str, span: &Range<usize>, message: &str) -> String {
+    let there = text.get(span.clone()).unwrap_or_default();
+    if message == "duplicate key" && there.contains("class") {
+        return "a second `[class]`: write [[class]] with two brackets before each class".into();
+    }
+    if message == "duplicate key" {
+        return format!("`{there}` stands here twice: remove one");
+    }
+    message.replace('\n', " ")
 }
 
 /// The JSON Schema of the file: editors complete and check keys with it.
@@ -86,26 +141,14 @@ pub fn schema() -> schemars::Schema {
     schemars::schema_for!(file::File)
 }
 
-fn read(text: &str) -> Result<RouterConfig, Mistake> {
-    let file: file::File = toml::from_str(text).map_err(|e| {
-        let message = match e.message() {
-            m if m.starts_with("unknown field `prb`") => {
-                "`prb` is gone: give each class its ring budget with the key `budget`".into()
-            }
-            m => m.replace('\n', " "),
-        };
-        Mistake::at(e.span().map_or(0, |s| s.start), message)
-    })?;
-    resolve::resolve(file)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn line_and_message(text: &str) -> (usize, String) {
-        let c = parse(text).expect_err("must be refused");
-        (c.line, c.message)
+        let refused = parse(text).expect_err("must be refused");
+        let first = refused.all[0].clone();
+        (first.line, first.message)
     }
 
     const DEFAULT: &str = "\n[[class]]\nname = \"rest\"\nlane = \"stack\"\n";
@@ -138,7 +181,7 @@ mod tests {
     #[test]
     fn the_commented_example_names_every_key_and_is_valid() {
         let text = include_str!("../../../examples/router.toml");
-        let config = parse(text).unwrap_or_else(|c| panic!("{}", c.message));
+        let config = parse(text).unwrap_or_else(|c| panic!("{c}"));
         assert!(config.classes.len() >= 3);
         let mut keys = std::collections::BTreeSet::new();
         keys_and_words(schema().as_value(), &mut keys);
@@ -161,15 +204,15 @@ mod tests {
             ),
             (
                 "ports = [\"a\"]\n[[class]]\nname = \"v\"\nlane = \"stack\"\nbudget = 4\n",
-                2,
+                5,
                 "`budget` belongs to datapath = \"afxdp\"",
             ),
             (
                 "ports = [\"a\"]\ndatapath = \"afxdp\"\n[afxdp]\nring = [8, 16]\n[[class]]\nname = \"v\"\nlane = \"stack\"\n",
-                3,
-                "rings = [...], highest class first",
+                4,
+                "a list for each class: `rings`",
             ),
-            ("ports = [\"a\"]\nfoo = 1\n", 2, "unknown field `foo`"),
+            ("ports = [\"a\"]\nfoo = 1\n", 2, "unknown key `foo`"),
             ("ports = []\n", 1, "at least one"),
             ("ports = [\"a\", \"a\"]\n", 1, "twice"),
             (
@@ -179,7 +222,7 @@ mod tests {
             ),
             (
                 "ports = [\"a\"]\n[[class]]\nname = \"v\"\nlane = \"express\"\ntrust = \"all\"\nring = 4\n",
-                2,
+                6,
                 "`ring` belongs to lane = \"stack\"",
             ),
             (
@@ -204,13 +247,13 @@ mod tests {
             ),
             (
                 "ports = [\"a\"]\n[[class]]\nname = \"v\"\nlane = \"stack\"\npolice = { pps = 1, bps = 2, burst = 1 }\n",
-                2,
+                5,
                 "either pps or bps",
             ),
             ("ports = [\"a\"]\n", 1, "no class"),
             (
                 "ports = [\"a\"]\n[[class]]\nname = \"v\"\nlane = \"stack\"\nweight = 3\npriority = 3\n",
-                2,
+                6,
                 "either `weight` or `priority`",
             ),
             (
@@ -220,14 +263,118 @@ mod tests {
             ),
         ];
         for (text, line, part) in cases {
-            let (at, message) = line_and_message(text);
+            let refused = parse(text).expect_err("must be refused");
+            let about = refused.all.iter().find(|c| c.message.contains(part));
+            let found = about.unwrap_or_else(|| panic!("{refused:?} should contain {part:?}"));
+            assert_eq!(found.line, line, "{found:?}");
+            assert!(refused.all.iter().all(|c| !c.message.contains('\n')));
+        }
+    }
+
+    #[test]
+    fn all_mistakes_are_found_at_once_each_in_its_place() {
+        let shape = parse(
+            "ports = \"wan0\"\nportss = 3\n[[class]]\nname = 7\nlane = \"stakc\"\ntrsut = \"all\"\npolice = { pps = \"fast\", burst = -1 }\n[[class]]\nlane = \"stack\"\nring = 1.5\nmatch = { dscp = 46 }\n",
+        )
+        .expect_err("wrong");
+        let found: Vec<(usize, usize, &str)> = shape
+            .all
+            .iter()
+            .map(|c| (c.line, c.column, c.message.as_str()))
+            .collect();
+        let expected = [
+            (1, 9, "`ports` cannot be \"wan0\": write a [list]"),
+            (2, 1, "unknown key `portss`: did you mean `ports`?"),
+            (4, 8, "`name` cannot be 7: write a \"text\" in quotes"),
+            (5, 8, "did you mean \"stack\"?"),
+            (6, 1, "unknown key `trsut`: did you mean `trust`?"),
+            (7, 18, "`fast` is no rate: write 450000, 450k or 1.2M"),
+            (7, 34, "-1 is too small or too large: use 0 to"),
+            (8, 1, "`name` is missing: add name = a \"text\" in quotes"),
+            (10, 8, "`ring` cannot be 1.5: write a whole number"),
+            (11, 9, "`match` is a list: write match = [{ ... }]"),
+        ];
+        assert_eq!(found.len(), expected.len(), "{found:#?}");
+        for ((line, column, message), (at, start, part)) in found.iter().zip(expected) {
+            assert_eq!((*line, *column), (at, start), "{message}");
             assert!(
                 message.contains(part),
                 "{message:?} should contain {part:?}"
             );
-            assert_eq!(at, line, "{message}");
-            assert!(!message.contains('\n'));
         }
+
+        let meaning = parse(
+            "ports = [\"a/b\", \"name-of-sixteen-\", \"a b\", \"a\\nb\", \"..\", \"c\", \"c\"]\n[[class]]\nname = \"v\\nw\"\nlane = \"express\"\nring = 8\nmatch = [{ dscp = 99, port = \"d\" }, { protocol = \"icmp\", dst_port = 80 }]\n[[class]]\nname = \"r\"\nlane = \"stack\"\ncores = [1, 4000]\n",
+        )
+        .expect_err("senseless");
+        let lines: Vec<usize> = meaning.all.iter().map(|c| c.line).collect();
+        assert_eq!(
+            lines,
+            [1, 1, 1, 1, 1, 1, 2, 3, 5, 6, 6, 6, 10],
+            "{meaning:?}"
+        );
+        assert!(meaning.all.iter().all(|c| !c.message.contains('\n')));
+        assert!(
+            meaning.to_string().ends_with("(and 12 other mistakes)"),
+            "{meaning}"
+        );
+    }
+
+    #[test]
+    fn an_excerpt_shows_the_line_and_marks_the_place() {
+        let wrong = parse("ports = [\"a\"]\n\n[[class]]\nname = \"v\"\nlane = \"stakc\"\n");
+        let text = wrong.expect_err("wrong").excerpts("r.toml", false);
+        assert_eq!(
+            text,
+            "error: \"stakc\" is unknown: write \"express\" or \"stack\"; did you mean \"stack\"?\n --> r.toml:5:8\n  |\n5 | lane = \"stakc\"\n  |        ^^^^^^^\n"
+        );
+    }
+
+    #[test]
+    fn classes_with_single_brackets_are_told_from_other_duplicates() {
+        let one = "ports = [\"a\"]\n[class]\nname = \"v\"\nlane = \"stack\"\n";
+        let (line, message) = line_and_message(one);
+        assert_eq!(line, 2);
+        assert!(message.contains("[[class]] with two brackets"), "{message}");
+        let two = format!("{one}[class]\nname = \"w\"\nlane = \"stack\"\n");
+        let (line, message) = line_and_message(&two);
+        assert_eq!(line, 5);
+        assert!(message.contains("[[class]] with two brackets"), "{message}");
+        let (line, message) = line_and_message("ports = [\"a\"]\nports = [\"b\"]\n");
+        assert_eq!(
+            (line, message.as_str()),
+            (2, "`ports` stands here twice: remove one")
+        );
+    }
+
+    #[test]
+    fn rates_are_numbers_or_numbers_with_a_multiple() {
+        let police = |rate: &str| {
+            let text = format!(
+                "ports = [\"a\"]\n[[class]]\nname = \"v\"\nlane = \"stack\"\npolice = {{ {rate}, burst = 2000 }}\nmatch = [{{ dscp = 46 }}]\n{DEFAULT}"
+            );
+            let config = parse(&text).unwrap_or_else(|c| panic!("{rate}: {c}"));
+            config.classes[0].police.as_ref().map(|p| p.rate)
+        };
+        use rxlane_policy::police::Rate::{Bps, Pps};
+        assert_eq!(police("pps = \"100k\""), Some(Pps(100_000)));
+        assert_eq!(police("pps = 1.6e6"), Some(Pps(1_600_000)));
+        assert_eq!(police("pps = 50_000"), Some(Pps(50_000)));
+        assert_eq!(police("bps = \"1.5G\""), Some(Bps(1_500_000_000)));
+    }
+
+    #[test]
+    fn what_is_too_long_to_be_a_configuration_is_not_read() {
+        let name = format!("rxlane-long-{}.toml", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, "#".repeat(MAX_BYTES as usize + 1)).unwrap();
+        let refused = load(&path).expect_err("too long");
+        std::fs::remove_file(&path).unwrap();
+        assert!(
+            refused.to_string().contains("longer than 1024 KiB"),
+            "{refused}"
+        );
+        assert!(load(Path::new("/dev/zero")).is_err());
     }
 
     #[test]
@@ -254,9 +401,9 @@ mod tests {
 
     #[test]
     fn weights_become_nice_levels_as_in_the_kernel() {
-        assert_eq!(resolve::nice_of_weight(1024), 0);
-        assert_eq!(resolve::nice_of_weight(88761), -20);
-        assert_eq!(resolve::nice_of_weight(15), 19);
-        assert_eq!(resolve::nice_of_weight(820), 1);
+        assert_eq!(rings::nice_of_weight(1024), 0);
+        assert_eq!(rings::nice_of_weight(88761), -20);
+        assert_eq!(rings::nice_of_weight(15), 19);
+        assert_eq!(rings::nice_of_weight(820), 1);
     }
 }

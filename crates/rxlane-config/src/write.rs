@@ -5,20 +5,20 @@ use rxlane_policy::class::{Class, Lane, ThreadScheduling, Trust};
 use rxlane_policy::police::{Police, Rate};
 use rxlane_policy::rule::Rule;
 use rxlane_policy::strategy::Strategy;
-use toml::Spanned;
 
 use crate::file::{self, OneOrMore, Word};
-use crate::resolve::weight_of_nice;
+use crate::rate;
+use crate::rings::weight_of_nice;
 use crate::router::{Datapath, EngineConfig, RouterConfig};
 
 /// A file that means this. Overlapping rules are allowed in it: whether they were meant was asked when the value was made.
 pub fn to_toml(config: &RouterConfig) -> String {
     let (datapath, afxdp) = match &config.datapath {
         Datapath::Express => (file::Datapath::Express, None),
-        Datapath::Afxdp(e) => (file::Datapath::Afxdp, Some(nowhere(engine(e)))),
+        Datapath::Afxdp(e) => (file::Datapath::Afxdp, Some(engine(e))),
     };
     let file = file::File {
-        ports: nowhere(config.ports.clone()),
+        ports: config.ports.clone(),
         overlap: file::Overlap::FirstMatch,
         datapath,
         afxdp,
@@ -26,15 +26,10 @@ pub fn to_toml(config: &RouterConfig) -> String {
             .classes
             .iter()
             .enumerate()
-            .map(|(i, c)| nowhere(class(c, &config.ports, budget(&config.datapath, i))))
+            .map(|(i, c)| class(c, &config.ports, budget(&config.datapath, i)))
             .collect(),
     };
     toml::to_string(&file).unwrap_or_else(|e| unreachable!("only strings are keys: {e}"))
-}
-
-/// A value that stands in no text.
-fn nowhere<T>(value: T) -> Spanned<T> {
-    Spanned::new(0..0, value)
 }
 
 fn engine(e: &EngineConfig) -> file::Afxdp {
@@ -72,7 +67,7 @@ fn class(c: &Class, ports: &[String], budget: Option<u32>) -> file::Class {
         trust: None,
         police: c.police.as_ref().map(police),
         budget,
-        rules: c.rules.iter().map(|r| nowhere(rule(r, ports))).collect(),
+        rules: c.rules.iter().map(|r| rule(r, ports)).collect(),
         ring: None,
         cores: None,
         weight: None,
@@ -112,8 +107,8 @@ fn class(c: &Class, ports: &[String], budget: Option<u32>) -> file::Class {
 
 fn police(p: &Police) -> file::Police {
     let (pps, bps) = match p.rate {
-        Rate::Pps(pps) => (Some(pps), None),
-        Rate::Bps(bps) => (None, Some(bps)),
+        Rate::Pps(pps) => (Some(rate::Rate(pps)), None),
+        Rate::Bps(bps) => (None, Some(rate::Rate(bps))),
     };
     file::Police {
         pps,
@@ -196,7 +191,8 @@ mod tests {
             Rule {
                 ports: port.map(|p| vec![p]),
                 dscp: Some(dscp),
-                protocols,
+                // Rules about ports of protocols that have none are refused.
+                protocols: protocols.filter(|_| ports.is_none()),
                 src: src.into_iter().map(|(a, l)| net(ipnet::Ipv4Net::new(a.into(), l).unwrap().into())).collect(),
                 dst: dst.into_iter().map(|(a, l)| net(ipnet::Ipv6Net::new(a.into(), l).unwrap().into())).collect(),
                 src_ports: ports.into_iter().map(|(a, b)| a..=b).collect(),
@@ -284,7 +280,7 @@ mod tests {
                 aim: Aim::Auto,
             };
             let config = RouterConfig {
-                ports: vec!["in0".into(), "out \"0\"".into()],
+                ports: vec!["in0".into(), "out\"0\"".into()],
                 classes: vec![
                     Class { name: "first".into(), rules, police, lane },
                     Class { name: "rest".into(), rules: Vec::new(), police: None, lane: rest },
@@ -295,7 +291,7 @@ mod tests {
             match crate::parse(&text) {
                 Ok(read) => prop_assert_eq!(read, config, "{}", text),
                 // A rule behind one that takes everything of it is refused, and so it should be.
-                Err(c) => prop_assert!(c.message.contains("can never match"), "{}: {}", c, text),
+                Err(c) => prop_assert!(c.to_string().contains("can never match"), "{}: {}", c, text),
             }
         }
     }

@@ -47,6 +47,7 @@ pub mod placement;
 pub mod plan;
 pub mod police;
 pub mod poll;
+pub mod rate;
 pub mod rule;
 pub mod strategy;
 pub mod throttle;

@@ -6,8 +6,8 @@ use rxlane_bench::lab::LabConfig;
 use rxlane_tune::journal;
 use rxlane_tune::plan::TunePlan;
 
-/// A router's configuration means the same when it is written and read again; a complaint is one line about a line that
-/// is there.
+/// A router's configuration means the same when it is written and read again; each complaint is one line about a line
+/// that is there.
 pub(crate) fn config(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -17,14 +17,18 @@ pub(crate) fn config(bytes: &[u8]) {
             let again = rxlane_config::to_toml(&config);
             match rxlane_config::parse(&again) {
                 Ok(same) => assert_eq!(same, config, "{again}"),
-                Err(c) => panic!("line {}: {} in\n{again}", c.line, c.message),
+                Err(c) => panic!("line {c} in\n{again}"),
             }
         }
-        Err(complaint) => {
+        Err(complaints) => {
             let lines = text.matches('\n').count() + 1;
-            assert!((1..=lines).contains(&complaint.line), "{complaint:?}");
-            let one_line = !complaint.message.is_empty() && !complaint.message.contains('\n');
-            assert!(one_line, "{complaint:?}");
+            assert!(!complaints.all.is_empty());
+            for complaint in &complaints.all {
+                assert!((1..=lines).contains(&complaint.line), "{complaint:?}");
+                let one_line = !complaint.message.is_empty() && !complaint.message.contains('\n');
+                assert!(one_line, "{complaint:?}");
+            }
+            assert!(!complaints.excerpts("file", false).is_empty());
         }
     }
 }

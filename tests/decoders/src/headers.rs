@@ -35,7 +35,7 @@ lane = "stack"
 static CLASSES: LazyLock<(Vec<Class>, Classifier)> = LazyLock::new(|| {
     let classes = match rxlane_config::parse(ROUTER) {
         Ok(config) => config.classes,
-        Err(complaint) => panic!("line {}: {}", complaint.line, complaint.message),
+        Err(complaints) => panic!("line {complaints}"),
     };
     let classifier = Classifier::compile(&classes).expect("these rules are few");
     (classes, classifier)

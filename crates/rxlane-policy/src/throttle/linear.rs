@@ -12,10 +12,16 @@ use crate::{Nanos, PolicyError, Pps};
 #[serde(default, deny_unknown_fields)]
 pub struct LinearLaw {
     /// Interrupts a second when idle.
+    #[serde(deserialize_with = "crate::rate::deserialize")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::rate::schema"))]
     pub r_max: f64,
     /// Interrupts a second at `rho_max_pps`.
+    #[serde(deserialize_with = "crate::rate::deserialize")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::rate::schema"))]
     pub r_min: f64,
     /// The router's highest packet rate.
+    #[serde(deserialize_with = "crate::rate::deserialize")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::rate::schema"))]
     pub rho_max_pps: f64,
 }
 

@@ -24,10 +24,16 @@ pub enum Elapsed {
 #[serde(default, deny_unknown_fields)]
 pub struct ThreeStateRates {
     /// Lowest latency.
+    #[serde(deserialize_with = "crate::rate::deserialize")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::rate::schema"))]
     pub lowest: f64,
     /// Low latency.
+    #[serde(deserialize_with = "crate::rate::deserialize")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::rate::schema"))]
     pub low: f64,
     /// Bulk; kernels after 3.x use 12,000.
+    #[serde(deserialize_with = "crate::rate::deserialize")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::rate::schema"))]
     pub bulk: f64,
 }
 
