@@ -33,6 +33,7 @@ pub mod lockstep;
 pub mod testing;
 
 pub use error::DataplaneError;
+pub use lanes::rings::possible_cores;
 pub use verifier::log_libbpf;
 
 /// What the BPF programs in this crate are: the compiler, then name and SHA-256 of each object, separated by `;`.

@@ -45,7 +45,7 @@ pub enum TuneError {
         why: String,
     },
     /// Changes are in force already, and have to be undone before others are made.
-    #[error("{changes} changes are in force already: undo them first")]
+    #[error("changes are in force already ({changes}): undo them first")]
     Applied {
         /// Number of changes that are still applied.
         changes: usize,

@@ -148,7 +148,7 @@ impl Journal {
                         None => "",
                     };
                     tracing::info!(
-                        "the journal is of an earlier boot, which took its {} changes with it{unconfirmed}",
+                        "the journal is of an earlier boot, which took its changes ({}) with it{unconfirmed}",
                         found.entries.len()
                     );
                 }

@@ -1,5 +1,8 @@
 //! The command `rxlane`.
 
+#[macro_use]
+mod output;
+
 mod commands;
 mod model;
 
@@ -28,8 +31,8 @@ static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
     version,
     long_version = LONG_VERSION.as_str(),
     after_help = "Examples:
-  rxlane check -c examples/voice.toml       read a configuration and say what is wrong with it
-  sudo rxlane run -c /etc/rxlane.toml       start the router
+  rxlane check examples/voice.toml          read a configuration and say what is wrong with it
+  sudo rxlane run                           start the router of /etc/rxlane/rxlane.toml
   sudo rxlane status                        what it is doing
   sudo rxlane lab up --firewall 60          a router to play with, in network namespaces
   sudo rxlane bench latency --offered 2x    kernel against express, at twice the kernel's capacity
@@ -96,7 +99,8 @@ fn main() -> ExitCode {
         .init();
     rxlane_dataplane::log_libbpf();
     let cli = Cli::parse();
-    match run(cli) {
+    let done = run(cli);
+    match output::finish().and(done) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("rxlane: {message}");

@@ -9,7 +9,7 @@ use rxlane_sim::run::replicate;
 use rxlane_sim::scenario::Scenario;
 use rxlane_sim::traffic;
 
-use crate::one_line;
+use crate::{one_line, output};
 
 /// The engine that a device under test configures.
 pub(crate) fn engine_of(dut: &Dut) -> Result<EngineConfig, String> {
@@ -61,7 +61,7 @@ pub(crate) fn write(path: Option<&Path>, text: &str) -> Result<(), String> {
         print!("{text}");
         return Ok(());
     };
-    std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))?;
+    output::file(path, text.as_bytes())?;
     for line in text.lines().filter(|l| l.starts_with('#')) {
         println!("{}", line.trim_start_matches(['#', ' ']));
     }

@@ -195,7 +195,7 @@ fn reproduce_prints_a_verdict_with_its_rule_for_each_row() {
         &f.0,
     ));
     let rows: Value = serde_json::from_str(&text).unwrap();
-    let rows = rows.as_array().unwrap();
+    let rows = rows["verdicts"].as_array().unwrap();
     assert_eq!(rows.len(), 2);
     assert_eq!(
         (&rows[0]["id"], &rows[0]["use"]),

@@ -15,7 +15,10 @@ use crate::pinned;
 use rxlane_config::ring_cores;
 
 /// Cores of this machine, by number.
-pub(crate) fn possible_cores() -> Result<Vec<u32>, DataplaneError> {
+///
+/// # Errors
+/// When the kernel does not tell how many there are.
+pub fn possible_cores() -> Result<Vec<u32>, DataplaneError> {
     let n = libbpf_rs::num_possible_cpus().tried(|| "count the cores".into())?;
     Ok((0..n as u32).collect())
 }

@@ -11,7 +11,7 @@ use rxlane_policy::Pps;
 use rxlane_sim::scenario::Scenario;
 
 use super::bench::Common;
-use crate::{model, one_line};
+use crate::{model, one_line, output};
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -38,6 +38,9 @@ const ISR_NS: (f64, f64) = (0.0, 30_000.0);
 
 pub(crate) fn run(args: &Args) -> Result<(), String> {
     let options = args.common.options()?;
+    if let Some(path) = &args.write {
+        output::will_take(path)?;
+    }
     let [dut] = &options.duts[..] else {
         return Err("calibrate one engine: --dut afxdp, afxdp-mixed or afxdp-stack, with at most one strategy".into());
     };

@@ -1,53 +1,113 @@
 //! `rxlane check`: a configuration, read and judged; with `--live` by the running kernel too.
 
-use std::path::PathBuf;
-
 use comfy_table::{Table, presets};
-use rxlane_config::RouterConfig;
+use rxlane_config::{Complaint, ConfigError, Datapath, RouterConfig};
 use rxlane_dataplane::rehearsal::{self, Rehearsal};
 use rxlane_dataplane::verifier::{Accepted, LIMIT};
+use rxlane_policy::class::Lane;
+use serde::Serialize;
 
+use super::config::{self, ConfigFile};
 use super::run::require_capabilities;
 use crate::one_line;
+use crate::output::{self, counted};
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  rxlane check -c rxlane.toml                    the file alone, on any machine, without privileges
-  sudo rxlane check --live -c rxlane.toml        what `run` would find here: ports, firewall, kernel, programs
-  sudo rxlane check --live --json -c rxlane.toml for machines; to be added to a report of a refused program")]
+  rxlane check rxlane.toml                    the file alone, on any machine, without privileges
+  rxlane check --json - < rxlane.toml         every mistake with line and column, for editors and CI
+  sudo rxlane check --live rxlane.toml        what `run` would find here: ports, firewall, kernel, programs
+  sudo rxlane check --live --json rxlane.toml for machines; to be added to a report of a refused program")]
 pub(crate) struct Args {
-    /// Configuration file
-    #[arg(short, long, value_name = "FILE")]
-    config: PathBuf,
+    #[command(flatten)]
+    config: ConfigFile,
     /// Load everything into the running kernel as `run` would, attach nothing, and let go of it
     #[arg(long)]
     live: bool,
     /// Print JSON
-    #[arg(long, requires = "live")]
+    #[arg(long)]
     json: bool,
     /// As for `run`: trust = "all" may pass by a firewall
     #[arg(long, requires = "live")]
     accept_bypass: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<(), String> {
-    let config = rxlane_config::load(&args.config).map_err(one_line)?;
-    let rehearsal = args
-        .live
-        .then(|| rehearse(&config, args.accept_bypass))
-        .transpose()?;
-    if let Some(rehearsal) = rehearsal.as_ref().filter(|_| args.json) {
-        let json = serde_json::to_string_pretty(rehearsal).map_err(one_line)?;
-        println!("{json}");
-        return Ok(());
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Verdict {
+    file: String,
+    /// Whether `run` would take it, as far as was looked.
+    fine: bool,
+    mistakes: Vec<Mistake>,
+    /// What is odd on this machine, if the file is for it.
+    warnings: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<String>,
+    #[serde(flatten)]
+    rehearsal: Option<Rehearsal>,
+}
+
+#[derive(Serialize)]
+struct Mistake {
+    line: usize,
+    column: usize,
+    message: String,
+}
+
+impl From<&Complaint> for Mistake {
+    fn from(c: &Complaint) -> Self {
+        Self {
+            line: c.line,
+            column: c.column,
+            message: c.message.clone(),
+        }
     }
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), String> {
+    let mut verdict = Verdict {
+        file: args.config.path().display().to_string(),
+        fine: false,
+        mistakes: Vec::new(),
+        warnings: Vec::new(),
+        refused: None,
+        rehearsal: None,
+    };
+    let config = match rxlane_config::load(args.config.path()) {
+        Ok(config) => config,
+        Err(ConfigError::Wrong { complaints, .. }) if args.json => {
+            verdict.mistakes = complaints.all.iter().map(Mistake::from).collect();
+            output::json(&verdict)?;
+            let mistakes = counted(complaints.all.len(), "mistake", "mistakes");
+            return Err(format!("{}: {mistakes}", verdict.file));
+        }
+        Err(e) => return Err(config::show(&e)),
+    };
+    verdict.warnings = missing_cores(&config);
+    let rehearsed = if args.live {
+        rehearse(&config, args.accept_bypass).map(Some)
+    } else {
+        Ok(None)
+    };
+    if args.json {
+        verdict.fine = rehearsed.is_ok();
+        verdict.refused = rehearsed.as_ref().err().cloned();
+        verdict.rehearsal = rehearsed.clone().ok().flatten();
+        output::json(&verdict)?;
+        return rehearsed.map(|_| ());
+    }
+    let rehearsal = rehearsed?;
     let rules: usize = config.classes.iter().map(|c| c.rules.len()).sum();
     println!(
-        "{}: {} ports, {} classes, {rules} rules: fine",
-        args.config.display(),
-        config.ports.len(),
-        config.classes.len()
+        "{}: {}, {}, {}: fine",
+        verdict.file,
+        counted(config.ports.len(), "port", "ports"),
+        counted(config.classes.len(), "class", "classes"),
+        counted(rules, "rule", "rules"),
     );
+    for warning in &verdict.warnings {
+        println!("warning: {warning}");
+    }
     if let Some(rehearsal) = rehearsal {
         println!(
             "Linux {} takes the programs:\n{}",
@@ -59,6 +119,33 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Cores that the file names and this machine lacks. No error, because the file may be for another machine; `--live` and
+/// `run` refuse it.
+fn missing_cores(config: &RouterConfig) -> Vec<String> {
+    let Ok(cores) = rxlane_dataplane::possible_cores() else {
+        return Vec::new();
+    };
+    let mut named: Vec<(String, u32)> = Vec::new();
+    for class in &config.classes {
+        if let Lane::Stack { ring, .. } = &class.lane {
+            let of = format!("class `{}`", class.name);
+            named.extend(ring.cores.iter().map(|core| (of.clone(), *core)));
+        }
+    }
+    if let Datapath::Afxdp(engine) = &config.datapath {
+        named.extend(engine.cores.iter().map(|core| ("[afxdp]".into(), *core)));
+    }
+    let missing = named.into_iter().filter(|(_, core)| !cores.contains(core));
+    missing
+        .map(|(of, core)| {
+            format!(
+                "{of}: core {core} does not exist on this machine, which has cores 0 to {}",
+                cores.len() - 1
+            )
+        })
+        .collect()
 }
 
 fn rehearse(config: &RouterConfig, accept_bypass: bool) -> Result<Rehearsal, String> {

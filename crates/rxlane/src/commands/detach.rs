@@ -3,6 +3,7 @@
 use rxlane_dataplane::router;
 
 use crate::one_line;
+use crate::output::counted;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -17,7 +18,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), String> {
     if args.all {
         let n = router::remove_abandoned().map_err(one_line)?;
-        println!("removed {n} routers of namespaces that are gone");
+        println!(
+            "removed {} of namespaces that are gone",
+            counted(n, "router", "routers")
+        );
         return Ok(());
     }
     router::detach_orphan().map_err(one_line)?;

@@ -28,7 +28,8 @@ pub(crate) struct Name {
 #[command(after_help = "Examples:
   sudo rxlane lab up --firewall 60
   sudo ip netns exec rxlane-gen ping 10.20.0.2
-  sudo rxlane --netns rxlane-router run -c examples/lab.toml
+  sudo rxlane --netns rxlane-router run --accept-bypass examples/lab.toml     (in another terminal: it stays)
+  sudo rxlane --netns rxlane-router status
   sudo rxlane lab down")]
 pub(crate) struct Up {
     #[command(flatten)]

@@ -1,7 +1,8 @@
 //! `rxlane man` and `rxlane completions`: what packages install, made from the command itself.
 
-use std::io::Write;
 use std::path::PathBuf;
+
+use crate::output;
 
 #[derive(clap::Args)]
 #[command(after_help = "Example:
@@ -22,8 +23,7 @@ pub(crate) struct Man {
 pub(crate) fn completions(args: &Completions, command: &mut clap::Command) {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, command, "rxlane", &mut text);
-    // Whoever reads them may have seen enough.
-    let _ = std::io::stdout().write_all(&text);
+    output::bytes(&text);
 }
 
 pub(crate) fn pages(args: &Man, command: clap::Command) -> Result<(), String> {

@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod calibrate;
 pub(crate) mod check;
+pub(crate) mod config;
 pub(crate) mod detach;
 pub(crate) mod lab;
 pub(crate) mod manual;

@@ -7,6 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rxlane_dataplane::instance::Instance;
 
+use super::config;
 use crate::one_line;
 
 #[derive(clap::Args)]
@@ -26,7 +27,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         .ok_or("the daemon has not finished starting; try again")?;
     let file: PathBuf = state.config_file;
     // Mistakes are best reported here, where somebody is looking.
-    rxlane_config::load(&file).map_err(one_line)?;
+    config::load(&file)?;
     let before = instance.reload_count();
     kill(Pid::from_raw(pid as i32), Signal::SIGHUP)
         .map_err(|e| format!("cannot signal the daemon (pid {pid}): {e}"))?;

@@ -1,13 +1,13 @@
 //! `rxlane run`: the daemon. It starts the router, then sleeps until a signal or a link change.
 
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use rxlane_config::{Datapath, RouterConfig};
+use rxlane_config::{Datapath, RouterConfig, STANDARD_INPUT};
 use rxlane_dataplane::DataplaneError;
 use rxlane_dataplane::features::conntrack_is_a_module;
 use rxlane_dataplane::router::Router;
@@ -17,7 +17,9 @@ use rxlane_system::{capabilities, links, seccomp, sysctl};
 use sd_notify::NotifyState;
 use tracing::{error, info, warn};
 
+use super::config::ConfigFile;
 use crate::one_line;
+use crate::output::counted;
 
 #[derive(clap::Args)]
 #[command(
@@ -25,18 +27,21 @@ use crate::one_line;
 A killed daemon leaves a working router; the next start takes it over, `rxlane detach` removes it."
 )]
 pub(crate) struct Args {
-    /// Configuration file
-    #[arg(short, long, value_name = "FILE")]
-    config: PathBuf,
+    #[command(flatten)]
+    config: ConfigFile,
     /// Allow trust = "all" although a firewall filters forwarded packets, which the express lane then bypasses
     #[arg(long)]
     accept_bypass: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), String> {
+    let file = args.config.path();
+    if file == Path::new(STANDARD_INPUT) {
+        return Err("run needs a file instead of standard input, because a reload reads it again: rxlane run -c FILE".into());
+    }
+    let config = args.config.load()?;
     // A reload may be asked for from another folder.
-    let file = std::fs::canonicalize(&args.config).unwrap_or_else(|_| args.config.clone());
-    let config = load(args)?;
+    let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.into());
     require_capabilities("run")?;
     // Signals are read from a descriptor, so they must be blocked before any thread starts.
     let mut signals = SigSet::empty();
@@ -168,15 +173,14 @@ pub(super) fn require_capabilities(command: &str) -> Result<(), String> {
     }
 }
 
-fn load(args: &Args) -> Result<RouterConfig, String> {
-    rxlane_config::load(&args.config).map_err(one_line)
-}
-
 fn reload(router: &mut Router, args: &Args) {
     if let Ok(now) = NotifyState::monotonic_usec_now() {
         tell(&[NotifyState::Reloading, now]);
     }
-    let outcome = load(args).and_then(|config| router.reload(config).map_err(one_line));
+    // Where the excerpts would go is a log of lines.
+    let outcome = rxlane_config::load(args.config.path())
+        .map_err(one_line)
+        .and_then(|config| router.reload(config).map_err(one_line));
     match &outcome {
         Ok(()) => announce(router),
         Err(message) => error!("keeping the old configuration: {message}"),
@@ -236,8 +240,8 @@ fn serving(router: &Router) -> String {
         .map(|(name, port)| format!("{name} ({})", port.mode.as_deref().unwrap_or("absent")))
         .collect();
     format!(
-        "serving {} classes on {}",
-        state.config.classes.len(),
+        "serving {} on {}",
+        counted(state.config.classes.len(), "class", "classes"),
         ports.join(", ")
     )
 }

@@ -3,7 +3,7 @@
 use comfy_table::{Table, presets};
 use rxlane_dataplane::status::{self, Status};
 
-use crate::one_line;
+use crate::{one_line, output};
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -24,10 +24,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     }
     let status = status::read().map_err(one_line)?;
     if args.json {
-        println!(
-            "{}",
-            serde_json::to_string_pretty(&status).map_err(one_line)?
-        );
+        output::json(&status)?;
     } else {
         print(&status);
     }

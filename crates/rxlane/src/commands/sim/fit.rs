@@ -6,7 +6,7 @@ use clap::Args as ClapArgs;
 use indicatif::{ProgressBar, ProgressStyle};
 use rxlane_papers::{file_of, fit};
 
-use crate::{model, one_line};
+use crate::{model, one_line, output};
 
 #[derive(ClapArgs)]
 pub(crate) struct Args {
@@ -18,6 +18,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), String> {
+    if let Some(path) = &args.out {
+        output::will_take(path)?;
+    }
     let bar = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{spinner} {pos} evaluations, {elapsed}") {
         bar.set_style(style);

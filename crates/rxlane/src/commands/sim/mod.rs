@@ -13,7 +13,7 @@ pub(crate) enum Command {
     /// One scenario, or a sweep over any of its keys
     #[command(after_help = "Examples:
   rxlane sim run examples/sim.toml
-  rxlane sim run examples/sim.toml --set traffic.pps=1.6e6 --set 'reception.budgets=[61,3]' --json
+  rxlane sim run examples/sim.toml --set traffic.pps=1.6M --set 'reception.budgets=[61,3]' --json
   rxlane sim run examples/sweep.toml --csv sweep.csv")]
     Run(run::Args),
     /// What five papers state, against the model, with a verdict for each row

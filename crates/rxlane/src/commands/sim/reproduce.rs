@@ -8,7 +8,7 @@ use comfy_table::{ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use rxlane_papers::{Use, Verdict};
 
-use crate::one_line;
+use crate::{one_line, output};
 
 #[derive(ClapArgs)]
 pub(crate) struct Args {
@@ -26,6 +26,9 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<(), String> {
     let rows = rxlane_papers::select(&args.what).map_err(one_line)?;
+    if let Some(path) = &args.html {
+        output::will_take(path)?;
+    }
     rxlane_system::stop::listen();
     let bar = ProgressBar::new(rxlane_papers::points(&rows).map_err(one_line)? as u64);
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} points, {eta} to go") {
@@ -36,16 +39,13 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     bar.finish_and_clear();
     let verdicts = rxlane_papers::judge(&rows, &data).map_err(one_line)?;
     if args.json {
-        println!(
-            "{}",
-            serde_json::to_string_pretty(&verdicts).map_err(one_line)?
-        );
+        output::json(&serde_json::json!({ "verdicts": verdicts }))?;
     } else {
         print!("{}", text(&verdicts));
     }
     if let Some(path) = &args.html {
         let page = rxlane_papers::html(&verdicts, &data).map_err(one_line)?;
-        std::fs::write(path, page).map_err(|e| format!("{}: {e}", path.display()))?;
+        output::file(path, page.as_bytes())?;
         eprintln!("wrote {}", path.display());
     }
     Ok(())

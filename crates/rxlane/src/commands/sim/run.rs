@@ -1,12 +1,12 @@
 //! `rxlane sim run`.
 
 use std::collections::HashSet;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use clap::Args as ClapArgs;
 use indicatif::{ProgressBar, ProgressStyle};
+use rxlane_policy::rate;
 use rxlane_sim::SimError;
 use rxlane_sim::output::{Format, write};
 use rxlane_sim::run::{Row, run_sweep};
@@ -15,13 +15,17 @@ use rxlane_sim::sweep::{MANY_POINTS, Sweep};
 
 use super::partial::Partial;
 use super::text;
-use crate::one_line;
+use crate::{one_line, output};
 
 #[derive(ClapArgs)]
 pub(crate) struct Args {
-    /// Scenario (docs/src/reference/scenarios.md explains every key)
-    file: PathBuf,
-    /// Change a key of the file; may be repeated
+    /// Scenario (docs/src/reference/scenarios.md explains every key); - is standard input
+    #[arg(required_unless_present = "config")]
+    file: Option<PathBuf>,
+    /// The same as a named option
+    #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
+    config: Option<PathBuf>,
+    /// Change a key of the file (numbers may end with k, M or G); may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Write JSON, to standard output without a file
@@ -42,7 +46,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), String> {
-    let loaded = load(&args.file, &args.set).map_err(one_line)?;
+    let file = args.file.as_deref().or(args.config.as_deref());
+    let file = match file.unwrap_or(Path::new("-")) {
+        path if path == Path::new("-") => Path::new("/dev/stdin"),
+        path => path,
+    };
+    let set: Vec<String> = args.set.iter().map(|s| with_number(s)).collect();
+    let loaded = load(file, &set).map_err(one_line)?;
     let sweep = Sweep::new(&loaded).map_err(one_line)?;
     let points = sweep.len();
     if points > MANY_POINTS && !args.yes {
@@ -55,9 +65,12 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         (.., Some(path)) => (Some(path), Some(Format::Parquet)),
         _ => (None, None),
     };
+    if let Some(path) = out.filter(|p| *p != Path::new("-")) {
+        output::will_take(path)?;
+    }
     let swept = serde_json::to_string(&loaded.table).map_err(one_line)?;
     let (mut partial, mut rows) = if points > 1 {
-        let path = partial_path(&args.file, out.map(PathBuf::as_path));
+        let path = partial_path(file, out.map(PathBuf::as_path));
         let (partial, rows) = Partial::open(path, &swept, args.resume)?;
         (Some(partial), rows)
     } else {
@@ -85,37 +98,47 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         }));
     }
     rows.sort_by_key(|r| r.index);
-    output(&mut rows, out.map(PathBuf::as_path), format)?;
+    let written = write_out(&mut rows, out.map(PathBuf::as_path), format);
+    let written = written.and_then(|()| output::finish());
+    if let (Err(e), Some(partial)) = (&written, &partial) {
+        return Err(format!(
+            "{e}; what was computed is in {}: --resume goes on from it",
+            partial.path()
+        ));
+    }
+    written?;
     if let Some(partial) = partial {
         partial.remove();
     }
     Ok(())
 }
 
-fn output(rows: &mut [Row], out: Option<&Path>, format: Option<Format>) -> Result<(), String> {
+fn write_out(rows: &mut [Row], out: Option<&Path>, format: Option<Format>) -> Result<(), String> {
     let Some(format) = format else {
         print!("{}", text::of(rows));
         return Ok(());
     };
+    let mut bytes = Vec::new();
+    write(rows, format, &mut bytes).map_err(one_line)?;
     match out.filter(|p| *p != Path::new("-")) {
-        None => {
-            let mut bytes = Vec::new();
-            write(rows, format, &mut bytes).map_err(one_line)?;
-            // A reader that has seen enough is no error.
-            let _ = std::io::stdout().write_all(&bytes);
-            Ok(())
-        }
+        None => output::bytes(&bytes),
         Some(path) => {
-            let mut file = std::fs::File::create(path).map_err(|e| {
-                format!(
-                    "{}: {e}: check the path and its permissions",
-                    path.display()
-                )
-            })?;
-            write(rows, format, &mut file).map_err(one_line)?;
+            output::file(path, &bytes)?;
             eprintln!("wrote {}", path.display());
-            Ok(())
         }
+    }
+    Ok(())
+}
+
+/// `KEY=1.6M` as `KEY=1600000`; everything else as it is.
+fn with_number(setting: &str) -> String {
+    let multiple = |value: &str| value.ends_with(['k', 'M', 'G']);
+    match setting.split_once('=') {
+        Some((key, value)) if multiple(value.trim()) => match rate::parse(value) {
+            Ok(number) => format!("{key}={number:?}"),
+            Err(_) => setting.to_owned(),
+        },
+        _ => setting.to_owned(),
     }
 }
 

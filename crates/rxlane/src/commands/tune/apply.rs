@@ -48,11 +48,11 @@ pub(super) fn run(args: &Args, path: &Path) -> Result<(), String> {
     // When it fails, what could not be rolled back is still the guard's.
     apply(&machine, &mut journal, &plan.changes).map_err(with_cure)?;
     text::plan(&plan);
-    let changes = plan.changes.len();
+    let changes = super::in_force(plan.changes.len());
     match waits {
-        None => println!("{changes} changes are in force; sudo rxlane tune revert undoes them"),
+        None => println!("{changes} in force; sudo rxlane tune revert undoes them"),
         Some(seconds) => println!(
-            "{changes} changes are in force and will be undone in {seconds} s; sudo rxlane tune confirm keeps them"
+            "{changes} in force and will be undone in {seconds} s; sudo rxlane tune confirm keeps them"
         ),
     }
     Ok(())

@@ -168,8 +168,8 @@ pub(super) fn run(path: &Path) -> Result<(), String> {
         Pending::For(_) => {
             journal.await_confirmation(None).map_err(one_line)?;
             println!(
-                "{} changes stay in force; sudo rxlane tune revert undoes them",
-                journal.entries.len()
+                "confirmed: {} in force; sudo rxlane tune revert undoes them",
+                super::in_force(journal.entries.len())
             );
             Ok(())
         }

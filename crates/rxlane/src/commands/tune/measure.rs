@@ -12,7 +12,7 @@ use rxlane_tune::plan::TunePlan;
 use rxlane_tune::{Live, apply};
 
 use super::{JournalArgs, Wanted};
-use crate::one_line;
+use crate::{one_line, output};
 
 pub(super) const EXAMPLES: &str = "Examples:
   sudo rxlane tune measure --ports eth0 --seconds 60 --html load.html
@@ -48,6 +48,9 @@ pub(super) fn run(args: &Args, journal: &Path) -> Result<(), String> {
     if !(1.0..=86_400.0).contains(&args.seconds) {
         return Err(format!("--seconds {}: use 1 to 86400", args.seconds));
     }
+    if let Some(path) = &args.html {
+        output::will_take(path)?;
+    }
     stop::listen();
     let machine = Live::default();
     let mut records = vec![("before".to_owned(), record(args, &machine, "recording")?)];
@@ -68,7 +71,7 @@ pub(super) fn run(args: &Args, journal: &Path) -> Result<(), String> {
             .map(|(when, record)| serde_json::json!({ "when": when, "record": record }))
             .collect();
         let both = serde_json::json!({ "records": all, "plan": plan });
-        println!("{}", serde_json::to_string_pretty(&both).map_err(one_line)?);
+        output::json(&both)?;
     } else {
         print!("{}", tables(&records));
         if args.apply {
@@ -76,8 +79,7 @@ pub(super) fn run(args: &Args, journal: &Path) -> Result<(), String> {
         }
     }
     if let Some(path) = &args.html {
-        std::fs::write(path, page(&records)?)
-            .map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+        output::file(path, page(&records)?.as_bytes())?;
         eprintln!("wrote {}", path.display());
     }
     Ok(())

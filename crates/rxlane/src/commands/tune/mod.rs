@@ -19,6 +19,7 @@ use rxlane_tune::plan::{Area, Options, Profile, TunePlan};
 use rxlane_tune::{Live, Machine, Recorded, TuneError, revert};
 
 use crate::one_line;
+use crate::output::{self, counted};
 
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
@@ -187,7 +188,7 @@ impl Wanted {
         let Some(path) = &self.config else {
             return Ok(Vec::new());
         };
-        let config = rxlane_config::load(path).map_err(one_line)?;
+        let config = super::config::load(path)?;
         let dscps: Vec<u8> = config
             .classes
             .iter()
@@ -286,7 +287,7 @@ fn plan(args: &PlanArgs) -> Result<(), String> {
     let (inventory, plan) = args.wanted.plan(&*machine, &left_alone)?;
     if args.json {
         let both = serde_json::json!({ "inventory": inventory, "plan": plan });
-        println!("{}", serde_json::to_string_pretty(&both).map_err(one_line)?);
+        output::json(&both)?;
     } else {
         text::inventory(&inventory);
         text::plan(&plan);
@@ -326,6 +327,11 @@ fn with_cure(error: TuneError) -> String {
         _ => String::new(),
     };
     one_line(error) + &cure
+}
+
+/// `1 change is`, `2 changes are`.
+fn in_force(changes: usize) -> String {
+    counted(changes, "change is", "changes are")
 }
 
 fn undo(path: &Path) -> Result<(), String> {
@@ -370,7 +376,7 @@ fn status(args: &StatusArgs, path: &Path) -> Result<(), String> {
             .iter()
             .map(|(entry, now)| serde_json::json!({ "entry": entry, "now": now }))
             .collect();
-        println!("{}", serde_json::to_string_pretty(&rows).map_err(one_line)?);
+        output::json(&serde_json::json!({ "changes": rows }))?;
     } else {
         text::status(&rows);
         if let Some(pending) = pending {

@@ -10,6 +10,7 @@ use rxlane_tune::watch::{Control, Watch};
 
 use super::{JournalArgs, Reached};
 use crate::one_line;
+use crate::output::counted;
 
 pub(super) const EXAMPLES: &str = "Examples:
   sudo rxlane tune watch --ports eth0,eth1
@@ -135,8 +136,9 @@ pub(super) fn run(args: &Args, journal: &Path) -> Result<(), String> {
     super::restore(&machine, &mut journal)?;
     let seconds = begin.elapsed().as_secs_f64();
     println!(
-        "{} decisions and {changes} changes in {seconds:.1} s, at {:.2} % of a core",
-        watch.decisions,
+        "{} and {} in {seconds:.1} s, at {:.2} % of a core",
+        counted(watch.decisions, "decision", "decisions"),
+        counted(changes, "change", "changes"),
         own_cpu_s() / seconds * 100.0
     );
     outcome

@@ -1,0 +1,61 @@
+//! The configuration file of a command: where it is, and what is wrong with it.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+use rxlane_config::{ConfigError, RouterConfig};
+
+use crate::one_line;
+use crate::output::counted;
+
+/// Where packages put the configuration.
+pub(crate) const DEFAULT: &str = "/etc/rxlane/rxlane.toml";
+
+/// Which file; both forms mean the same.
+#[derive(clap::Args)]
+pub(crate) struct ConfigFile {
+    /// Configuration file; - is standard input [default: /etc/rxlane/rxlane.toml]
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The same without -c
+    #[arg(value_name = "FILE", conflicts_with = "config")]
+    file: Option<PathBuf>,
+}
+
+impl ConfigFile {
+    pub(crate) fn path(&self) -> &Path {
+        let named = self.config.as_deref().or(self.file.as_deref());
+        named.unwrap_or(Path::new(DEFAULT))
+    }
+
+    /// Reads and checks the file.
+    ///
+    /// # Errors
+    /// As [`load`].
+    pub(crate) fn load(&self) -> Result<RouterConfig, String> {
+        load(self.path())
+    }
+}
+
+/// Reads and checks a file, and shows every mistake in it with its line.
+///
+/// # Errors
+/// One line.
+pub(crate) fn load(path: &Path) -> Result<RouterConfig, String> {
+    rxlane_config::load(path).map_err(|e| show(&e))
+}
+
+/// Shows the mistakes of a file on standard error, and returns what is to be said at the end.
+pub(crate) fn show(error: &ConfigError) -> String {
+    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let (ConfigError::Wrong { path, complaints }, Some(excerpts)) = (error, error.excerpts(colour))
+    else {
+        return one_line(error);
+    };
+    eprint!("{excerpts}");
+    format!(
+        "{}: {}",
+        path.display(),
+        counted(complaints.all.len(), "mistake", "mistakes")
+    )
+}
