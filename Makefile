@@ -7,7 +7,7 @@ PACKAGES := clang-19 clang-format libelf-dev zlib1g-dev pkg-config make gcc libc
 	iproute2 ethtool nftables iputils-ping traceroute socat shellcheck util-linux
 SHELL_SCRIPTS := .ci/run contrib/release fuzz/run tests/differential/sabotage $(addprefix tests/vm/,build-kernel build-tests demo get-kernel init matrix mirror run table test-demo test-engine test-oracle test-suite test-tune)
 
-.PHONY: vm-setup help setup build demo test test-only test-vm test-kernels soak soak-vm sabotage fuzz miri sanitize nightly release docs crates deny lint clean
+.PHONY: vm-setup help setup build demo test test-only test-vm test-kernels soak soak-vm sabotage fuzz miri sanitize nightly release docs crates deny alerts lint clean
 
 help:
 	@echo "make demo    build, then kernel against express at twice the kernel's capacity; report.html"
@@ -24,6 +24,7 @@ help:
 	@echo "make docs    the book, with reference pages made of the program: target/book/index.html"
 	@echo "make crates  the oldest Rust, and whether the crates for others could be published (some minutes)"
 	@echo "make deny    licences and sources of all dependencies (installs cargo-deny, some minutes)"
+	@echo "make alerts  the rules for Prometheus, tried on made-up routers"
 	@echo "make lint    formatting and lints, as CI runs them"
 	@echo "make setup   install Debian packages (the others do it by themselves)"
 
@@ -158,6 +159,12 @@ lint: setup
 	shellcheck $(SHELL_SCRIPTS)
 	tests/vm/table --check
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+
+# What alerts say of made-up routers. Debian's promtool is only unpacked, because its package would start a server.
+alerts:
+	@command -v promtool >/dev/null || [ -x target/promtool/usr/bin/promtool ] || { \
+		mkdir -p target/promtool && cd target/promtool && apt-get download -qq prometheus && dpkg -x prometheus_*.deb . ; }
+	@PATH="$$PATH:$$PWD/target/promtool/usr/bin"; cd contrib/prometheus && promtool check rules rules.yml && promtool test rules rules-test.yml
 
 clean:
 	cargo clean

@@ -24,6 +24,8 @@ pub(crate) struct File {
     pub(crate) datapath: Datapath,
     /// The engine in user space, for `datapath = "afxdp"`.
     pub(crate) afxdp: Option<Afxdp>,
+    /// Where the daemon shows its metrics. Default: nowhere.
+    pub(crate) metrics: Option<Metrics>,
     /// Classes, highest priority first; up to 8. The last one is the default and takes what no rule matches.
     #[serde(default)]
     pub(crate) class: Vec<Class>,
@@ -74,6 +76,14 @@ pub(crate) struct Afxdp {
     pub(crate) copy: Copy,
     /// Whether workers drive NAPI themselves where no copies are made. Default: true.
     pub(crate) busy_poll: Option<bool>,
+}
+
+/// Metrics for Prometheus.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Metrics {
+    /// An address and port of the router's network namespace ("127.0.0.1:9817"), or a path for a socket.
+    pub(crate) listen: String,
 }
 
 /// A throttling algorithm by name, or with parameters.

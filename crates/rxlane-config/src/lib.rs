@@ -26,6 +26,7 @@ mod engine;
 mod error;
 mod excerpt;
 mod file;
+mod listen;
 mod names;
 mod place;
 mod rate;
@@ -44,8 +45,9 @@ use serde::Deserialize;
 use toml::de::{DeTable, Deserializer};
 
 pub use error::{Complaint, Complaints, ConfigError, EngineError};
+pub use listen::Listen;
 pub use names::MAX_PORTS;
-use place::Mistakes;
+use place::{Mistakes, Place};
 pub use rings::{MAX_CORES, weight_of_nice};
 pub use router::{
     Copy, Datapath, EngineConfig, Priority, RINGS, RouterConfig, ring_cores, strategy,
@@ -58,13 +60,22 @@ pub const MAX_BYTES: u64 = 1 << 20;
 /// The name that stands for standard input, as usual.
 pub const STANDARD_INPUT: &str = "-";
 
+/// All that a file says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Configuration {
+    /// What packets meet; all hosts of the policy take it.
+    pub router: RouterConfig,
+    /// Where the daemon shows its metrics, if anywhere.
+    pub metrics: Option<Listen>,
+}
+
 /// Reads and checks a configuration file; `-` is standard input.
 ///
 /// # Errors
 /// [`ConfigError`], always with the lines where the cures go.
-pub fn load(path: &Path) -> Result<RouterConfig, ConfigError> {
+pub fn load(path: &Path) -> Result<Configuration, ConfigError> {
     let text = text_of(path)?;
-    parse(&text).map_err(|complaints| ConfigError::Wrong {
+    parse_all(&text).map_err(|complaints| ConfigError::Wrong {
         path: path.into(),
         complaints,
     })
@@ -91,11 +102,19 @@ fn text_of(path: &Path) -> Result<String, ConfigError> {
     Ok(text)
 }
 
+/// Reads and checks the text of a configuration file, for its router.
+///
+/// # Errors
+/// As [`parse_all`].
+pub fn parse(text: &str) -> Result<RouterConfig, Complaints> {
+    parse_all(text).map(|c| c.router)
+}
+
 /// Reads and checks the text of a configuration file.
 ///
 /// # Errors
 /// [`Complaints`]: all that is wrong with its form, or else all that makes no sense, with the lines where the cures go.
-pub fn parse(text: &str) -> Result<RouterConfig, Complaints> {
+pub fn parse_all(text: &str) -> Result<Configuration, Complaints> {
     let (table, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
         let complaint = |e: &toml::de::Error| {
@@ -117,11 +136,19 @@ pub fn parse(text: &str) -> Result<RouterConfig, Complaints> {
     if !mistakes.0.is_empty() {
         return Err(Complaints::new(text, spans(mistakes)));
     }
-    let file = file::File::deserialize(Deserializer::from(table.clone())).map_err(|e| {
+    let mut file = file::File::deserialize(Deserializer::from(table.clone())).map_err(|e| {
         let message = e.message().replace('\n', " ");
         Complaints::new(text, vec![(e.span().unwrap_or_default(), message)])
     })?;
-    resolve::resolve(file, &mut mistakes).ok_or_else(|| Complaints::new(text, spans(mistakes)))
+    let metrics = file.metrics.take().and_then(|m| {
+        let at = Place::top("metrics").key("listen");
+        mistakes.keep(&at, m.listen.parse())
+    });
+    let router = resolve::resolve(file, &mut mistakes);
+    match router.filter(|_| mistakes.0.is_empty()) {
+        Some(router) => Ok(Configuration { router, metrics }),
+        None => Err(Complaints::new(text, spans(mistakes))),
+    }
 }
 
 /// What the parser says, with a cure for what people get wrong most.

@@ -22,6 +22,7 @@ pub fn to_toml(config: &RouterConfig) -> String {
         overlap: file::Overlap::FirstMatch,
         datapath,
         afxdp,
+        metrics: None,
         class: config
             .classes
             .iter()

@@ -202,6 +202,16 @@ impl Instance {
         None
     }
 
+    /// Socket of the daemon that answers whoever may not read the maps.
+    pub fn socket(&self) -> PathBuf {
+        self.run.join("rxlane.sock")
+    }
+
+    /// Where the socket of the machine's own router, which is of no other namespace, is found without knowing names.
+    pub fn well_known_socket() -> PathBuf {
+        Path::new(RUN).join("rxlane.sock")
+    }
+
     fn lock_path(&self) -> PathBuf {
         self.run.join("lock")
     }

@@ -36,6 +36,10 @@ pub struct Status {
     pub programs: Vec<Accepted>,
     /// Things the operator should know.
     pub warnings: Vec<String>,
+    /// Reloads that daemons have answered.
+    pub reloads: u64,
+    /// Why the last of them was refused, if it was; the configuration before it is in force.
+    pub reload_refused: Option<String>,
     /// Ports in the order of the configuration.
     pub ports: Vec<PortStatus>,
     /// Classes over all ports, highest priority first.
@@ -150,6 +154,8 @@ pub fn read() -> Result<Status, DataplaneError> {
         missing_features: state.features.missing().cloned().collect(),
         programs: state.programs.clone(),
         warnings: state.warnings.clone(),
+        reloads: instance.reload_count(),
+        reload_refused: instance.reload_error(),
         engine: engine::status::read(&instance, &state)?,
         rt_bound: BoundStatus::of(&state.config, &polling, daemon.is_some()),
         cores: polling,

@@ -92,6 +92,12 @@ pub fn id() -> Result<u64, SystemError> {
         .tried(|| "read /proc/thread-self/ns/net".into())
 }
 
+/// Whether the calling thread is in the namespace of process 1: that of the machine, or of its container.
+pub fn is_the_machines_own() -> bool {
+    let first = std::fs::metadata("/proc/1/ns/net").map(|m| m.ino());
+    first.is_ok_and(|first| id().is_ok_and(|own| own == first))
+}
+
 /// Numbers of the namespaces that can be found: those of processes and threads, and those with a name.
 pub fn all_ids() -> std::collections::BTreeSet<u64> {
     let folder = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten();

@@ -5,6 +5,7 @@ mod output;
 
 mod commands;
 mod model;
+mod observe;
 
 use std::process::ExitCode;
 use std::sync::LazyLock;

@@ -62,7 +62,7 @@ pub(crate) fn finish() -> Result<(), String> {
 
 /// The version of all that is printed with `--json`. It grows when a field goes or means something else, not when one is
 /// added.
-pub(crate) const SCHEMA_VERSION: u32 = 1;
+const SCHEMA_VERSION: u32 = 1;
 
 #[derive(Serialize)]
 struct Versioned<'a, T> {
@@ -76,15 +76,20 @@ struct Versioned<'a, T> {
 /// # Errors
 /// When `body` is no object.
 pub(crate) fn json(body: &impl Serialize) -> Result<(), String> {
+    json_text(body).map(|text| print!("{text}"))
+}
+
+/// An object as JSON, with the version of its form.
+///
+/// # Errors
+/// When `body` is no object.
+pub(crate) fn json_text(body: &impl Serialize) -> Result<String, String> {
     let versioned = Versioned {
         schema_version: SCHEMA_VERSION,
         body,
     };
-    println!(
-        "{}",
-        serde_json::to_string_pretty(&versioned).map_err(one_line)?
-    );
-    Ok(())
+    let text = serde_json::to_string_pretty(&versioned).map_err(one_line)?;
+    Ok(text + "\n")
 }
 
 /// Whether a file could be written, asked before the work whose result it shall hold. What is in it stays.

@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         rehearsal: None,
     };
     let config = match rxlane_config::load(args.config.path()) {
-        Ok(config) => config,
+        Ok(config) => config.router,
         Err(ConfigError::Wrong { complaints, .. }) if args.json => {
             verdict.mistakes = complaints.all.iter().map(Mistake::from).collect();
             output::json(&verdict)?;

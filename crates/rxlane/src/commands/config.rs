@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-use rxlane_config::{ConfigError, RouterConfig};
+use rxlane_config::{ConfigError, Configuration};
 
 use crate::one_line;
 use crate::output::counted;
@@ -32,7 +32,7 @@ impl ConfigFile {
     ///
     /// # Errors
     /// As [`load`].
-    pub(crate) fn load(&self) -> Result<RouterConfig, String> {
+    pub(crate) fn load(&self) -> Result<Configuration, String> {
         load(self.path())
     }
 }
@@ -41,7 +41,7 @@ impl ConfigFile {
 ///
 /// # Errors
 /// One line.
-pub(crate) fn load(path: &Path) -> Result<RouterConfig, String> {
+pub(crate) fn load(path: &Path) -> Result<Configuration, String> {
     rxlane_config::load(path).map_err(|e| show(&e))
 }
 

@@ -10,6 +10,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rxlane_config::{Datapath, RouterConfig, STANDARD_INPUT};
 use rxlane_dataplane::DataplaneError;
 use rxlane_dataplane::features::conntrack_is_a_module;
+use rxlane_dataplane::instance::Instance;
 use rxlane_dataplane::router::Router;
 use rxlane_policy::class::{Lane, Trust};
 use rxlane_system::changes::Changes;
@@ -18,6 +19,8 @@ use sd_notify::NotifyState;
 use tracing::{error, info, warn};
 
 use super::config::ConfigFile;
+use crate::observe::listener::Listener;
+use crate::observe::server::Server;
 use crate::one_line;
 use crate::output::counted;
 
@@ -54,10 +57,17 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     let mut monitor = links::Monitor::new().map_err(one_line)?;
     let mut changes = Changes::subscribe().map_err(one_line)?;
     // A reload may turn an engine on, but only one that has been there from the start can come back.
-    let engine = matches!(config.datapath, Datapath::Afxdp(_));
-    let mut router =
-        Router::start(config, &file, args.accept_bypass, || confine(engine)).map_err(one_line)?;
+    let engine = matches!(config.router.datapath, Datapath::Afxdp(_));
+    let mut socket = None;
+    let before_threads = || {
+        // Afterwards it could not be given to the group.
+        socket = status_socket();
+        confine(engine);
+    };
+    let mut router = Router::start(config.router, &file, args.accept_bypass, before_threads)
+        .map_err(one_line)?;
     announce(&router);
+    let server = Server::start(socket, config.metrics)?;
     tell(&[NotifyState::Ready, NotifyState::Status(&serving(&router))]);
     let mut watch = Watch::default();
     loop {
@@ -74,9 +84,10 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         }
         while let Ok(Some(signal)) = signals.read_signal() {
             if signal.ssi_signo == Signal::SIGHUP as u32 {
-                reload(&mut router, args);
+                reload(&mut router, args, &server);
             } else {
                 tell(&[NotifyState::Stopping]);
+                forget_socket();
                 router.detach().map_err(one_line)?;
                 info!("detached; the kernel forwards alone");
                 return Ok(());
@@ -146,6 +157,38 @@ impl Watch {
     }
 }
 
+/// The socket that answers whoever may not read the maps. The router works without.
+fn status_socket() -> Option<Listener> {
+    let instance = Instance::current().ok()?;
+    match Listener::at(&instance.socket()) {
+        Ok(listener) => {
+            if rxlane_system::netns::is_the_machines_own() {
+                forget_socket();
+                let link = Instance::well_known_socket();
+                if let Err(e) = std::os::unix::fs::symlink(instance.socket(), &link) {
+                    warn!("cannot make {}: {e}", link.display());
+                }
+            }
+            Some(listener)
+        }
+        Err(message) => {
+            warn!("only root can ask for the status: {message}");
+            None
+        }
+    }
+}
+
+/// Removes the name that leads to this router's socket.
+fn forget_socket() {
+    let link = Instance::well_known_socket();
+    let ours = Instance::current().is_ok_and(|instance| {
+        std::fs::read_link(&link).is_ok_and(|to| to == instance.socket() || !to.exists())
+    });
+    if ours {
+        let _ = std::fs::remove_file(link);
+    }
+}
+
 /// Gives up what starting needed and serving does not.
 fn confine(engine: bool) {
     let mut more = Vec::new();
@@ -173,14 +216,18 @@ pub(super) fn require_capabilities(command: &str) -> Result<(), String> {
     }
 }
 
-fn reload(router: &mut Router, args: &Args) {
+fn reload(router: &mut Router, args: &Args, server: &Server) {
     if let Ok(now) = NotifyState::monotonic_usec_now() {
         tell(&[NotifyState::Reloading, now]);
     }
     // Where the excerpts would go is a log of lines.
     let outcome = rxlane_config::load(args.config.path())
         .map_err(one_line)
-        .and_then(|config| router.reload(config).map_err(one_line));
+        .and_then(|config| {
+            router.reload(config.router).map_err(one_line)?;
+            server.listen(config.metrics);
+            Ok(())
+        });
     match &outcome {
         Ok(()) => announce(router),
         Err(message) => error!("keeping the old configuration: {message}"),

@@ -1,32 +1,69 @@
 //! `rxlane status`: the router's counters, for people and machines.
 
+use std::fmt::Write;
+
 use comfy_table::{Table, presets};
+use rxlane_dataplane::instance::Instance;
 use rxlane_dataplane::status::{self, Status};
 
+use crate::observe::{client, metrics};
 use crate::{one_line, output};
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  rxlane status                     tables
+  rxlane status                     tables; root, or a member of the group rxlane while the daemon runs
   rxlane status --json              everything, for machines
+  rxlane status --format prometheus > /var/lib/prometheus/node-exporter/rxlane.prom
   rxlane --netns r1 status          the router of a network namespace")]
 pub(crate) struct Args {
-    /// Print JSON
-    #[arg(long)]
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
     json: bool,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Tables for people
+    Text,
+    /// Everything, for machines
+    Json,
+    /// Metrics for the textfile collector of node_exporter
+    Prometheus,
+    /// Metrics as the daemon's listener shows them
+    Openmetrics,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), String> {
-    if let Some((capability, _)) = rxlane_system::capabilities::missing() {
-        return Err(format!(
-            "cannot read the router's maps without {capability}: run as root (sudo rxlane status)"
-        ));
+    let format = if args.json { Format::Json } else { args.format };
+    if rxlane_system::capabilities::missing().is_some() {
+        return ask_the_daemon(format);
     }
     let status = status::read().map_err(one_line)?;
-    if args.json {
-        output::json(&status)?;
-    } else {
-        print(&status);
+    let text = match format {
+        Format::Text => text(&status),
+        Format::Json => output::json_text(&status)?,
+        Format::Prometheus => metrics::prometheus(status).map_err(one_line)?,
+        Format::Openmetrics => metrics::open_metrics(status).map_err(one_line)?,
+    };
+    print!("{text}");
+    Ok(())
+}
+
+/// Whoever may not read the router's maps is told by the daemon what is in them.
+fn ask_the_daemon(format: Format) -> Result<(), String> {
+    let socket = Instance::current().map_err(one_line)?.socket();
+    let path = match format {
+        Format::Text => "/status",
+        Format::Json => "/status.json",
+        Format::Prometheus | Format::Openmetrics => "/metrics",
+    };
+    let answer = client::get(&socket, path)?;
+    match format {
+        Format::Prometheus => print!("{}", metrics::older(&answer)),
+        _ => print!("{answer}"),
     }
     Ok(())
 }
@@ -37,13 +74,26 @@ fn table<const N: usize>(header: [&str; N]) -> Table {
     table
 }
 
-fn print(s: &Status) {
+/// Tables for people.
+pub(crate) fn text(s: &Status) -> String {
+    let mut out = String::new();
+    // Memory takes everything.
+    let _ = write_all(&mut out, s);
+    out
+}
+
+fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
     match s.daemon {
-        Some(pid) => println!("running (pid {pid}), {}, Linux {}", s.config_file, s.kernel),
-        None => println!(
+        Some(pid) => writeln!(
+            out,
+            "running (pid {pid}), {}, Linux {}",
+            s.config_file, s.kernel
+        )?,
+        None => writeln!(
+            out,
             "daemon gone, lanes still forwarding, {}, Linux {}",
             s.config_file, s.kernel
-        ),
+        )?,
     }
     let mut classes = table([
         "class",
@@ -74,13 +124,13 @@ fn print(s: &Status) {
             c.at_work.to_string(),
         ]);
     }
-    println!("\n{classes}");
+    writeln!(out, "\n{classes}")?;
     for c in s
         .classes
         .iter()
         .filter(|c| c.lane == "stack" || c.at_work == "pass")
     {
-        println!("{}: {}, because {}", c.name, c.at_work, c.why);
+        writeln!(out, "{}: {}, because {}", c.name, c.at_work, c.why)?;
     }
     let mut rings = table([
         "ring",
@@ -107,10 +157,10 @@ fn print(s: &Status) {
         ]);
     }
     if rings.row_count() > 0 {
-        println!("\n{rings}");
+        writeln!(out, "\n{rings}")?;
     }
     if let Some(engine) = &s.engine {
-        print_engine(engine);
+        write_engine(out, engine)?;
     }
     let mut ports = table([
         "port",
@@ -135,7 +185,7 @@ fn print(s: &Status) {
             reasons.join(", "),
         ]);
     }
-    println!("\n{ports}");
+    writeln!(out, "\n{ports}")?;
     let mut cores = table([
         "core",
         "overloaded",
@@ -158,10 +208,11 @@ fn print(s: &Status) {
             format!("{:.0} us", c.longest_wait_us),
         ]);
     }
-    println!("\n{cores}");
+    writeln!(out, "\n{cores}")?;
     let b = &s.rt_bound;
     if b.bound.t_max_ns.is_finite() {
-        println!(
+        writeln!(
+            out,
             "\nRT bound: b x / (1 - rho_RT) = {} x {:.0} ns / (1 - {:.3}) = {:.1} us; longest measured {:.1} us ({}; {})",
             b.bound.ring_budget,
             b.bound.service_time_ns,
@@ -174,20 +225,27 @@ fn print(s: &Status) {
                 "service time assumed until overload is measured"
             },
             b.note
-        );
+        )?;
     } else {
-        println!("\nRT bound: {}", b.note);
+        writeln!(out, "\nRT bound: {}", b.note)?;
     }
-    println!("\n{}", super::check::programs(&s.programs));
+    writeln!(out, "\n{}", super::check::programs(&s.programs))?;
     for f in &s.missing_features {
-        println!("missing: {}: {}", f.name, f.without);
+        writeln!(out, "missing: {}: {}", f.name, f.without)?;
+    }
+    if let Some(why) = &s.reload_refused {
+        writeln!(out, "warning: the last reload was refused: {why}")?;
     }
     for w in &s.warnings {
-        println!("warning: {w}");
+        writeln!(out, "warning: {w}")?;
     }
+    Ok(())
 }
 
-fn print_engine(engine: &rxlane_dataplane::engine::EngineStatus) {
+fn write_engine(
+    out: &mut String,
+    engine: &rxlane_dataplane::engine::EngineStatus,
+) -> std::fmt::Result {
     let mut workers = table([
         "worker",
         "core",
@@ -215,9 +273,9 @@ fn print_engine(engine: &rxlane_dataplane::engine::EngineStatus) {
             format!("{:.1}", c.interval_ns as f64 / 1000.0),
         ]);
     }
-    println!("\n{workers}");
+    writeln!(out, "\n{workers}")?;
     for (i, w) in engine.workers.iter().enumerate() {
-        println!("worker {i}: {}", w.beside_napi);
+        writeln!(out, "worker {i}: {}", w.beside_napi)?;
     }
     let mut rings = table([
         "port",
@@ -240,6 +298,7 @@ fn print_engine(engine: &rxlane_dataplane::engine::EngineStatus) {
         ]);
     }
     if rings.row_count() > 0 {
-        println!("\n{rings}");
+        writeln!(out, "\n{rings}")?;
     }
+    Ok(())
 }

@@ -188,7 +188,7 @@ impl Wanted {
         let Some(path) = &self.config else {
             return Ok(Vec::new());
         };
-        let config = super::config::load(path)?;
+        let config = super::config::load(path)?.router;
         let dscps: Vec<u8> = config
             .classes
             .iter()
