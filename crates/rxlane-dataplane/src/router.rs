@@ -222,7 +222,7 @@ impl Router {
             let attached = link.as_ref().and_then(pinned::xdp_link_ifindex);
             let known = port.ifindex.is_some() && device.map(|d| d.ifindex) == port.ifindex;
             if let Some(gone) = port.ifindex.take_if(|_| !known) {
-                info!(port = name, "port is gone");
+                warn!(port = name, "port is gone");
                 pinned::forget(&self.lane.egress, gone);
                 port.mode = None;
                 changed = true;

@@ -4,6 +4,7 @@
 mod output;
 
 mod commands;
+mod log;
 mod model;
 mod observe;
 
@@ -90,14 +91,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    tracing_subscriber::fmt()
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_default_env()
-                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info")),
-        )
-        .with_target(false)
-        .with_writer(std::io::stderr)
-        .init();
+    log::begin();
     rxlane_dataplane::log_libbpf();
     let cli = Cli::parse();
     let done = run(cli);

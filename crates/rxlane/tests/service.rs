@@ -68,6 +68,50 @@ fn the_service_manager_hears_of_readiness_reloads_refusals_and_the_end() {
     let _ = std::fs::remove_file(&path);
 }
 
+#[test]
+#[ignore = "needs root: make test"]
+fn a_restart_leaves_the_lanes_and_the_watchdog_is_fed() {
+    let mut t = TestLab::up("restart", |_| ());
+    let config = t.config("router", &format!("{VOICE_ALL}{REST}"));
+    let path = std::env::temp_dir().join("t-watchdog.sock");
+    let _ = std::fs::remove_file(&path);
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .unwrap();
+    let child = std::process::Command::new(binary())
+        .args(["--netns", &t.lab.netns(Place::Router), "run"])
+        .arg(&config)
+        .env("NOTIFY_SOCKET", &path)
+        .env("WATCHDOG_USEC", "2000000")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut router = Background(child);
+    assert!(next(&socket).contains("READY=1"));
+    for _ in 0..3 {
+        assert!(next(&socket).contains("WATCHDOG=1"));
+    }
+    // What RestartKillSignal= of the unit sends.
+    router.signal(Signal::SIGUSR1);
+    assert!(router.0.wait().unwrap().success());
+    let mut log = String::new();
+    std::io::Read::read_to_string(&mut router.0.stderr.take().unwrap(), &mut log).unwrap();
+    assert!(log.contains("the lanes go on"), "{log}");
+    // No colours in a log that is no terminal.
+    assert!(!log.contains('\u{1b}'), "{log:?}");
+    let left = t.status_json().expect("the lanes are there");
+    assert!(left["daemon"].is_null());
+    assert_eq!(left["ports"][0]["mode"], "native");
+    let router = t.router_from(&config);
+    assert!(t.status_json().expect("taken over")["daemon"].is_u64());
+    router.end(Signal::SIGTERM);
+    assert!(t.status_json().is_none(), "stopping detaches");
+    let _ = std::fs::remove_file(&path);
+}
+
 /// A line of /proc/PID/task/TID/status, of every thread.
 fn of_threads(pid: u32, key: &str) -> Vec<String> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();

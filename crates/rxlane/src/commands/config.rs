@@ -1,12 +1,11 @@
 //! The configuration file of a command: where it is, and what is wrong with it.
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use rxlane_config::{ConfigError, Configuration};
 
-use crate::one_line;
 use crate::output::counted;
+use crate::{log, one_line};
 
 /// Where packages put the configuration.
 pub(crate) const DEFAULT: &str = "/etc/rxlane/rxlane.toml";
@@ -47,9 +46,8 @@ pub(crate) fn load(path: &Path) -> Result<Configuration, String> {
 
 /// Shows the mistakes of a file on standard error, and returns what is to be said at the end.
 pub(crate) fn show(error: &ConfigError) -> String {
-    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let (ConfigError::Wrong { path, complaints }, Some(excerpts)) = (error, error.excerpts(colour))
-    else {
+    let excerpts = error.excerpts(log::coloured());
+    let (ConfigError::Wrong { path, complaints }, Some(excerpts)) = (error, excerpts) else {
         return one_line(error);
     };
     eprint!("{excerpts}");

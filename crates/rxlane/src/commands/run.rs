@@ -26,7 +26,8 @@ use crate::output::counted;
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "Signals: SIGHUP reads the configuration again, SIGTERM and SIGINT detach and end.
+    after_help = "Signals: SIGHUP reads the configuration again, SIGTERM and SIGINT detach and end, SIGUSR1 ends and leaves the
+lanes to the next start, as a restart of the service does.
 A killed daemon leaves a working router; the next start takes it over, `rxlane detach` removes it."
 )]
 pub(crate) struct Args {
@@ -48,7 +49,12 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     require_capabilities("run")?;
     // Signals are read from a descriptor, so they must be blocked before any thread starts.
     let mut signals = SigSet::empty();
-    for signal in [Signal::SIGHUP, Signal::SIGTERM, Signal::SIGINT] {
+    for signal in [
+        Signal::SIGHUP,
+        Signal::SIGTERM,
+        Signal::SIGINT,
+        Signal::SIGUSR1,
+    ] {
         signals.add(signal);
     }
     signals.thread_block().map_err(one_line)?;
@@ -70,7 +76,9 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     let server = Server::start(socket, config.metrics)?;
     tell(&[NotifyState::Ready, NotifyState::Status(&serving(&router))]);
     let mut watch = Watch::default();
+    let mut watchdog = Watchdog::asked_for();
     loop {
+        watchdog.feed();
         let mut waiting = vec![signals.as_fd(), monitor.as_fd()];
         waiting.push(router.route_news());
         waiting.extend(changes.sources());
@@ -85,6 +93,10 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         while let Ok(Some(signal)) = signals.read_signal() {
             if signal.ssi_signo == Signal::SIGHUP as u32 {
                 reload(&mut router, args, &server);
+            } else if signal.ssi_signo == Signal::SIGUSR1 as u32 {
+                tell(&[NotifyState::Stopping]);
+                info!("ended; the lanes go on, and the next start takes them over");
+                return Ok(());
             } else {
                 tell(&[NotifyState::Stopping]);
                 forget_socket();
@@ -111,6 +123,32 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
                 "cannot follow firewall, rules and policies: {}",
                 one_line(e)
             );
+        }
+    }
+}
+
+/// Tells the service manager that the loop goes round, if it wants to know: else it would start another daemon.
+struct Watchdog {
+    every: Option<Duration>,
+    fed: Option<Instant>,
+}
+
+impl Watchdog {
+    fn asked_for() -> Self {
+        Self {
+            // Half of the time that it waits, as sd_watchdog_enabled(3) recommends.
+            every: sd_notify::watchdog_enabled().map(|limit| limit / 2),
+            fed: None,
+        }
+    }
+
+    fn feed(&mut self) {
+        let Some(every) = self.every else { return };
+        // The loop goes round once a second.
+        let soon = every.saturating_sub(Watch::EVERY);
+        if self.fed.is_none_or(|at| at.elapsed() >= soon) {
+            self.fed = Some(Instant::now());
+            tell(&[NotifyState::Watchdog]);
         }
     }
 }
