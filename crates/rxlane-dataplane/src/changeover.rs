@@ -162,20 +162,7 @@ fn attach_all(
         if let Some(port) = state.ports.get_mut(name) {
             port.mode = Some(mode.into());
         }
-        if device.kind.as_deref() == Some("veth") {
-            state.warnings.push(format!(
-                "port `{name}` is a veth: hosts behind it must not offload (ethtool -K IF tx off tso off gso off), or their TCP leaves without checksum"
-            ));
-        }
-        if ports::hides_tags(device.kind.as_deref(), Some(mode)) {
-            state.warnings.push(format!(
-                "port `{name}` lies over other devices, which hide VLAN tags from XDP: express packets that come in there stay with the kernel"
-            ));
-        } else if mode == "generic" {
-            state.warnings.push(format!(
-                "port `{name}`: the driver has no native XDP; generic mode works on skbs and protects much less"
-            ));
-        }
+        state.warnings.extend(ports::warnings(device, Some(mode)));
     }
     Ok(())
 }

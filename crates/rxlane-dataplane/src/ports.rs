@@ -166,6 +166,27 @@ pub(crate) fn hides_tags(kind: Option<&str>, mode: Option<&str>) -> bool {
     })
 }
 
+/// What the operator should know of a port; `mode` is that of XDP, where it is known.
+pub(crate) fn warnings(device: &NetDevice, mode: Option<&str>) -> Vec<String> {
+    let (name, kind) = (&device.name, device.kind.as_deref());
+    let mut found = Vec::new();
+    if kind == Some("veth") {
+        found.push(format!(
+            "port `{name}` is a veth: hosts behind it must not offload (ethtool -K IF tx off tso off gso off), or their TCP leaves without checksum"
+        ));
+    }
+    if hides_tags(kind, mode.or(Some("native"))) {
+        found.push(format!(
+            "port `{name}` lies over other devices, which hide VLAN tags from XDP: express packets that come in there stay with the kernel"
+        ));
+    } else if mode == Some("generic") {
+        found.push(format!(
+            "port `{name}`: the driver has no native XDP; generic mode works on skbs and protects much less"
+        ));
+    }
+    found
+}
+
 /// The devices that the express lane may send to: ports whose drivers take frames from it.
 pub(crate) fn write_egress(
     lane: &LaneProgram,

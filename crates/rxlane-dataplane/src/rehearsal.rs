@@ -26,6 +26,8 @@ pub struct Rehearsal {
     pub features: Features,
     /// What it took the kernel to accept each program.
     pub programs: Vec<Accepted>,
+    /// Things that `run` would warn of, as far as they are seen without attaching.
+    pub warnings: Vec<String>,
 }
 
 /// Loads what `config` needs into the kernel, and lets go of it.
@@ -38,7 +40,13 @@ pub fn rehearse(config: &RouterConfig, accept_bypass: bool) -> Result<Rehearsal,
     router::check(config, &features)?;
     watch::refuse(config, accept_bypass)?;
     let instance = Instance::current()?;
-    ports::check_ports(&instance, config, &links::all()?)?;
+    let devices = links::all()?;
+    ports::check_ports(&instance, config, &devices)?;
+    let mut warnings = Vec::new();
+    for device in devices.iter().filter(|d| config.ports.contains(&d.name)) {
+        // Whether XDP will be native only attaching tells; the driver of a bond is believed to have it.
+        warnings.extend(ports::warnings(device, None));
+    }
     // Beside a running router: verifying is done away from the cores that poll.
     if let Ok(running) = Shared::open(&instance.pins) {
         overload::leave_polling_cores(&running);
@@ -65,5 +73,9 @@ pub fn rehearse(config: &RouterConfig, accept_bypass: bool) -> Result<Rehearsal,
     if let Some(maps) = lane.engine {
         programs.extend(Programs::rehearse(&maps.sockets, &maps.rings, &features)?);
     }
-    Ok(Rehearsal { features, programs })
+    Ok(Rehearsal {
+        features,
+        programs,
+        warnings,
+    })
 }

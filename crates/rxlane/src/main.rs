@@ -33,6 +33,7 @@ static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
     version,
     long_version = LONG_VERSION.as_str(),
     after_help = "Examples:
+  sudo rxlane init                          a configuration for this machine
   rxlane check examples/voice.toml          read a configuration and say what is wrong with it
   sudo rxlane run                           start the router of /etc/rxlane/rxlane.toml
   sudo rxlane status                        what it is doing
@@ -63,6 +64,8 @@ enum Command {
     Status(commands::status::Args),
     /// Check a configuration file without starting anything
     Check(commands::check::Args),
+    /// Write a configuration for this machine, with what was found as comments
+    Init(commands::init::Args),
     /// Generator, router and sink in network namespaces
     #[command(subcommand)]
     Lab(commands::lab::Command),
@@ -115,6 +118,7 @@ fn run(cli: Cli) -> Result<(), String> {
         Command::Detach(args) => commands::detach::run(&args),
         Command::Status(args) => commands::status::run(&args),
         Command::Check(args) => commands::check::run(&args),
+        Command::Init(args) => commands::init::run(&args),
         Command::Lab(command) => commands::lab::run(&command),
         Command::Bench(command) => commands::bench::run(command),
         Command::Calibrate(args) => commands::calibrate::run(&args),

@@ -218,3 +218,28 @@ fn the_group_may_look_and_others_are_told_to_join_it() {
     let said = common::error_of(&as_somebody(&t, "65534", &gid));
     assert!(said.contains("no router runs"), "{said}");
 }
+
+#[test]
+#[ignore = "needs root: make test"]
+fn what_init_writes_for_a_machine_starts_there() {
+    for (firewall, trust) in [("none", "all"), ("stateful:20", "established")] {
+        let mut t = TestLab::up("init", |c| c.firewall = firewall.parse().unwrap());
+        let out = t.rxlane(&["init"]);
+        assert!(out.status.success(), "{}", common::error_of(&out));
+        let text = String::from_utf8(out.stdout).unwrap();
+        assert!(text.contains("ports = [\"in0\", \"out0\"]"), "{text}");
+        assert!(text.contains(&format!("trust = \"{trust}\"")), "{text}");
+        let config = t.file("init", &text);
+        // Kept, because somebody may have changed it.
+        let name = config.to_str().unwrap();
+        let again = t.rxlane(&["init", "-o", name]);
+        assert!(common::error_of(&again).contains("--force"));
+        let live = t.rxlane(&["check", "--live", "--json", name]);
+        assert!(live.status.success(), "{}", common::error_of(&live));
+        let verdict: serde_json::Value = serde_json::from_slice(&live.stdout).unwrap();
+        assert_eq!(verdict["fine"], true);
+        let warnings = verdict["warnings"].as_array().unwrap();
+        assert_eq!(warnings.len(), 2, "both are veth: {warnings:?}");
+        let _router = t.router_from(&config);
+    }
+}

@@ -39,8 +39,8 @@ struct Verdict {
     /// Whether `run` would take it, as far as was looked.
     fine: bool,
     mistakes: Vec<Mistake>,
-    /// What is odd on this machine, if the file is for it.
-    warnings: Vec<String>,
+    /// Cores that the file names and this machine lacks.
+    missing_cores: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
     #[serde(flatten)]
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         file: args.config.path().display().to_string(),
         fine: false,
         mistakes: Vec::new(),
-        warnings: Vec::new(),
+        missing_cores: Vec::new(),
         refused: None,
         rehearsal: None,
     };
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         }
         Err(e) => return Err(config::show(&e)),
     };
-    verdict.warnings = missing_cores(&config);
+    verdict.missing_cores = missing_cores(&config);
     let rehearsed = if args.live {
         rehearse(&config, args.accept_bypass).map(Some)
     } else {
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         counted(config.classes.len(), "class", "classes"),
         counted(rules, "rule", "rules"),
     );
-    for warning in &verdict.warnings {
+    for warning in &verdict.missing_cores {
         println!("warning: {warning}");
     }
     if let Some(rehearsal) = rehearsal {
@@ -114,6 +114,9 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
             rehearsal.features.kernel,
             programs(&rehearsal.programs)
         );
+        for warning in &rehearsal.warnings {
+            println!("warning: {warning}");
+        }
         for feature in rehearsal.features.missing() {
             println!("missing: {}: {}", feature.name, feature.without);
         }
