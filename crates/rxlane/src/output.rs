@@ -1,6 +1,7 @@
 //! Standard output that may be gone or full, and files that must be writable before the work begins.
 //!
-//! `println!` of the standard library panics when it cannot write. The macros below take its place in this crate: the first
+//! `println!` and `eprintln!` of the standard library panic when they cannot write. The macros below take their place in this
+//! crate: of standard output the first
 //! failure is remembered, what follows is not written, and [`finish`] says it at the end. So a command that has made
 //! something to be undone, as a lab, undoes it also when its reader has gone.
 
@@ -25,6 +26,16 @@ macro_rules! println {
     ($($arg:tt)*) => { $crate::output::write(format_args!("{}\n", format_args!($($arg)*))) };
 }
 
+/// As that of the standard library, but where nobody listens there is nobody to tell.
+macro_rules! eprint {
+    ($($arg:tt)*) => { $crate::output::tell(format_args!($($arg)*)) };
+}
+
+/// As that of the standard library, but where nobody listens there is nobody to tell.
+macro_rules! eprintln {
+    ($($arg:tt)*) => { $crate::output::tell(format_args!("{}\n", format_args!($($arg)*))) };
+}
+
 /// Why standard output takes nothing any more.
 static FAILURE: Mutex<Option<std::io::Error>> = Mutex::new(None);
 
@@ -38,6 +49,11 @@ fn attempt(write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) {
 /// What the macros call.
 pub(crate) fn write(text: Arguments<'_>) {
     attempt(|out| out.write_fmt(text));
+}
+
+/// What the macros call for standard error.
+pub(crate) fn tell(text: Arguments<'_>) {
+    let _ = std::io::stderr().lock().write_fmt(text);
 }
 
 /// Bytes as they are.

@@ -188,13 +188,30 @@ fn every_mistake_is_shown_with_its_line() {
         "5 | lane = \"expres\"\n",
         "did you mean \"express\"?",
         "did you mean `trust`?",
+        "(and 2 other mistakes)\n",
         "`ring` cannot be \"many\": write a whole number",
-        "\nrxlane: -: 3 mistakes\n",
+        "\nrxlane: -:5: \"expres\" is unknown",
     ] {
         assert!(said.contains(part), "{said} should contain {part:?}");
     }
     // No colours where nobody looks.
     assert!(!said.contains('\x1b'), "{said:?}");
+}
+
+#[test]
+fn complaints_that_nobody_reads_change_nothing() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut child = command(&["check", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(writer)
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(WRONG.as_bytes()).unwrap();
+    drop(input);
+    assert_eq!(child.wait().unwrap().code(), Some(1));
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn a_refused_reload_keeps_the_old_configuration_and_says_why() {
     let _router = t.router(&(VOICE_ALL.to_owned() + REST));
     t.config("router", &(VOICE_ALL.to_owned() + "rings = 4\n" + REST));
     let message = error_of(&t.rxlane(&["reload"]));
-    assert!(message.contains("unknown field `rings`"), "{message}");
+    assert!(message.contains("unknown key `rings`"), "{message}");
     let path = t.config("router", &(VOICE_ALL.to_owned() + REST));
     let text = std::fs::read_to_string(&path)
         .unwrap()

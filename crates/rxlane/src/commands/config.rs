@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use rxlane_config::{ConfigError, Configuration};
 
-use crate::output::counted;
 use crate::{log, one_line};
 
 /// Where packages put the configuration.
@@ -44,16 +43,10 @@ pub(crate) fn load(path: &Path) -> Result<Configuration, String> {
     rxlane_config::load(path).map_err(|e| show(&e))
 }
 
-/// Shows the mistakes of a file on standard error, and returns what is to be said at the end.
+/// Shows the mistakes of a file on standard error, and returns the line to end with: the first of them, and how many more.
 pub(crate) fn show(error: &ConfigError) -> String {
-    let excerpts = error.excerpts(log::coloured());
-    let (ConfigError::Wrong { path, complaints }, Some(excerpts)) = (error, excerpts) else {
-        return one_line(error);
-    };
-    eprint!("{excerpts}");
-    format!(
-        "{}: {}",
-        path.display(),
-        counted(complaints.all.len(), "mistake", "mistakes")
-    )
+    if let Some(excerpts) = error.excerpts(log::coloured()) {
+        eprint!("{excerpts}");
+    }
+    one_line(error)
 }
