@@ -5,11 +5,13 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 RXLANE := target/release/rxlane
 PACKAGES := clang-19 clang-format libelf-dev zlib1g-dev pkg-config make gcc libc6-dev linux-libc-dev m4 \
 	iproute2 ethtool nftables iputils-ping traceroute socat shellcheck util-linux
-SHELL_SCRIPTS := .ci/run contrib/release fuzz/run tests/differential/sabotage $(addprefix tests/vm/,build-kernel build-tests demo get-kernel init matrix mirror run table test-demo test-engine test-oracle test-suite test-tune)
+SHELL_SCRIPTS := .ci/run contrib/release $(addprefix contrib/debian/,postinst prerm postrm) fuzz/run tests/differential/sabotage $(addprefix tests/vm/,build-kernel build-tests demo get-kernel init matrix mirror run table test-demo test-engine test-oracle test-suite test-tune)
 
-.PHONY: vm-setup help setup build demo test test-only test-vm test-kernels soak soak-vm sabotage fuzz miri sanitize nightly release docs crates deny alerts lint clean
+.PHONY: vm-setup help setup build package-files install uninstall deb demo test test-only test-vm test-kernels soak soak-vm sabotage fuzz miri sanitize nightly release docs crates deny alerts lint clean
 
 help:
+	@echo "make build   the release binary; then sudo make install (PREFIX, DESTDIR), or uninstall"
+	@echo "make deb     a Debian package: target/dist/*.deb (installs cargo-deb)"
 	@echo "make demo    build, then kernel against express at twice the kernel's capacity; report.html"
 	@echo "make test    all tests: unit, property, BPF programs, end to end in network namespaces"
 	@echo "make test-vm all kernels and compilers, tune and engine on real drivers, in emulated machines (an hour)"
@@ -50,6 +52,44 @@ demo: build
 	@$(SUDO) $(RXLANE) bench latency --dut kernel,express,express-all-established --offered 2x --rt-ratio 0.2 --firewall $(FIREWALL) \
 		--seconds 2 --repeat 3 --html report.html
 	@echo "demo: open report.html"
+
+# What packages hold besides the command, made by it.
+package-files:
+	@[ -x $(RXLANE) ] || { echo "install: build it first, as yourself: make build"; exit 1; }
+	@rm -rf target/package && mkdir -p target/package/man
+	@$(RXLANE) man target/package/man
+	@for shell in bash zsh fish; do $(RXLANE) completions $$shell > target/package/rxlane.$$shell; done
+
+# `make build && sudo make install`; packagers say PREFIX=/usr DESTDIR=... Nothing is started, and there is no group yet:
+# `sudo groupadd --system rxlane` lets its members run `rxlane status`.
+PREFIX ?= /usr/local
+install: package-files
+	install -Dm755 $(RXLANE) $(DESTDIR)$(PREFIX)/sbin/rxlane
+	@for page in target/package/man/*; do \
+		install -Dm644 "$$page" "$(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$$(basename "$$page")" || exit 1; \
+	done
+	install -Dm644 target/package/rxlane.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/rxlane
+	install -Dm644 target/package/rxlane.zsh $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_rxlane
+	install -Dm644 target/package/rxlane.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/rxlane.fish
+	@for unit in rxlane.service rxlane-tune.service; do \
+		sed 's|/usr/sbin/|$(PREFIX)/sbin/|' contrib/systemd/$$unit > target/package/$$unit && \
+		install -Dm644 target/package/$$unit $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit || exit 1; \
+	done
+
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/sbin/rxlane $(DESTDIR)$(PREFIX)/share/man/man8/rxlane*.8 $(DESTDIR)$(PREFIX)/share/man/man5/rxlane.toml.5 \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/rxlane $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_rxlane \
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/rxlane.fish $(DESTDIR)$(PREFIX)/lib/systemd/system/rxlane.service \
+		$(DESTDIR)$(PREFIX)/lib/systemd/system/rxlane-tune.service
+
+# A package for this Debian and later ones: made on the oldest. Its times are those of the commit, so that two are the same.
+CARGO_DEB := 3.8.0
+deb: setup
+	@command -v cargo-deb >/dev/null || cargo install --quiet --locked cargo-deb --version $(CARGO_DEB)
+	@echo "deb: release binary, with libelf and zlib in it"
+	@LIBBPF_SYS_LIBRARY_PATH=/usr/lib/$$(gcc -print-multiarch) cargo build --release --quiet --bin rxlane --features static
+	@$(MAKE) --no-print-directory package-files
+	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) cargo deb --quiet -p rxlane --no-build --no-dbgsym --strip -o target/dist/
 
 # Tests need root for namespaces and BPF; they are built by the user and run in turn, because they share
 # two cores.

@@ -52,6 +52,10 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
 }
 
 fn write(path: &Path, text: &str, force: bool) -> Result<(), String> {
+    if let (true, Some(folder)) = (path == Path::new(config::DEFAULT), path.parent()) {
+        std::fs::create_dir_all(folder)
+            .map_err(|e| format!("cannot make {}: {}", folder.display(), one_line(e)))?;
+    }
     if force {
         return output::file(path, text.as_bytes());
     }

@@ -14,7 +14,7 @@ pub(crate) struct Completions {
 
 #[derive(clap::Args)]
 #[command(after_help = "Example:
-  sudo rxlane man /usr/local/share/man/man1")]
+  rxlane man target/man && man -l target/man/rxlane-run.8")]
 pub(crate) struct Man {
     /// The folder
     dir: PathBuf,
@@ -26,9 +26,29 @@ pub(crate) fn completions(args: &Completions, command: &mut clap::Command) {
     output::bytes(&text);
 }
 
+/// Section 8 for the commands, which are an administrator's, and rxlane.toml(5).
 pub(crate) fn pages(args: &Man, command: clap::Command) -> Result<(), String> {
-    clap_mangen::generate_to(command, &args.dir)
-        .map_err(|e| format!("cannot write man pages into {}: {e}", args.dir.display()))
+    let cannot =
+        |e: std::io::Error| format!("cannot write man pages into {}: {e}", args.dir.display());
+    // Width and colours of whoever makes them do not matter.
+    let mut command = command.disable_help_subcommand(true);
+    command.build();
+    write_page(&command, args).map_err(cannot)?;
+    let page = args.dir.join("rxlane.toml.5");
+    std::fs::write(page, super::toml_page::page()).map_err(cannot)
+}
+
+fn write_page(command: &clap::Command, args: &Man) -> std::io::Result<()> {
+    for sub in command.get_subcommands().filter(|c| !c.is_hide_set()) {
+        write_page(sub, args)?;
+    }
+    clap_mangen::Man::new(command.clone())
+        .section("8")
+        .date("")
+        .source(concat!("rxlane ", env!("CARGO_PKG_VERSION")))
+        .manual("rxlane")
+        .generate_to(&args.dir)
+        .map(|_| ())
 }
 
 /// The schema of the configuration file on standard output.

@@ -14,4 +14,5 @@ pub(crate) mod reload;
 pub(crate) mod run;
 pub(crate) mod sim;
 pub(crate) mod status;
+pub(crate) mod toml_page;
 pub(crate) mod tune;

@@ -114,7 +114,7 @@ fn add_words(page: &mut String, schema: &Value, title: &str) {
 }
 
 /// What a value is, with links to the tables of objects.
-fn kind(schema: &Value) -> String {
+pub(super) fn kind(schema: &Value) -> String {
     if let Some(path) = schema["$ref"].as_str() {
         let name = path.rsplit('/').next().unwrap_or(path);
         return format!("[{name}](#{})", name.to_lowercase());
