@@ -110,3 +110,16 @@ pub fn weight_of_nice(nice: i8) -> u32 {
     let weight = 1024.0 * 1.25f64.powi(-i32::from(nice));
     weight.round().clamp(15.0, 88_761.0) as u32
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_become_nice_levels_as_in_the_kernel() {
+        assert_eq!(nice_of_weight(1024), 0);
+        assert_eq!(nice_of_weight(88761), -20);
+        assert_eq!(nice_of_weight(15), 19);
+        assert_eq!(nice_of_weight(820), 1);
+    }
+}
