@@ -4,7 +4,7 @@ mod common;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
 
 use common::{REST, TestLab, VOICE_ALL, binary, udp, wait_for};
@@ -172,6 +172,32 @@ fn a_router_starts_although_the_port_is_taken_and_listens_once_it_is_free() {
     wait_for("nobody listens", || connect(&t).is_none());
 }
 
+#[test]
+#[ignore = "needs root: make test"]
+fn metrics_may_be_on_a_socket_of_the_same_group() {
+    let path = std::env::temp_dir().join("t-metrics.sock");
+    let _ = std::fs::remove_file(&path);
+    let mut t = TestLab::up("metricsocket", |_| ());
+    let listen = format!("[metrics]\nlisten = \"{}\"\n", path.display());
+    let _router = t.router(&format!("{VOICE_ALL}{REST}{listen}"));
+    let ask = |what: &str| {
+        let mut stream = std::os::unix::net::UnixStream::connect(&path).expect("it listens");
+        write!(stream, "GET {what} HTTP/1.1\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    };
+    assert_eq!(value(&ask("/metrics"), "rxlane_daemon_up"), 1.0);
+    // Metrics, and nothing else.
+    assert!(ask("/status").starts_with("HTTP/1.1 404"));
+    let of = |path: &std::path::Path| {
+        let found = std::fs::metadata(path).unwrap();
+        (found.permissions().mode(), found.gid())
+    };
+    assert_eq!(of(&path), of(&instance_of(&t).socket()));
+    let _ = std::fs::remove_file(&path);
+}
+
 /// `rxlane status` of a process that may nothing, as this user and group.
 fn as_somebody(t: &TestLab, uid: &str, gid: &str) -> std::process::Output {
     let netns = t.lab.netns(Place::Router);
@@ -194,7 +220,6 @@ fn the_group_may_look_and_others_are_told_to_join_it() {
     let mode = std::fs::metadata(&socket).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o660);
     // Whatever the group is called on this machine, the socket belongs to one.
-    use std::os::unix::fs::MetadataExt;
     let gid = std::fs::metadata(&socket).unwrap().gid().to_string();
     let member = as_somebody(&t, "65534", &gid);
     let said = String::from_utf8_lossy(&member.stdout).into_owned();

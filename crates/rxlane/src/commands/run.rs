@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use rxlane_config::{Datapath, RouterConfig, STANDARD_INPUT};
+use rxlane_config::{Datapath, Listen, RouterConfig, STANDARD_INPUT};
 use rxlane_dataplane::DataplaneError;
 use rxlane_dataplane::features::conntrack_is_a_module;
 use rxlane_dataplane::instance::Instance;
@@ -20,7 +20,7 @@ use tracing::{error, info, warn};
 
 use super::config::ConfigFile;
 use crate::observe::listener::Listener;
-use crate::observe::server::Server;
+use crate::observe::server::{Ready, Server};
 use crate::one_line;
 use crate::output::counted;
 
@@ -64,16 +64,20 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     let mut changes = Changes::subscribe().map_err(one_line)?;
     // A reload may turn an engine on, but only one that has been there from the start can come back.
     let engine = matches!(config.router.datapath, Datapath::Afxdp(_));
-    let mut socket = None;
+    let mut ready = Ready::default();
+    let metrics = config.metrics;
     let before_threads = || {
-        // Afterwards it could not be given to the group.
-        socket = status_socket();
+        // Afterwards they could not be given to the group. What fails here is tried again, and told then.
+        ready.status = status_socket();
+        if let Some(to @ Listen::Unix(_)) = &metrics {
+            ready.metrics = Listener::bind(to).ok();
+        }
         confine(engine);
     };
     let mut router = Router::start(config.router, &file, args.accept_bypass, before_threads)
         .map_err(one_line)?;
     announce(&router);
-    let server = Server::start(socket, config.metrics)?;
+    let server = Server::start(ready, metrics)?;
     tell(&[NotifyState::Ready, NotifyState::Status(&serving(&router))]);
     let mut watch = Watch::default();
     let mut watchdog = Watchdog::asked_for();

@@ -39,6 +39,15 @@ struct Wanted {
     changed: bool,
 }
 
+/// Listeners that were made while the daemon still could give them to a group.
+#[derive(Debug, Default)]
+pub(crate) struct Ready {
+    /// The status socket.
+    pub(crate) status: Option<Listener>,
+    /// That of `[metrics]`, where it is a socket in the file system.
+    pub(crate) metrics: Option<Listener>,
+}
+
 /// Serves until the process ends.
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
@@ -46,21 +55,21 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts the thread. `socket` is the status socket, where it could be made.
+    /// Starts the thread.
     ///
     /// # Errors
     /// When no thread can be started.
-    pub(crate) fn start(socket: Option<Listener>, metrics: Option<Listen>) -> Result<Self, String> {
+    pub(crate) fn start(ready: Ready, metrics: Option<Listen>) -> Result<Self, String> {
         let server = Self {
             wanted: Arc::new(Mutex::new(Wanted {
                 metrics,
-                changed: true,
+                changed: false,
             })),
         };
         let wanted = Arc::clone(&server.wanted);
         std::thread::Builder::new()
             .name("rxlane-observe".into())
-            .spawn(move || serve(socket, &wanted))
+            .spawn(move || serve(ready, &wanted))
             .map_err(|e| format!("cannot start the thread that answers status and metrics: {e}"))?;
         Ok(server)
     }
@@ -73,10 +82,14 @@ impl Server {
     }
 }
 
-fn serve(socket: Option<Listener>, wanted: &Mutex<Wanted>) {
+fn serve(ready: Ready, wanted: &Mutex<Wanted>) {
     let reader = Arc::new(Reader::default());
     let busy = Arc::new(AtomicUsize::new(0));
-    let mut metrics = Metrics::default();
+    let socket = ready.status;
+    let mut metrics = Metrics {
+        listener: ready.metrics,
+        ..Metrics::default()
+    };
     loop {
         metrics.follow(wanted);
         let mut offers: Vec<(&Listener, Offer)> = Vec::new();
