@@ -1,6 +1,7 @@
 //! The RT latency bound that a configuration implies (low-latency-router III.D).
 
-use crate::Ps;
+use crate::overload::shortest_turn_ns;
+use crate::{Nanos, Ps};
 use serde::{Deserialize, Serialize};
 
 /// `T_max = b x / (1 - rho_RT)` and where it came from. All times in ns.
@@ -33,6 +34,15 @@ impl LatencyBound {
             t_max_ns,
         }
     }
+}
+
+/// What stands in front of an RT packet in the express lane while the stack classes are shed: the stack packets that pass in
+/// the shortest turn of the Rx ring, which an overload so deep that nothing lengthens it leaves. At least one, because
+/// a packet that has begun is served.
+pub fn stack_packets_of_a_turn(poll_target: Nanos, stack_packet_ns: f64) -> f64 {
+    (shortest_turn_ns(poll_target) as f64 / stack_packet_ns)
+        .floor()
+        .max(1.0)
 }
 
 /// Eq. 2: the largest ring budget that keeps `T_max` within `m` service times, at least 1.

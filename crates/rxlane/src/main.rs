@@ -41,7 +41,7 @@ static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
   sudo rxlane bench latency --offered 2x    kernel against express, at twice the kernel's capacity
   rxlane sim run examples/sim.toml          what a router would do, in virtual time
   rxlane tune plan                          what the kernel around it should be, and why
-  rxlane plan --service-time 571ns --rt-rate 450k --total-rate 1.5M --target 3.5us"
+  rxlane plan --service-time 2us --rt-rate 100k --target 300us"
 )]
 struct Cli {
     /// Work in this network namespace (as named by `ip netns`)

@@ -220,23 +220,53 @@ fn reproduce_prints_a_verdict_with_its_rule_for_each_row() {
 fn plan_derives_the_paper_s_ring_budgets_and_refuses_what_no_budget_can_do() {
     let f = Folder::new("plan");
     let plan = |rt: &str, more: &[&str]| {
-        let arguments = [
-            "plan",
-            "--service-time",
-            "600ns",
-            "--rt-rate",
-            rt,
-            "--target",
-            "3.6us",
-        ];
-        rxlane(&[&arguments[..], more].concat(), &f.0)
+        let arguments = ["plan", "--lane", "engine", "--service-time", "600ns"];
+        let target = ["--rt-rate", rt, "--target", "3.6us"];
+        rxlane(&[&arguments[..], &target, more].concat(), &f.0)
     };
-    let json: Value = serde_json::from_str(&stdout(&plan("500k", &["--json"]))).unwrap();
+    let one = |rt: &str, more: &[&str]| plan(rt, &[&["--ports", "1"], more].concat());
+    let json: Value = serde_json::from_str(&stdout(&one("500k", &["--json"]))).unwrap();
     assert_eq!(
-        (&json["be_ring_budget"], &json["rt_ring_budget"]),
-        (&4.into(), &60.into())
+        (
+            &json["lane"],
+            &json["be_ring_budget"],
+            &json["rt_ring_budget"]
+        ),
+        (&"engine".into(), &4.into(), &60.into())
     );
-    let text = stdout(&plan("833k", &[]));
+    let text = stdout(&one("833k", &[]));
     assert!(text.contains("so b = 3"), "{text}");
-    assert!(complaint(&plan("1.7M", &[])).contains("RT traffic alone needs 102 % of the core"));
+    assert!(complaint(&one("1.7M", &[])).contains("RT traffic alone needs 102 % of the core"));
+    // 65 packets of 600 ns beside an RT load of 0.3.
+    let two_ports = complaint(&plan("500k", &[]));
+    assert!(
+        two_ports.contains("55.71 us, which is the least target"),
+        "{two_ports}"
+    );
+}
+
+#[test]
+fn plan_gives_the_bound_of_the_express_lane_by_default() {
+    let f = Folder::new("plan-express");
+    let plan = |target: &str, more: &[&str]| {
+        let arguments = ["plan", "--service-time", "2us", "--rt-rate", "100k"];
+        rxlane(
+            &[&arguments[..], &["--target", target], more].concat(),
+            &f.0,
+        )
+    };
+    let json: Value = serde_json::from_str(&stdout(&plan("300us", &["--json"]))).unwrap();
+    assert_eq!(
+        (
+            &json["lane"],
+            &json["setting"],
+            &json["bound"]["ring_budget"]
+        ),
+        (&"express".into(), &"latency".into(), &136.0.into())
+    );
+    assert!(stdout(&plan("1ms", &[])).contains("Stack classes: shed, aim = \"throughput\""));
+    for impossible in ["1us", "0"] {
+        let why = complaint(&plan(impossible, &[]));
+        assert!(why.contains("17.0 us, which is the least target"), "{why}");
+    }
 }

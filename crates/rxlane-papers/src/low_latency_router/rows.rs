@@ -1,6 +1,7 @@
 //! Rows of "Building a Low Latency Linux Software Router", V.B and III.D.
 
-use rxlane_policy::plan::Wanted;
+use rxlane_policy::plan::{Polled, Wanted};
+use rxlane_policy::poll::DEVICE_BUDGET;
 
 use super::PAPER;
 use crate::judge::{FIT, PREDICT, Verdicts, plain};
@@ -378,11 +379,16 @@ fn arithmetic(rows: &Rows, v: &mut Verdicts) -> Result<(), SimError> {
         let x = 571.0;
         let wanted = Wanted {
             service_time_ns: x,
+            rt_service_time_ns: x,
             rt_pps: rho / x * 1e9,
             total_pps: 1e9 / x,
             target_ns: 6.0 * x,
         };
-        Ok(wanted.plan()?.be_ring_budget)
+        let one_port = Polled {
+            ports: 1,
+            device_budget: DEVICE_BUDGET,
+        };
+        Ok(wanted.engine(one_port)?.be_ring_budget)
     };
     let (b3, b5) = (budget(0.3)?, budget(0.5)?);
     v.when(
