@@ -57,58 +57,137 @@ fn get(o: &Outcome, name: &str) -> f64 {
     o.get(name).unwrap_or_else(|| panic!("no metric {name}"))
 }
 
-/// How far a controller is from each promise, at worst.
-#[derive(Debug, Default, Clone, Copy)]
-struct Worst {
-    /// Work that was dropped and would have fitted into the idle time of the same 10 ms, share of them.
-    regret: f64,
-    /// Share of packets dropped early at up to 0.85 of the capacity.
-    needless: f64,
-    /// RT lost although dropping all others would have lost none, share.
-    rt_loss: f64,
-    /// RT's wait beyond two targets and a poll of one packet, others' time left out, at 1.5 and more unless RT is lost, us (99.9 %).
-    wait_us: f64,
-    /// Difference between throughputs of the same load, after less and after more, share.
-    hysteresis: f64,
-    /// Share of packets dropped from 20 ms after overload on.
-    trapped: f64,
+/// The worst value that was seen of a promise, and where.
+#[derive(Debug, Default, Clone)]
+struct Seen {
+    value: f64,
+    at: String,
 }
 
+impl Seen {
+    fn see(&mut self, value: f64, at: &str) {
+        if self.at.is_empty() || value > self.value {
+            *self = Self {
+                value,
+                at: at.to_owned(),
+            };
+        }
+    }
+}
+
+/// How far a controller is from each promise, at worst.
+#[derive(Debug, Default, Clone)]
+struct Worst {
+    /// Work conservation: what was dropped and would have fitted into the idle time of the same 10 ms, share of them.
+    regret: Seen,
+    /// Work conservation: share of packets dropped early at up to 0.85 of the capacity.
+    needless: Seen,
+    /// Protection: RT lost although dropping all others would have lost none, share.
+    rt_loss: Seen,
+    /// Protection: RT's wait beyond two targets and a poll of one packet, others' time left out, at 1.5 and more unless RT is lost, us (99.9 %).
+    wait_us: Seen,
+    /// No trap: difference between throughputs of the same load, after less and after more, share.
+    hysteresis: Seen,
+    /// No trap: share of packets dropped from 20 ms after overload on.
+    trapped: Seen,
+    /// Fairness: how far a stack class is from its weight's share.
+    unfair: Seen,
+    /// Fairness: what the least flow lacks of its class's mean beside one with 70 % of the packets.
+    starved: Seen,
+}
+
+impl Worst {
+    /// Invariant, quantity, what was seen, and how much is allowed.
+    fn promises(&self) -> [(&'static str, &'static str, &Seen, f64); 8] {
+        [
+            ("work conservation", "regret", &self.regret, 0.035),
+            (
+                "work conservation",
+                "dropped needlessly",
+                &self.needless,
+                0.002,
+            ),
+            ("protection", "RT loss", &self.rt_loss, 0.0),
+            ("protection", "RT wait beyond bound, us", &self.wait_us, 0.0),
+            ("no trap", "hysteresis", &self.hysteresis, 0.01),
+            ("no trap", "dropped after overload", &self.trapped, 0.002),
+            ("fairness", "class off its weight", &self.unfair, 0.12),
+            ("fairness", "least flow below mean", &self.starved, 0.55),
+        ]
+    }
+
+    fn kept(&self) -> bool {
+        self.promises()
+            .iter()
+            .all(|(_, _, seen, most)| seen.value <= *most)
+    }
+}
+
+/// Times the capacity.
 const LOADS: [f64; 9] = [0.1, 0.5, 0.8, 0.85, 1.0, 1.1, 1.5, 2.0, 4.0];
+/// What a stack packet takes, ns, and the share of the core that a thread of higher priority takes.
+const CORES: [(f64, f64); 4] = [(600.0, 0.0), (2300.0, 0.0), (5000.0, 0.0), (700.0, 0.6)];
+/// The guard is tried with all of them, the others with the first: they need to fail once only.
+const SEEDS: [u64; 3] = [1, 2, 3];
 
 fn judge(controller: Controller) -> Worst {
+    let seeds = match controller {
+        Controller::Guard => &SEEDS[..],
+        _ => &SEEDS[..1],
+    };
     let mut worst = Worst::default();
-    for (stack_ns, share) in [(600.0, 0.0), (2300.0, 0.0), (5000.0, 0.0), (700.0, 0.6)] {
-        for load in LOADS {
-            let mut s = router(controller, stack_ns);
-            hog(&mut s, share);
-            at_load(&mut s, load);
-            let o = run(&s);
-            worst.regret = worst.regret.max(get(&o, "most_regret"));
-            if load <= 0.85 {
-                worst.needless = worst.needless.max(get(&o, "loss_early"));
-            }
-            s.express.controller = Controller::DropAll;
-            if get(&run(&s), "loss.rt") > 0.0 {
-                continue;
-            }
-            worst.rt_loss = worst.rt_loss.max(get(&o, "loss.rt"));
-            if load >= 1.5 && stack_ns < 1000.0 {
-                let over = get(&o, "own_wait_us.p999") - 2.0 * s.express.target_us - stack_ns / 1e3;
-                worst.wait_us = worst.wait_us.max(over);
-            }
+    for seed in seeds {
+        for (stack_ns, share) in CORES {
+            over_loads(&mut worst, controller, *seed, stack_ns, share);
+            let at = format!("seed {seed}, {} us", stack_ns / 1e3);
+            let (hysteresis, trapped) = steps(controller, *seed, stack_ns, share);
+            worst.hysteresis.see(hysteresis, &at);
+            worst.trapped.see(trapped, &at);
         }
-        let (hysteresis, trapped) = steps(controller, stack_ns, share);
-        worst.hysteresis = worst.hysteresis.max(hysteresis);
-        worst.trapped = worst.trapped.max(trapped);
+        for (first, second, weights) in SHARES {
+            let at = format!("seed {seed}, offered {first}:{second}, weights {weights:?}");
+            worst.unfair.see(
+                off_its_weight(controller, *seed, first, second, weights),
+                &at,
+            );
+        }
+        let least = least_flow(controller, *seed);
+        worst
+            .starved
+            .see(1.0 - least, &format!("seed {seed}, load 1.5"));
     }
     worst
 }
 
+fn over_loads(worst: &mut Worst, controller: Controller, seed: u64, stack_ns: f64, share: f64) {
+    for load in LOADS {
+        let at = format!("seed {seed}, {} us, load {load}", stack_ns / 1e3);
+        let mut s = router(controller, stack_ns);
+        s.seed = seed;
+        hog(&mut s, share);
+        at_load(&mut s, load);
+        let o = run(&s);
+        worst.regret.see(get(&o, "most_regret"), &at);
+        if load <= 0.85 {
+            worst.needless.see(get(&o, "loss_early"), &at);
+        }
+        s.express.controller = Controller::DropAll;
+        if get(&run(&s), "loss.rt") > 0.0 {
+            continue;
+        }
+        worst.rt_loss.see(get(&o, "loss.rt"), &at);
+        if load >= 1.5 && stack_ns < 1000.0 {
+            let over = get(&o, "own_wait_us.p999") - 2.0 * s.express.target_us - stack_ns / 1e3;
+            worst.wait_us.see(over, &at);
+        }
+    }
+}
+
 /// Load 1.1 after 0.5 and after 3; and 0.85 after 3, from 20 ms after the change on.
-fn steps(controller: Controller, stack_ns: f64, share: f64) -> (f64, f64) {
+fn steps(controller: Controller, seed: u64, stack_ns: f64, share: f64) -> (f64, f64) {
     let after = |before: f64, load: f64| {
         let mut s = router(controller, stack_ns);
+        s.seed = seed;
         hog(&mut s, share);
         s.warmup_s = 0.07;
         s.seconds = 0.4;
@@ -127,32 +206,26 @@ fn steps(controller: Controller, stack_ns: f64, share: f64) -> (f64, f64) {
 
 #[test]
 fn the_guard_keeps_what_every_other_controller_breaks() {
+    println!("loads: {LOADS:?} times the capacity");
+    println!("us a stack packet and share that others take: {CORES:?}");
     println!(
-        "{:<13} {:>7} {:>8} {:>8} {:>8} {:>10} {:>8}",
-        "", "regret", "needless", "RT loss", "wait us", "hysteresis", "trapped"
+        "seeds: {SEEDS:?} of the guard, {:?} of the others",
+        &SEEDS[..1]
     );
     for controller in Controller::ALL {
-        let w = judge(controller);
-        println!(
-            "{:<13} {:>7.4} {:>8.4} {:>8.4} {:>8.1} {:>10.4} {:>8.4}",
-            format!("{controller:?}"),
-            w.regret,
-            w.needless,
-            w.rt_loss,
-            w.wait_us,
-            w.hysteresis,
-            w.trapped
-        );
-        let kept = w.regret <= 0.035
-            && w.needless <= 0.002
-            && w.rt_loss == 0.0
-            && w.wait_us <= 0.0
-            && w.hysteresis <= 0.02
-            && w.trapped <= 0.002;
+        let worst = judge(controller);
+        println!("\n{controller:?}");
+        for (invariant, quantity, seen, most) in worst.promises() {
+            let broken = if seen.value > most { "BROKEN" } else { "" };
+            println!(
+                "  {invariant:<18} {quantity:<25} worst {:>8.4}, at most {most:<6} {broken:<7} {}",
+                seen.value, seen.at
+            );
+        }
         assert_eq!(
-            kept,
+            worst.kept(),
             controller == Controller::Guard,
-            "{controller:?}: {w:?}"
+            "{controller:?}: {worst:?}"
         );
     }
 }
@@ -161,39 +234,44 @@ fn served(o: &Outcome, class: usize) -> f64 {
     get(o, &format!("served.c{class}"))
 }
 
-/// RT and two stack classes with shares of the traffic, at twice the capacity.
-fn two_classes(first: f64, second: f64, weights: [u32; 2]) -> Outcome {
-    let mut s = router(Controller::Guard, 1000.0);
+/// Shares of the traffic of two stack classes beside 20 % RT, and their weights.
+const SHARES: [(f64, f64, [u32; 2]); 3] =
+    [(0.6, 0.2, [1, 1]), (0.4, 0.4, [3, 1]), (0.4, 0.4, [1, 3])];
+
+/// How far the first of two stack classes is from the share of its weight, at twice the capacity.
+fn off_its_weight(
+    controller: Controller,
+    seed: u64,
+    first: f64,
+    second: f64,
+    weights: [u32; 2],
+) -> f64 {
+    let mut s = router(controller, 1000.0);
+    s.seed = seed;
     s.traffic.flows = 32;
     at_load(&mut s, 2.0);
     s.traffic.shares = vec![0.2, first, second];
     s.express.weights = weights.to_vec();
-    run(&s)
+    let o = run(&s);
+    let share = served(&o, 1) / (served(&o, 1) + served(&o, 2)).max(1.0);
+    (share - f64::from(weights[0]) / f64::from(weights[0] + weights[1])).abs()
+}
+
+/// What the least flow of a class gets of the mean, beside one with 70 % of the packets.
+fn least_flow(controller: Controller, seed: u64) -> f64 {
+    let mut s = router(controller, 1000.0);
+    s.seed = seed;
+    s.traffic.flows = 8;
+    s.traffic.heaviest_flow = 0.7;
+    at_load(&mut s, 1.5);
+    get(&run(&s), "least_flow.be")
 }
 
 #[test]
-fn stack_classes_share_by_weight_whatever_they_offer() {
-    for (first, second, weights) in [(0.6, 0.2, [1, 1]), (0.4, 0.4, [3, 1]), (0.4, 0.4, [1, 3])] {
-        let o = two_classes(first, second, weights);
-        let share = served(&o, 1) / (served(&o, 1) + served(&o, 2));
-        println!("{first} {second} {weights:?}: {share:.3}");
-        let fair = f64::from(weights[0]) / f64::from(weights[0] + weights[1]);
-        assert!((share - fair).abs() < 0.12, "{weights:?}: {share}");
-    }
-}
-
-#[test]
-fn a_heavy_flow_does_not_starve_the_others_of_its_class() {
-    let of = |controller| {
-        let mut s = router(controller, 1000.0);
-        s.traffic.flows = 8;
-        s.traffic.heaviest_flow = 0.7;
-        at_load(&mut s, 1.5);
-        get(&run(&s), "least_flow.be")
-    };
-    let (guard, none) = (of(Controller::Guard), of(Controller::None));
-    println!("least flow of its class, against the mean: guard {guard:.3}, none {none:.3}");
-    assert!(guard > 0.5 && guard > 1.3 * none, "{guard} {none}");
+fn without_shares_a_heavy_class_and_a_heavy_flow_take_what_they_offer() {
+    let none = Controller::None;
+    assert!(off_its_weight(none, 1, 0.6, 0.2, [1, 1]) > 0.2);
+    assert!(least_flow(Controller::Guard, 1) > 1.3 * least_flow(none, 1));
 }
 
 #[test]
@@ -267,6 +345,7 @@ proptest! {
         best.express.controller = Controller::DropAll;
         let (guard, best) = (run(&s), run(&best));
         let (lost, least) = (get(&guard, "loss.rt"), get(&best, "loss.rt"));
+        println!("random: seed {}, {:.0} pps: RT lost {lost:.4}, {least:.4} if all else is dropped", s.seed, s.traffic.pps);
         prop_assert!(lost <= least + 0.01, "{} of RT lost, {} if all else is dropped", lost, least);
         // Half of what others leave: RT and the drops of all others.
         let used = get(&best, "cpu") - get(&best, "cpu_other");
@@ -278,6 +357,7 @@ proptest! {
     #[test]
     fn nothing_is_dropped_that_there_was_time_for(s in overloaded()) {
         let o = run(&s);
+        println!("random: seed {}, {:.0} pps: regret {:.4}", s.seed, s.traffic.pps, get(&o, "most_regret"));
         prop_assert!(get(&o, "most_regret") <= 0.08, "{}", get(&o, "most_regret"));
     }
 }
