@@ -11,29 +11,35 @@ mod error;
 mod figure;
 mod fit;
 mod interrupt_throttling;
+mod interval;
 mod judge;
 mod low_latency_router;
 mod multiple_nics;
 mod paper;
 mod reference;
 mod report;
+mod scorecard;
 mod single_input_queue;
 mod table;
+mod wrong;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
 use rxlane_sim::SimError;
 use rxlane_sim::run::run_sweep;
+use rxlane_sim::sweep::Sweep;
 
 pub use error::PapersError;
 pub use fit::{Calibration, Residual, file_of, fit};
 pub use judge::Verdict;
-use judge::Verdicts;
+use judge::{Judged, Verdicts};
 pub use paper::Paper;
 pub use reference::{Reference, Use, references};
 pub use report::html;
+pub use scorecard::{Score, scorecard};
 pub use table::{Data, Rows};
+pub use wrong::{Column, Matrix, wrong_models};
 
 /// Every paper that the model is held to.
 pub const PAPERS: [Paper; 5] = [
@@ -112,21 +118,29 @@ pub fn run(
         let mut data = Data::default();
         for experiment in paper.experiments {
             let sweep = paper.read(experiment, &[])?;
-            let mut finished = Vec::new();
-            run_sweep(&sweep, 0..sweep.len(), stop, |row| {
-                finished.push(row);
-                progress();
-                Ok(())
-            })?;
-            if finished.len() < sweep.len() {
-                return Err(SimError::Stopped);
-            }
-            finished.sort_by_key(|r| r.index);
-            data.put(experiment, Rows::new(finished));
+            data.put(experiment, rows_of_sweep(&sweep, stop, &mut progress)?);
         }
         all.insert(paper.name, data);
     }
     Ok(all)
+}
+
+fn rows_of_sweep(
+    sweep: &Sweep,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(),
+) -> Result<Rows, SimError> {
+    let mut finished = Vec::new();
+    run_sweep(sweep, 0..sweep.len(), stop, |row| {
+        finished.push(row);
+        progress();
+        Ok(())
+    })?;
+    if finished.len() < sweep.len() {
+        return Err(SimError::Stopped);
+    }
+    finished.sort_by_key(|r| r.index);
+    Ok(Rows::new(finished))
 }
 
 /// The verdict on each of the rows, in their order.
@@ -139,13 +153,9 @@ pub fn judge(
 ) -> Result<Vec<Verdict>, SimError> {
     let mut all = BTreeMap::new();
     for paper in papers_of(rows) {
-        let Some(data) = data.get(paper.name) else {
-            continue;
-        };
-        let mut verdicts = Verdicts::default();
-        (paper.judge)(data, &mut verdicts)?;
-        data.check_names()?;
-        all.extend(verdicts.into_map());
+        if let Some(data) = data.get(paper.name) {
+            all.extend(verdicts_of(paper, data)?);
+        }
     }
     Ok(rows
         .iter()
@@ -154,4 +164,11 @@ pub fn judge(
             None => Verdict::unjudged(r),
         })
         .collect())
+}
+
+fn verdicts_of(paper: &Paper, data: &Data) -> Result<BTreeMap<&'static str, Judged>, SimError> {
+    let mut verdicts = Verdicts::default();
+    (paper.judge)(data, &mut verdicts)?;
+    data.check_names()?;
+    Ok(verdicts.into_map())
 }

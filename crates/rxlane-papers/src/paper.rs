@@ -10,6 +10,7 @@ use rxlane_sim::sweep::Sweep;
 use crate::fit::{Parameter, Residual};
 use crate::judge::Verdicts;
 use crate::table::Data;
+use crate::wrong::Wrong;
 
 /// A paper, all of it in one folder of this crate.
 #[derive(Debug)]
@@ -30,6 +31,10 @@ pub struct Paper {
     pub(crate) residuals: fn(&Self, Vec<String>) -> Result<Vec<Residual>, SimError>,
     /// Says what becomes of its rows.
     pub(crate) judge: fn(&Data, &mut Verdicts) -> Result<(), SimError>,
+    /// Models that its rules must reject.
+    pub(crate) wrong: &'static [Wrong],
+    /// Settings of files that make them run faster, for what is tried many times: fewer points, no shorter runs.
+    pub(crate) fewer: &'static [(&'static str, &'static str)],
     /// Draws its figures.
     pub(crate) figures: fn(&Data) -> Result<String, PlotError>,
 }

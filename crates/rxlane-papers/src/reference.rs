@@ -4,14 +4,43 @@ use serde::{Deserialize, Serialize};
 
 use crate::PAPERS;
 
-/// What a row may be used for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// What a row counts as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Use {
     /// It may set parameters.
     Fit,
+    /// A cost that the paper gives and the model takes over: compared with itself.
+    Constant,
+    /// A formula of the paper, computed: no simulation decides it.
+    Arithmetic,
+    /// True of every model that is built this way, whatever its costs.
+    Construction,
     /// The model is judged by it.
     Predict,
+}
+
+impl Use {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Fit,
+        Self::Constant,
+        Self::Arithmetic,
+        Self::Construction,
+        Self::Predict,
+    ];
+}
+
+impl std::fmt::Display for Use {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Fit => "fit",
+            Self::Constant => "constant",
+            Self::Arithmetic => "arithmetic",
+            Self::Construction => "construction",
+            Self::Predict => "predict",
+        })
+    }
 }
 
 /// A stated result.
@@ -34,7 +63,7 @@ pub struct Reference {
     pub value: String,
     /// `approx`, `exact`, `bound`, `ordering`, `shape` or `range`.
     pub kind: String,
-    /// Fit or predict.
+    /// What it counts as.
     #[serde(rename = "use")]
     pub usage: Use,
 }

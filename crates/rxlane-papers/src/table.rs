@@ -6,6 +6,8 @@ use std::sync::OnceLock;
 use rxlane_sim::SimError;
 use rxlane_sim::run::{Estimate, Row};
 
+use crate::interval::Interval;
+
 /// The sweeps of a paper, by file.
 ///
 /// Rules and figures ask by name, and what they ask for must be there: a name that no sweep has is remembered, and
@@ -32,6 +34,18 @@ impl Data {
             self.unknown.get_or_init(|| file.into());
             &NONE
         })
+    }
+
+    /// With every sweep changed.
+    pub(crate) fn each(self, change: impl Fn(Rows) -> Rows) -> Self {
+        Self {
+            sweeps: self
+                .sweeps
+                .into_iter()
+                .map(|(file, rows)| (file, change(rows)))
+                .collect(),
+            unknown: OnceLock::new(),
+        }
     }
 
     /// Whether everything that was asked for so far exists.
@@ -66,6 +80,24 @@ impl Rows {
             rows,
             unknown: OnceLock::new(),
         }
+    }
+
+    /// With the names of cases exchanged, of the pairs that are there.
+    pub(crate) fn exchanged(mut self, pairs: &[(&str, &str)]) -> Self {
+        let cases: Vec<String> = self.cases().iter().map(|c| (*c).to_owned()).collect();
+        let has = |case: &str| cases.iter().any(|c| c == case);
+        let pairs: Vec<&(&str, &str)> = pairs.iter().filter(|(a, b)| has(a) && has(b)).collect();
+        for row in &mut self.rows {
+            let other = pairs.iter().find_map(|(a, b)| match row.case.as_str() {
+                case if case == *a => Some(*b),
+                case if case == *b => Some(*a),
+                _ => None,
+            });
+            if let Some(other) = other {
+                row.case = other.to_owned();
+            }
+        }
+        self
     }
 
     fn must_know(&self, name: &str, knows: impl Fn(&Row) -> bool) {
@@ -123,15 +155,32 @@ impl Rows {
         points
     }
 
-    /// A metric averaged over the rows that match and that `keep` keeps.
-    pub fn mean(&self, case: &str, metric: &str, keep: impl Fn(&Row) -> bool) -> f64 {
+    /// A metric of the one row that matches, with its interval.
+    pub(crate) fn get(&self, case: &str, keys: &[(&str, f64)], metric: &str) -> Interval {
+        Interval::of(&self.at(case, keys, metric))
+    }
+
+    /// As [`Rows::curve`], with intervals.
+    pub(crate) fn points(&self, case: &str, keys: &[(&str, f64)], x: &str, metric: &str) -> Curve {
         self.must_know(metric, |r| r.get(metric).is_some());
-        let values: Vec<f64> = self
-            .matching(case, &[])
-            .filter(|r| keep(r))
-            .filter_map(|r| r.get(metric))
+        self.must_know(x, |r| r.key(x).is_some());
+        let mut points: Vec<(f64, Interval)> = self
+            .matching(case, keys)
+            .filter_map(|r| Some((r.key(x)?, Interval::of(r.estimate(metric)?))))
             .collect();
-        values.iter().sum::<f64>() / values.len() as f64
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Curve(points)
+    }
+
+    /// A metric averaged over the rows that match and that `keep` keeps.
+    pub(crate) fn mean(&self, case: &str, metric: &str, keep: impl Fn(&Row) -> bool) -> Interval {
+        self.must_know(metric, |r| r.get(metric).is_some());
+        Interval::mean_of(
+            self.matching(case, &[])
+                .filter(|r| keep(r))
+                .filter_map(|r| r.estimate(metric))
+                .map(Interval::of),
+        )
     }
 
     /// Cases in their order.
@@ -154,21 +203,87 @@ impl Rows {
     }
 }
 
-/// The value of a curve at `x`.
-pub(crate) fn value_at(curve: &[(f64, f64)], x: f64) -> f64 {
-    curve
-        .iter()
-        .find(|(at, _)| same(*at, x))
-        .map_or(f64::NAN, |(_, y)| *y)
-}
+/// Values over a swept key, rising, with intervals.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Curve(pub(crate) Vec<(f64, Interval)>);
 
-/// Where a curve is highest.
-pub(crate) fn peak(curve: &[(f64, f64)]) -> (f64, f64) {
-    curve
-        .iter()
-        .copied()
-        .max_by(|a, b| a.1.total_cmp(&b.1))
-        .unwrap_or((f64::NAN, f64::NAN))
+impl Curve {
+    /// The value at `x`.
+    pub(crate) fn at(&self, x: f64) -> Interval {
+        self.0
+            .iter()
+            .find(|(at, _)| same(*at, x))
+            .map_or(Interval::NONE, |(_, y)| *y)
+    }
+
+    /// The part from one point to another, both included.
+    pub(crate) fn between(&self, from: f64, to: f64) -> Self {
+        let inside = |x: f64| (x > from || same(x, from)) && (x < to || same(x, to));
+        Self(self.0.iter().copied().filter(|p| inside(p.0)).collect())
+    }
+
+    /// Its values.
+    pub(crate) fn values(&self) -> impl Iterator<Item = Interval> + '_ {
+        self.0.iter().map(|p| p.1)
+    }
+
+    /// Where its means are highest.
+    pub(crate) fn peak(&self) -> (f64, Interval) {
+        let top = Interval::highest(self.values());
+        self.0
+            .iter()
+            .copied()
+            .find(|(_, y)| y.mean == top.mean)
+            .unwrap_or((f64::NAN, Interval::NONE))
+    }
+
+    /// Where it reaches `level` first, between its points, and between which ends chance moves that.
+    pub(crate) fn reaches(&self, level: f64) -> Interval {
+        let of = |pick: &dyn Fn(&Interval) -> f64| {
+            let curve: Vec<(f64, f64)> = self.0.iter().map(|(x, y)| (*x, pick(y))).collect();
+            reaches(&curve, level)
+        };
+        Interval {
+            low: of(&|y| y.high),
+            mean: of(&|y| y.mean),
+            high: of(&|y| y.low),
+        }
+    }
+
+    /// The largest x up to which nothing is above `most`, by mean, at the upper and at the lower end of the intervals. NaN
+    /// where nothing is within it, and where everything is: then it was not looked for.
+    pub(crate) fn stays_within(&self, most: f64) -> Interval {
+        let of = |pick: &dyn Fn(&Interval) -> f64| {
+            let up_to = self.0.iter().take_while(|(_, y)| pick(y) <= most).count();
+            match up_to {
+                0 => f64::NAN,
+                n if n == self.0.len() => f64::NAN,
+                n => self.0[n - 1].0,
+            }
+        };
+        Interval {
+            low: of(&|y| y.high),
+            mean: of(&|y| y.mean),
+            high: of(&|y| y.low),
+        }
+    }
+
+    /// How far its means are from the straight line through its ends, relative to their difference; NaN of less than
+    /// three points.
+    pub(crate) fn bend(&self) -> f64 {
+        let [first, .., last] = &self.0[..] else {
+            return f64::NAN;
+        };
+        if self.0.len() < 3 {
+            return f64::NAN;
+        }
+        let rise = last.1.mean - first.1.mean;
+        let off = |(x, y): &(f64, Interval)| {
+            let line = first.1.mean + rise * (x - first.0) / (last.0 - first.0);
+            Interval::exact((y.mean - line).abs() / rise.abs())
+        };
+        Interval::highest(self.0.iter().map(off)).mean
+    }
 }
 
 /// Where a curve reaches `level` first, between its points.

@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 use crate::SimError;
 use crate::scenario::{Case, Loaded, Scenario, Values};
-use crate::scenario::{put, scenario_of};
+use crate::scenario::{key_and_value, put, scenario_of};
 
 /// Most points that a sweep may have without asking again.
 pub const MANY_POINTS: usize = 1_000_000;
@@ -52,6 +52,25 @@ impl Sweep {
             cases: loaded.scenario.case.clone(),
             axes,
         })
+    }
+
+    /// Lays a `KEY=VALUE` setting over what cases set: over the case of that name, or over all of them.
+    ///
+    /// # Errors
+    /// [`SimError::Key`] for what is no key, [`SimError::Name`] for a case that does not exist.
+    pub fn override_cases(&mut self, case: Option<&str>, setting: &str) -> Result<(), SimError> {
+        let (key, value) = key_and_value(setting)?;
+        let mut some = false;
+        for c in &mut self.cases {
+            if case.is_none_or(|name| name == c.name) {
+                c.set.insert(key.clone(), value.clone());
+                some = true;
+            }
+        }
+        match case {
+            Some(name) if !some => Err(SimError::Name { name: name.into() }),
+            _ => Ok(()),
+        }
     }
 
     /// All combinations of cases and values.

@@ -3,6 +3,7 @@
 mod figures;
 mod fit;
 mod rows;
+mod wrong;
 
 use crate::paper::Paper;
 
@@ -21,5 +22,10 @@ pub(crate) const PAPER: Paper = Paper {
     parameters: fit::PARAMETERS,
     residuals: fit::residuals,
     judge: rows::judge,
+    wrong: wrong::WRONG,
+    fewer: &[(
+        "fig-4-6.toml",
+        "sweep={ \"traffic.pps\" = [5e3, 20e3, 24e3, 27e3, 30e3, 40e3, 45e3, 50e3, 55e3, 60e3, 80e3, 100e3, 140e3] }",
+    )],
     figures: figures::draw,
 };

@@ -1,28 +1,29 @@
 //! Rows of "Beyond Softnet", 2 and 5.
 
-use crate::judge::{FIT, PREDICT, Verdicts, plain};
-use crate::table::{Data, Rows};
 use rxlane_sim::SimError;
 use rxlane_sim::outcome::jain;
+
+use crate::interval::{Interval, every};
+use crate::judge::{Baseline, FIT, Number, PREDICT, Shape, Verdicts};
+use crate::table::{Curve, Data, Rows};
 
 const LOAD: &str = "traffic.pps";
 /// A forwarding rate is loss-free up to here: the backlog takes up a Poisson burst now and then.
 const LOSS: f64 = 0.005;
-const KERNELS: &str = "at 30 kpps, with a full backlog of 300 packets at the costs of kernel 2.3.99 (27 kpps). Section 5 measured 2.4.7, whose costs the paper does not give; at its 65 % of 148.8 kpps, 10.3 us a packet, such a backlog is 3.1 ms and more";
 
-/// Maximum loss-free forwarding rate, between points.
-fn mlffr(rows: &Rows, case: &str) -> f64 {
-    let loss = rows.curve(case, &[], LOAD, "loss");
-    crate::table::reaches(&loss, LOSS)
+fn forwarded(rows: &Rows, case: &str) -> Curve {
+    rows.points(case, &[], LOAD, "throughput_pps")
 }
 
-fn throughput(rows: &Rows, case: &str, pps: f64) -> f64 {
-    rows.at(case, &[(LOAD, pps)], "throughput_pps").mean
+/// Maximum loss-free forwarding rate, between points.
+fn mlffr(rows: &Rows, case: &str) -> Interval {
+    rows.points(case, &[], LOAD, "loss").reaches(LOSS)
 }
 
 pub(super) fn judge(data: &Data, v: &mut Verdicts) -> Result<(), SimError> {
     let rows = data.of("fig-4-6.toml");
     collapse(rows, v);
+    overload(rows, v);
     latency(rows, v);
     reordering(data.of("smp.toml"), v);
     fairness(rows, data.of("greedy.toml"), v);
@@ -30,119 +31,212 @@ pub(super) fn judge(data: &Data, v: &mut Verdicts) -> Result<(), SimError> {
 }
 
 fn collapse(rows: &Rows, v: &mut Verdicts) {
-    let plain_curve = rows.curve("plain", &[], LOAD, "throughput_pps");
-    let end = plain_curve
+    let plain = forwarded(rows, "plain");
+    let dead = plain
+        .0
         .iter()
-        .skip_while(|(pps, _)| *pps < 30e3)
-        .find(|(_, forwarded)| *forwarded < 1_000.0)
-        .map_or(f64::NAN, |p| p.0);
-    v.near(
+        .find(|(pps, forwarded)| *pps >= 30e3 && forwarded.at_most(1_000.0));
+    v.number(
         "SOFT-01",
-        plain(end),
-        1e-3,
-        60.0,
-        FIT,
-        "the first load at which less than 1 kpps is forwarded",
+        &Number {
+            judged: "the first load at which less than 1 kpps is forwarded, kpps",
+            model: Interval::exact(dead.map_or(f64::NAN, |p| p.0) / 1e3),
+            stated: 60.0,
+            tolerance: FIT,
+            effect: Err("a level"),
+            note: "",
+        },
     );
-    v.near(
+    let most = mlffr(rows, "plain").times(1e-3);
+    v.number(
         "SOFT-02",
-        plain(mlffr(rows, "plain")),
-        1e-3,
-        27.0,
-        FIT,
-        "loss up to 0.5 %",
+        &Number {
+            judged: "MLFFR of plain softnet, loss up to 0.5 %, kpps",
+            model: most,
+            stated: 27.0,
+            tolerance: FIT,
+            effect: Err("a level"),
+            note: "",
+        },
     );
     let ff = mlffr(rows, "FF");
-    let beyond: Vec<f64> = [60e3, 80e3, 100e3, 140e3]
-        .map(|x| throughput(rows, "FF", x))
-        .to_vec();
-    let flat = beyond.iter().all(|t| *t >= 0.95 * ff);
-    v.when(
+    let curve = forwarded(rows, "FF");
+    let flat = every([60e3, 80e3, 100e3, 140e3], |x| {
+        curve.at(x).above(Interval::exact(0.95 * ff.mean))
+    });
+    v.shape(
         "SOFT-03",
-        (ff - 80e3).abs() <= PREDICT * 80e3 && flat,
-        "MLFFR within 15 % of 80 kpps, and at least 95 % of it forwarded up to 140 kpps",
-        format!("{:.1} kpps, then {}", ff / 1e3, if flat { "constant" } else { "less" }),
-        "the shape holds. 80 kpps are 12.5 us a packet, less than the 20.4 us that the fitted kernel takes without any interrupt: FF ran on a kernel with other memory management (footnote 2)",
+        Shape {
+            judged: "MLFFR of FF, and what it forwards beyond",
+            holds: ff.within(PREDICT, 80e3) && ff.farthest(80e3) < 80e3 - 27e3 && flat,
+            rule: "within 15 % of 80 kpps, and at least 95 % of it forwarded up to 140 kpps",
+            effect: "feedback to the driver ends the livelock",
+            model: format!(
+                "{:.1} kpps, then {}",
+                ff.mean / 1e3,
+                if flat { "constant" } else { "less" }
+            )
+            .into(),
+            note: "the shape holds. 80 kpps are 12.5 us a packet, less than the 20.4 us that the fitted kernel takes without any interrupt: FF ran on a kernel with other memory management (footnote 2)",
+        },
     );
-    let at = |case: &str| throughput(rows, case, 140e3);
-    let napi = mlffr(rows, "NAPI");
-    let holds = at("NAPI") >= at("FF")
-        && at("FF") > at("plain")
-        && at("NAPI") >= 0.98 * napi
-        && at("plain") < 0.1 * mlffr(rows, "plain");
-    v.when(
+}
+
+fn overload(rows: &Rows, v: &mut Verdicts) {
+    let at = |case: &str| forwarded(rows, case).at(140e3);
+    let [napi, ff, plain] = ["NAPI", "FF", "plain"].map(at);
+    v.shape(
         "SOFT-04",
-        holds,
-        "at 140 kpps in that order; NAPI keeps 98 % of its MLFFR, plain less than 10 %",
-        format!(
-            "NAPI {:.1}, FF {:.1}, plain {:.1} kpps",
-            at("NAPI") / 1e3,
-            at("FF") / 1e3,
-            at("plain") / 1e3
-        ),
-        "",
+        Shape {
+            judged: "forwarded at 140 kpps",
+            holds: napi.above(ff)
+                && ff.above(plain)
+                && napi.at_least(0.98 * mlffr(rows, "NAPI").mean)
+                && plain.at_most(0.1 * mlffr(rows, "plain").mean),
+            rule: "NAPI above FF above plain; NAPI keeps 98 % of its MLFFR, plain less than 10 %",
+            effect: "packets that cannot be served are dropped by the NIC, at no cost",
+            model: format!(
+                "NAPI {:.1}, FF {:.1}, plain {:.1} kpps",
+                napi.mean / 1e3,
+                ff.mean / 1e3,
+                plain.mean / 1e3
+            )
+            .into(),
+            note: "",
+        },
     );
 }
 
 fn latency(rows: &Rows, v: &mut Verdicts) {
     let worst = |case: &str| {
-        rows.curve(case, &[], LOAD, "latency_us.mean")
-            .iter()
-            .map(|p| p.1)
-            .fold(0.0, f64::max)
-            / 1e3
+        let curve = rows.points(case, &[], LOAD, "latency_us.mean");
+        Interval::highest(curve.values()).times(1e-3)
     };
+    let shown = |x: Interval| (x.mean * 1000.0).round() / 1000.0;
     let (napi, ff) = (worst("NAPI"), worst("FF"));
-    v.when(
+    v.shape(
         "SOFT-05",
-        napi < 1.0,
-        "below 1 ms at every load",
-        (napi * 1000.0).round() / 1000.0,
-        "the DMA ring holds 32 packets",
+        Shape {
+            judged: "NAPI's mean latency at its worst load, ms",
+            holds: napi.at_most(1.0),
+            rule: "below 1 ms",
+            effect: "a DMA ring is all that a packet waits in",
+            model: shown(napi).into(),
+            note: "decided by the ring, which the paper does not give",
+        },
     );
-    v.when(
+    v.shape(
         "SOFT-06",
-        ff > 2.0,
-        "above 2 ms at the worst load",
-        (ff * 1000.0).round() / 1000.0,
-        "",
+        Shape {
+            judged: "FF's mean latency at its worst load, ms",
+            holds: ff.at_least(2.0),
+            rule: "above 2 ms",
+            effect: "a packet waits in the backlog, too",
+            model: shown(ff).into(),
+            note: "",
+        },
     );
-    // Just beyond the MLFFR the backlog is full; further on nothing gets through.
-    let plain_ms = rows.at("plain", &[(LOAD, 30e3)], "latency_us.mean");
-    v.near("SOFT-07", plain_ms, 1e-3, 4.0, PREDICT, KERNELS);
+    v.number("SOFT-07", &Number {
+        judged: "plain softnet's mean latency at 30 kpps, ms",
+        model: rows.get("plain", &[(LOAD, 30e3)], "latency_us.mean").times(1e-3),
+        stated: 4.0,
+        tolerance: PREDICT,
+        effect: Ok(Baseline { what: "FF", model: ff.mean, stated: 2.0 }),
+        note: "with a full backlog of 300 packets at the costs of kernel 2.3.99 (27 kpps). Section 5 measured 2.4.7",
+    });
 }
 
 fn reordering(rows: &Rows, v: &mut Verdicts) {
-    let late = |case: &str| rows.at(case, &[], "reordered");
-    let sent = rows.at("plain", &[], "served").mean;
-    let (plain, ff, napi) = (late("plain").mean, late("FF").mean, late("NAPI"));
-    v.when(
+    let [plain, ff, napi] = ["plain", "FF", "NAPI"].map(|case| rows.get(case, &[], "reordered"));
+    let sent = rows.get("plain", &[], "served").mean;
+    v.shape(
         "SOFT-09",
-        napi.mean < ff && ff < plain,
-        "in that order, in the mean of 10 runs",
-        format!("{:.0}, {ff:.0}, {plain:.0} of {sent:.0}", napi.mean),
-        "",
+        Shape {
+            judged: "packets that were overtaken, mean of 10 runs",
+            holds: ff.above(napi) && plain.above(ff),
+            rule: "fewest in NAPI, then FF, then plain, beyond their intervals",
+            effect: "batches of an interrupt stay together",
+            model: format!(
+                "{:.0}, {:.0}, {:.0} of {sent:.0}",
+                napi.mean, ff.mean, plain.mean
+            )
+            .into(),
+            note: "NAPI's 0 is true by construction (SOFT-08)",
+        },
     );
-    v.when("SOFT-08", napi.mean == 0.0, "exactly 0", napi.mean, "");
+    v.shape(
+        "SOFT-08",
+        Shape {
+            judged: "packets that were overtaken in NAPI",
+            holds: napi.mean == 0.0,
+            rule: "exactly 0",
+            effect: "a device is polled by one core at a time",
+            model: napi.mean.into(),
+            note: "the model's NAPI has a device on one core only",
+        },
+    );
 }
 
 fn fairness(rows: &Rows, greedy: &Rows, v: &mut Verdicts) {
-    let shares = |case: &str| -> Vec<f64> {
+    let shares = |case: &str| -> Vec<Interval> {
         (0..4)
-            .map(|nic| {
-                greedy
-                    .at(case, &[], &format!("throughput_pps.nic{nic}"))
-                    .mean
-            })
+            .map(|nic| greedy.get(case, &[], &format!("throughput_pps.nic{nic}")))
             .collect()
     };
+    // The worst that the intervals allow: most of the greedy, least of the quiet; and the best.
+    let index = |shares: &[Interval]| {
+        let of = |greedy: &dyn Fn(&Interval) -> f64, quiet: &dyn Fn(&Interval) -> f64| {
+            let all = shares.iter().enumerate();
+            jain(
+                &all.map(|(i, s)| if i == 0 { greedy(s) } else { quiet(s) })
+                    .collect::<Vec<_>>(),
+            )
+        };
+        Interval {
+            low: of(&|s| s.high, &|s| s.low),
+            mean: of(&|s| s.mean, &|s| s.mean),
+            high: of(&|s| s.low, &|s| s.high),
+        }
+    };
     let napi = shares("NAPI");
+    let fair = index(&napi);
     // 120 kpps: 84 greedy, 12 each quiet. A quarter of NAPI's capacity is 12.25 kpps, so all are backlogged.
-    let index = jain(&napi);
-    let quiet = napi[1..].iter().fold(f64::INFINITY, |a, b| a.min(*b)) / 12e3;
-    v.when("SOFT-10", index >= 0.95 && quiet >= 0.85, "fairness index at least 0.95 while one offers 7 times the others, which keep 85 % of theirs", format!("index {index:.3}, the quiet keep {:.0} %", quiet * 100.0), "");
-    let (ff, lie) = (jain(&shares("FF")), jain(&shares("FF + Random Lie")));
-    let at_mlffr = |case: &str| throughput(rows, case, 45e3);
-    let slower = at_mlffr("FF + Random Lie") < at_mlffr("FF");
-    v.when("SOFT-11", lie > ff && slower, "fairness index above that of FF alone with a greedy interface; less forwarded by a single one at its MLFFR", format!("index {lie:.3} against {ff:.3}; {:.1} against {:.1} kpps", at_mlffr("FF + Random Lie") / 1e3, at_mlffr("FF") / 1e3), "");
+    let quiet = Interval::lowest(napi.iter().skip(1).copied()).times(1.0 / 12e3);
+    v.shape(
+        "SOFT-10",
+        Shape {
+            judged: "shares of four interfaces of which one offers 7 times as much as each other",
+            holds: fair.at_least(0.95) && quiet.at_least(0.85),
+            rule: "fairness index at least 0.95; the others keep 85 % of theirs",
+            effect: "a quota a device and turn",
+            model: format!(
+                "index {:.3}, the quiet keep {:.0} %",
+                fair.mean,
+                quiet.mean * 100.0
+            )
+            .into(),
+            note: "",
+        },
+    );
+    let [ff, lie] = ["FF", "FF + Random Lie"].map(|case| index(&shares(case)));
+    let at_mlffr = |case: &str| forwarded(rows, case).at(45e3);
+    let (one, slower) = (at_mlffr("FF"), at_mlffr("FF + Random Lie"));
+    v.shape(
+        "SOFT-11",
+        Shape {
+            judged: "fairness index with a greedy interface, and what a single interface forwards at 45 kpps",
+            holds: lie.above(ff) && one.above(slower),
+            rule: "with Random Lie a higher index than FF alone, and less forwarded, beyond their intervals",
+            effect: "lies throttle the greedy first, and cost throughput",
+            model: format!(
+                "index {:.3} against {:.3}; {:.1} against {:.1} kpps",
+                lie.mean,
+                ff.mean,
+                slower.mean / 1e3,
+                one.mean / 1e3
+            )
+            .into(),
+            note: "",
+        },
+    );
 }

@@ -3,6 +3,7 @@
 mod figures;
 mod fit;
 mod rows;
+mod wrong;
 
 use crate::paper::Paper;
 
@@ -19,5 +20,7 @@ pub(crate) const PAPER: Paper = Paper {
     parameters: fit::PARAMETERS,
     residuals: fit::residuals,
     judge: rows::judge,
+    wrong: wrong::WRONG,
+    fewer: &[],
     figures: figures::draw,
 };

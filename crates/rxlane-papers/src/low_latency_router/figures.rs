@@ -78,7 +78,7 @@ fn throughput_over_ratio(rows: &Rows) -> Result<String, PlotError> {
             points: rows
                 .values(RATIO)
                 .into_iter()
-                .map(|r| (r * 100.0, max_throughput(rows, case, r) / 1e6))
+                .map(|r| (r * 100.0, max_throughput(rows, case, r).mean / 1e6))
                 .collect(),
             colour,
             dashed: false,

@@ -3,6 +3,7 @@
 mod figures;
 mod fit;
 mod rows;
+mod wrong;
 
 use crate::paper::Paper;
 
@@ -22,5 +23,20 @@ pub(crate) const PAPER: Paper = Paper {
     parameters: fit::PARAMETERS,
     residuals: fit::residuals,
     judge: rows::judge,
+    wrong: wrong::WRONG,
+    fewer: &[
+        (
+            "fig-5a.toml",
+            "sweep={ \"traffic.rt_ratio\" = [0.0, 0.3, 0.85] }",
+        ),
+        (
+            "fig-5b-6b-7b.toml",
+            "sweep={ \"traffic.pps\" = [0.05e6, 0.2e6, 0.7e6, 0.9e6, 1.2e6, 1.4e6, 1.5e6, 1.55e6, 1.6e6, 1.65e6, 1.7e6, 1.75e6, 2.0e6] }",
+        ),
+        (
+            "fig-6a-7a.toml",
+            "sweep={ \"traffic.rt_ratio\" = [0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0] }",
+        ),
+    ],
     figures: figures::draw,
 };

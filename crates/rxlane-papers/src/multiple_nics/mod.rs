@@ -3,6 +3,7 @@
 mod figures;
 mod fit;
 mod rows;
+mod wrong;
 
 use crate::paper::Paper;
 
@@ -20,5 +21,16 @@ pub(crate) const PAPER: Paper = Paper {
     parameters: fit::PARAMETERS,
     residuals: fit::residuals,
     judge: rows::judge,
+    wrong: wrong::WRONG,
+    fewer: &[
+        (
+            "fig-4.toml",
+            "sweep={ \"traffic.pps\" = [0.1e6, 0.15e6, 0.2e6, 0.25e6, 0.3e6, 0.35e6, 0.4e6, 0.45e6, 0.5e6, 0.9e6, 0.95e6] }",
+        ),
+        (
+            "fig-5-6.toml",
+            "sweep={ \"traffic.pps\" = [0.1e6, 0.15e6, 0.2e6, 0.25e6, 0.3e6, 0.35e6, 0.4e6, 0.45e6, 0.5e6, 0.8e6, 0.9e6, 1.0e6] }",
+        ),
+    ],
     figures: figures::draw,
 };

@@ -3,6 +3,7 @@
 mod figures;
 mod fit;
 mod rows;
+mod wrong;
 
 use crate::paper::Paper;
 
@@ -19,5 +20,10 @@ pub(crate) const PAPER: Paper = Paper {
     parameters: fit::PARAMETERS,
     residuals: fit::residuals,
     judge: rows::judge,
+    wrong: wrong::WRONG,
+    fewer: &[(
+        "fig-4-10.toml",
+        "sweep={ \"traffic.frame\" = [64, 132, 192, 312, 372, 432, 492, 592, 892, 1192] }",
+    )],
     figures: figures::draw,
 };

@@ -1,9 +1,11 @@
 //! Rows of "Single Input Queue", IV.B.
 
-use crate::judge::{FIT, PREDICT, Verdicts, plain};
-use crate::table::{Data, Rows};
 use rxlane_sim::SimError;
-use rxlane_sim::stats::Samples;
+use rxlane_sim::stats::{Samples, Tail};
+
+use crate::interval::{Interval, every};
+use crate::judge::{Baseline, FIT, Number, PREDICT, Shape, Verdicts};
+use crate::table::{Curve, Data, Rows};
 
 const FRAME: &str = "traffic.frame";
 /// The paper's sizes include the preamble.
@@ -21,91 +23,166 @@ pub(super) fn loads(rows: &Rows, case: &str) -> Samples {
     )
 }
 
-/// Largest frame, as the paper counts, that visibly loses in the kernel; 0 if none does.
-fn loses_up_to(rows: &Rows, case: &str) -> f64 {
-    let loss = rows.curve(case, &[], FRAME, "loss_ring");
-    // Between the last that loses and the next that does not.
-    loss.windows(2)
-        .rev()
-        .find(|w| w[0].1 >= VISIBLE && w[1].1 < VISIBLE)
-        .map_or(0.0, |w| {
-            let share = (w[0].1 - VISIBLE) / (w[0].1 - w[1].1);
-            w[0].0 + share * (w[1].0 - w[0].0) + PREAMBLE
-        })
+/// Share of the samples with a load below 10 %.
+fn lightly_loaded(rows: &Rows, case: &str) -> Interval {
+    let loads = loads(rows, case);
+    if loads.is_empty() {
+        return Interval::NONE;
+    }
+    Interval::share(loads.below(0.1), loads.len())
+}
+
+/// Largest frame, as the paper counts, that visibly loses in the kernel.
+fn loses_up_to(rows: &Rows, case: &str) -> Interval {
+    let loss = rows.points(case, &[], FRAME, "loss_ring");
+    // Read from the largest frame down, where loss begins.
+    let down = |pick: &dyn Fn(&Interval) -> f64| {
+        let points = loss.0.iter().rev().map(|(x, y)| (-x, pick(y)));
+        PREAMBLE - crate::table::reaches(&points.collect::<Vec<_>>(), VISIBLE)
+    };
+    Interval {
+        low: down(&|y| y.low),
+        mean: down(&|y| y.mean),
+        high: down(&|y| y.high),
+    }
 }
 
 pub(super) fn judge(data: &Data, v: &mut Verdicts) -> Result<(), SimError> {
     let rows = data.of("fig-4-10.toml");
     core_load(rows, v);
+    distribution(rows, v);
     loss(rows, v);
     Ok(())
 }
 
 fn core_load(rows: &Rows, v: &mut Verdicts) {
-    let (default, freed) = (loads(rows, "default"), loads(rows, "core 0 freed"));
     let over = |case: &str| {
         rows.mean(case, "cpu", |r| {
             r.key(FRAME).is_some_and(|f| (492.0..=1192.0).contains(&f))
         })
     };
-    v.near("SIQ-01", plain(over("core 0 freed") / over("default")), 1.0, 0.1, PREDICT, "load of core 0 once NET_RX has moved to an idle core, to its load before, 500 to 1200 bytes. What is left is the other work of core 0, which no row that may be fitted gives apart");
-    v.near(
-        "SIQ-02",
-        plain(default.below(0.1)),
-        1.0,
-        0.12,
-        FIT,
-        "samples over all frame sizes",
+    v.number(
+        "SIQ-01",
+        &Number {
+            judged: "load of core 0 once NET_RX has moved away, to its load before, 500 to 1200 bytes",
+            model: over("core 0 freed").over(over("default")),
+            stated: 0.1,
+            tolerance: PREDICT,
+            effect: Ok(Baseline { what: "no change", model: 1.0, stated: 1.0 }),
+            note: "what is left is the other work of core 0, which no row that may be fitted gives apart",
+        },
     );
-    v.near("SIQ-03", plain(freed.below(0.1)), 1.0, 0.75, PREDICT, SETS);
-    let proposed = rows.mean("proposed", "cpu", |_| true) * 100.0;
-    let before = rows.mean("default", "cpu", |_| true) * 100.0;
-    let near = |a: f64, b: f64| (a - b).abs() <= PREDICT * b;
-    v.when("SIQ-04", near(before, 28.65) && near(proposed, 17.39), "both within 15 %", format!("{before:.1} -> {proposed:.1} %"), "the paper does not say over which frame sizes it averages, nor gives any absolute time; what masking saves here is the other work of the core, not a cheaper packet");
-    let (d, p) = (default.tail(), loads(rows, "proposed").tail());
-    let describe = |t: rxlane_sim::stats::Tail| {
+    let (default, proposed) = (
+        lightly_loaded(rows, "default"),
+        lightly_loaded(rows, "proposed"),
+    );
+    v.number(
+        "SIQ-02",
+        &Number {
+            judged: "share of samples of the default's core with a load below 10 %, over all frame sizes",
+            model: default,
+            stated: 0.12,
+            tolerance: FIT,
+            effect: Err("a level"),
+            note: "",
+        },
+    );
+    v.number(
+        "SIQ-03",
+        &Number {
+            judged: "share of samples of the proposed system's core with a load below 10 %, over all frame sizes",
+            model: proposed,
+            stated: 0.75,
+            tolerance: PREDICT,
+            effect: Ok(Baseline { what: "the default", model: default.mean, stated: 0.12 }),
+            note: SETS,
+        },
+    );
+    let mean = |case: &str| rows.mean(case, "cpu", |_| true).times(100.0);
+    let (before, after) = (mean("default"), mean("proposed"));
+    v.shape("SIQ-04", Shape {
+        judged: "mean load of the core over all frame sizes, default and proposed",
+        holds: before.within(PREDICT, 28.65)
+            && after.within(PREDICT, 17.39)
+            && after.farthest(17.39) < (28.65 - 17.39),
+        rule: "within 15 % of 28.65 and of 17.39 %",
+        effect: "interrupts of others, held off while NET_RX runs, make its packets cheaper",
+        model: format!("{:.1} -> {:.1} %", before.mean, after.mean).into(),
+        note: "the paper does not say over which frame sizes it averages, nor gives any absolute time; what masking saves here is the other work of the core, not a cheaper packet",
+    });
+}
+
+fn distribution(rows: &Rows, v: &mut Verdicts) {
+    let tails = ["default", "proposed"].map(|case| loads(rows, case).tail());
+    let describe = |t: &Tail| {
         format!(
             "alpha {:.1}, R2 {:.3} log-log, {:.3} semi-log",
             t.alpha, t.r2_power, t.r2_exponential
         )
     };
-    v.when("SIQ-08", d.long && p.long, "upper fifth slower than the fitted exponential, and straighter in log-log than in semi-log scale, for both", format!("default: {}; proposed: {}", describe(d), describe(p)), "a load that ends at 100 % cannot have a long tail in the strict sense; the paper sees one where the exponential fits badly");
+    v.shape("SIQ-08", Shape {
+        judged: "the upper fifth of the samples of core load, default and proposed",
+        holds: every(&tails, |t| t.long),
+        rule: "slower than the fitted exponential, and straighter in log-log than in semi-log scale, for both",
+        effect: "a long tail",
+        model: tails.each_ref().map(describe).join("; ").into(),
+        note: "a load that ends at 100 % cannot have a long tail in the strict sense; the paper sees one where the exponential fits badly",
+    });
 }
 
 fn loss(rows: &Rows, v: &mut Verdicts) {
-    v.near(
+    v.number(
         "SIQ-05",
-        plain(loses_up_to(rows, "default")),
-        1.0,
-        500.0,
-        FIT,
-        "the largest frame with a kernel loss of 1 %, sizes with preamble",
+        &Number {
+            judged: "the largest frame with a kernel loss of 1 %, bytes with preamble",
+            model: loses_up_to(rows, "default"),
+            stated: 500.0,
+            tolerance: FIT,
+            effect: Err("a level"),
+            note: "",
+        },
     );
-    let worst = rows
-        .matching("proposed", &[])
-        .filter(|r| r.key(FRAME).is_some_and(|f| f >= 192.0))
-        .filter_map(|r| r.get("loss_ring"))
-        .fold(0.0, f64::max);
-    v.when(
+    let lost = |case: &str| -> Curve {
+        rows.points(case, &[], FRAME, "loss_ring")
+            .between(192.0, 1192.0)
+    };
+    let proposed = lost("proposed");
+    let worst = Interval::highest(proposed.values());
+    v.shape(
         "SIQ-06",
-        worst == 0.0,
-        "0 at every size from 200 to 1200 bytes",
-        worst * 100.0,
-        "",
+        Shape {
+            judged: "kernel loss of the proposed system from 200 to 1200 bytes, %",
+            holds: every(proposed.values(), |x| x.at_most(0.0))
+                && every(lost("default").between(192.0, 312.0).values(), |x| {
+                    x.at_least(VISIBLE)
+                }),
+            rule: "0 at every size, while the default loses 1 % and more up to 320 bytes",
+            effect: "rings by the packet rate, on the core that has least to do",
+            model: (worst.mean * 100.0).into(),
+            note: "",
+        },
     );
-    let app = rows.curve("proposed", &[], FRAME, "loss_socket");
-    let top = crate::table::peak(&app);
-    let begins = app
-        .iter()
-        .rev()
-        .find(|(_, loss)| *loss >= VISIBLE)
-        .map_or(0.0, |p| p.0 + PREAMBLE);
-    let smallest = app.first().map_or(f64::NAN, |p| p.1);
-    v.when(
+    let app = rows.points("proposed", &[], FRAME, "loss_socket");
+    let (top_at, top) = app.peak();
+    let begins = app.0.iter().rev().find(|(_, loss)| loss.at_least(VISIBLE));
+    let begins = begins.map_or(f64::NAN, |p| p.0);
+    let smallest = app.0.first().map_or(Interval::NONE, |p| p.1);
+    v.shape(
         "SIQ-07",
-        begins <= 380.0 + PREAMBLE && top.0 < begins && smallest < top.1,
-        "begins at 380 bytes or below, grows to smaller frames, and is lower again at the smallest",
-        format!("from {begins:.0} bytes, {:.0} % at {:.0}, {:.0} % at 72", top.1 * 100.0, top.0 + PREAMBLE, smallest * 100.0),
-        "the application's rate is an input: what the wire carries at 380 bytes. Its loss turns where the kernel begins to lose; with the costs that SIQ-02 and SIQ-05 allow, the kernel of the proposed system keeps up with 72 bytes, and a NIC that drops costs no CPU, so nothing relieves the application",
+        Shape {
+            judged: "application loss of the proposed system over the frame size",
+            holds: begins <= 380.0 && top_at < begins && top.above(smallest),
+            rule: "begins at 380 bytes or below, grows to smaller frames, and is lower again at the smallest",
+            effect: "what the kernel loses spares the application",
+            model: format!(
+                "from {:.0} bytes, {:.0} % at {:.0}, {:.0} % at 72",
+                begins + PREAMBLE,
+                top.mean * 100.0,
+                top_at + PREAMBLE,
+                smallest.mean * 100.0
+            )
+            .into(),
+            note: "the application's rate is an input: what the wire carries at 380 bytes, from this row itself. Its loss turns where the kernel begins to lose; with the costs that SIQ-02 and SIQ-05 allow, the kernel of the proposed system keeps up with 72 bytes, and a NIC that drops costs no CPU, so nothing relieves the application",
+        },
     );
 }

@@ -54,11 +54,8 @@ pub fn parse_with(
 ) -> Result<Loaded, SimError> {
     let folder = path.parent().unwrap_or(Path::new(".")).to_owned();
     let mut table = merged(text, path, DEPTH, read)?;
-    for set in sets {
-        let (key, value) = set
-            .split_once('=')
-            .ok_or_else(|| SimError::Key { key: set.clone() })?;
-        put(&mut table, key.trim(), value_of(value.trim()))?;
+    for setting in sets {
+        set(&mut table, setting)?;
     }
     let scenario = scenario_of(&table, &folder).map_err(|e| at_its_line(e, text, path))?;
     Ok(Loaded {
@@ -161,10 +158,16 @@ pub(crate) fn lay_over(base: &mut Table, over: Table) {
 /// # Errors
 /// [`SimError::Key`] for what is no key.
 pub fn set(table: &mut Table, text: &str) -> Result<(), SimError> {
+    let (key, value) = key_and_value(text)?;
+    put(table, &key, value)
+}
+
+/// Splits `KEY=VALUE`.
+pub(crate) fn key_and_value(text: &str) -> Result<(String, Value), SimError> {
     let (key, value) = text
         .split_once('=')
         .ok_or_else(|| SimError::Key { key: text.into() })?;
-    put(table, key.trim(), value_of(value.trim()))
+    Ok((key.trim().to_owned(), value_of(value.trim())))
 }
 
 /// Sets a dotted key.

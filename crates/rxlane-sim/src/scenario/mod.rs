@@ -6,7 +6,7 @@ mod load;
 
 pub use express::{Controller, Express, Hog, LoadStep};
 pub use load::{Loaded, load, parse, parse_with, set};
-pub(crate) use load::{put, scenario_of};
+pub(crate) use load::{key_and_value, put, scenario_of};
 
 use std::collections::BTreeMap;
 

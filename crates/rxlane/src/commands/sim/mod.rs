@@ -20,7 +20,8 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:
   rxlane sim reproduce
   rxlane sim reproduce low-latency-router --html report.html
-  rxlane sim reproduce LL-01 NIC-05 --json")]
+  rxlane sim reproduce LL-01 NIC-05 --json
+  rxlane sim reproduce --wrong")]
     Reproduce(reproduce::Args),
     /// Set a paper's costs from the rows that may, and print what remains
     #[command(after_help = "Examples:

@@ -16,6 +16,9 @@ pub(crate) struct Args {
     /// beyond-softnet), or rows such as LL-01
     #[arg(default_value = "all")]
     what: Vec<String>,
+    /// Show how the rules judge models that are wrong on purpose, and so what each rule can reject
+    #[arg(long, conflicts_with_all = ["json", "html"])]
+    wrong: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -30,11 +33,23 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         output::will_take(path)?;
     }
     rxlane_system::stop::listen();
+    let stop = rxlane_system::stop::flag();
+    if args.wrong {
+        let bar = ProgressBar::new_spinner();
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {pos} points, {elapsed}") {
+            bar.set_style(style);
+        }
+        let matrices = rxlane_papers::wrong_models(&rows, stop, || bar.inc(1)).map_err(one_line)?;
+        bar.finish_and_clear();
+        for matrix in matrices {
+            println!("{matrix}");
+        }
+        return Ok(());
+    }
     let bar = ProgressBar::new(rxlane_papers::points(&rows).map_err(one_line)? as u64);
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} points, {eta} to go") {
         bar.set_style(style);
     }
-    let stop = rxlane_system::stop::flag();
     let data = rxlane_papers::run(&rows, stop, || bar.inc(1)).map_err(one_line)?;
     bar.finish_and_clear();
     let verdicts = rxlane_papers::judge(&rows, &data).map_err(one_line)?;
@@ -62,13 +77,6 @@ fn shown(v: &Verdict) -> String {
     }
 }
 
-fn usage(v: &Verdict) -> &'static str {
-    match v.usage {
-        Use::Fit => "fit",
-        Use::Predict => "predict",
-    }
-}
-
 fn text(verdicts: &[Verdict]) -> String {
     let mut table = Table::new();
     table
@@ -84,7 +92,7 @@ fn text(verdicts: &[Verdict]) -> String {
         let paper = format!("{} {}", v.paper_value, v.unit);
         table.add_row([
             v.id.clone(),
-            usage(v).into(),
+            v.usage.to_string(),
             v.quantity.clone(),
             paper,
             shown(v),
@@ -92,17 +100,8 @@ fn text(verdicts: &[Verdict]) -> String {
             v.rule.clone(),
         ]);
     }
-    let missed: Vec<&Verdict> = verdicts.iter().filter(|v| v.verdict == "missed").collect();
-    let count = |usage: Use| {
-        let all = verdicts.iter().filter(|v| v.usage == usage);
-        let held = all.clone().filter(|v| v.verdict == "reproduced").count();
-        format!("{held} of {}", all.count())
-    };
-    let mut out = format!(
-        "{table}\n\nreproduced: {} fit rows, {} predict rows\n",
-        count(Use::Fit),
-        count(Use::Predict)
-    );
+    let missed: Vec<&Verdict> = verdicts.iter().filter(|v| !v.holds()).collect();
+    let mut out = format!("{table}\n\n{}\n", scores(verdicts));
     if !missed.is_empty() {
         out.push_str("\nmissed:\n");
         for v in missed {
@@ -110,4 +109,24 @@ fn text(verdicts: &[Verdict]) -> String {
         }
     }
     out
+}
+
+/// Only the last column says something about the model.
+fn scores(verdicts: &[Verdict]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    let head = std::iter::once("reproduced".to_owned());
+    table.set_header(head.chain(Use::ALL.iter().map(ToString::to_string)));
+    for score in rxlane_papers::scorecard(verdicts) {
+        let name = std::iter::once(score.paper.to_owned());
+        table.add_row(
+            name.chain(
+                score
+                    .rows
+                    .iter()
+                    .map(|(met, all)| format!("{met} of {all}")),
+            ),
+        );
+    }
+    table
 }

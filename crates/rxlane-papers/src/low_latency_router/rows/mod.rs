@@ -1,0 +1,92 @@
+//! Rows of "Building a Low Latency Linux Software Router", V.B and III.D.
+
+mod over_load;
+mod over_ratio;
+mod throughput;
+
+use rxlane_policy::plan::{Polled, Wanted};
+use rxlane_policy::poll::DEVICE_BUDGET;
+use rxlane_sim::SimError;
+
+use super::PAPER;
+use crate::interval::Interval;
+use crate::judge::{Baseline, Number, PREDICT, Shape, Verdicts};
+use crate::table::Data;
+
+pub(super) use throughput::max_throughput;
+
+const RATIO: &str = "traffic.rt_ratio";
+const LOAD: &str = "traffic.pps";
+const LL: [&str; 2] = ["LL-RR", "LL-WFQ"];
+/// The paper raises the load "until packet loss is encountered" without a tolerance.
+const LOSS: f64 = 1e-3;
+const FULL: f64 = 0.995;
+/// Steps of the paper's sweep, pps.
+const STEP: f64 = 0.05e6;
+
+/// A change from SQ, in the paper's unit.
+fn from_sq(model: Interval, stated: f64) -> Result<Baseline, &'static str> {
+    Ok(Baseline {
+        what: "SQ",
+        model: model.mean,
+        stated,
+    })
+}
+
+fn mpps(v: Interval) -> String {
+    format!("{:.3}", v.mean / 1e6)
+}
+
+pub(super) fn judge(data: &Data, v: &mut Verdicts) -> Result<(), SimError> {
+    throughput::judge(data.of("fig-5a.toml"), v);
+    let over_load = data.of("fig-5b-6b-7b.toml");
+    over_load::judge(over_load, v);
+    over_load::latency(over_load, v);
+    over_ratio::judge(data.of("fig-6a-7a.toml"), v);
+    let cpu = PAPER.read("fig-5a.toml", &[])?.point(0)?.scenario.cpu;
+    over_load::bound(over_load, cpu.packet_ns + cpu.ring_ns, v);
+    arithmetic(cpu.packet_ns, v)
+}
+
+fn arithmetic(packet_ns: f64, v: &mut Verdicts) -> Result<(), SimError> {
+    let budget = |rho: f64| -> Result<u32, SimError> {
+        let x = 571.0;
+        let wanted = Wanted {
+            service_time_ns: x,
+            rt_service_time_ns: x,
+            rt_pps: rho / x * 1e9,
+            total_pps: 1e9 / x,
+            target_ns: 6.0 * x,
+        };
+        let one_port = Polled {
+            ports: 1,
+            device_budget: DEVICE_BUDGET,
+        };
+        Ok(wanted.engine(one_port)?.be_ring_budget)
+    };
+    for (id, budget, stated) in [("LL-29", budget(0.3)?, 4), ("LL-30", budget(0.5)?, 3)] {
+        v.shape(
+            id,
+            Shape {
+                judged: "the planner's budget",
+                holds: budget == stated,
+                rule: &format!("exactly {stated}"),
+                effect: "a formula",
+                model: budget.into(),
+                note: "as printed by rxlane plan",
+            },
+        );
+    }
+    v.number(
+        "LL-32",
+        &Number {
+            judged: "32 x with the calibrated x, us",
+            model: Interval::exact(32.0 * packet_ns / 1e3),
+            stated: 19.0,
+            tolerance: PREDICT,
+            effect: Err("a formula"),
+            note: "the paper rounds 0.571 to 0.6 us",
+        },
+    );
+    Ok(())
+}

@@ -1,0 +1,45 @@
+//! Models that the rules of this paper must reject.
+
+use crate::wrong::Wrong;
+
+const NONE: Wrong = Wrong {
+    name: "",
+    sets: &[],
+    exchanged: &[],
+};
+
+pub(super) const WRONG: &[Wrong] = &[
+    Wrong {
+        name: "no classes: every strategy is SQ",
+        sets: &[("", "reception.strategy=sq")],
+        ..NONE
+    },
+    Wrong {
+        name: "strategies exchanged: SQ with LL-RR, RR with LL-WFQ",
+        exchanged: &[("SQ", "LL-RR"), ("RR", "LL-WFQ")],
+        ..NONE
+    },
+    Wrong {
+        name: "ring budgets for BE: 4 for RT, 60 for BE; LL-RR 64 each",
+        sets: &[
+            ("LL-RR", "reception.ring_budget=64"),
+            ("LL-WFQ", "reception.budgets=[4, 60]"),
+        ],
+        ..NONE
+    },
+    Wrong {
+        name: "interrupts for nothing",
+        sets: &[("", "cpu.isr_ns=0.0"), ("", "cpu.wake_ns=0.0")],
+        ..NONE
+    },
+    Wrong {
+        name: "a turn of a ring takes 200 ns",
+        sets: &[("", "cpu.ring_ns=200.0")],
+        ..NONE
+    },
+    Wrong {
+        name: "packets at four fifths of their cost",
+        sets: &[("", "cpu.packet_ns=470.0")],
+        ..NONE
+    },
+];
