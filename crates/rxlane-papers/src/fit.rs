@@ -162,8 +162,8 @@ fn settings(parameters: &[Parameter], values: &[f64]) -> Vec<String> {
             key => format!("{key}={v:?}"),
         })
         .collect();
-    if let (Some(ns), Some(rate)) = (of("disturbance.ns"), of("disturbance.per_second")) {
-        sets.push(disturbance(ns, rate));
+    if let Some(rate) = of("disturbance.per_second") {
+        sets.push(disturbance(crate::single_input_queue::OTHER_WORK_NS, rate));
     }
     sets
 }

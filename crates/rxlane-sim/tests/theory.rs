@@ -2,7 +2,7 @@
 
 use rxlane_policy::strategy::StrategyName;
 use rxlane_sim::run::{Estimate, replicate};
-use rxlane_sim::scenario::{Scenario, Scheme, Spread};
+use rxlane_sim::scenario::{Disturbance, Scenario, Scheme, Spread};
 use rxlane_sim::traffic::{Mix, Pattern};
 
 /// Service time, us.
@@ -46,6 +46,28 @@ fn m_d_1_waiting_is_that_of_pollaczek_and_khinchine() {
         let s = bare(rho * 1e6 / X);
         agrees(&s, "waiting_us.be.mean", rho * X / (2.0 * (1.0 - rho)));
         agrees(&s, "cpu", rho);
+    }
+}
+
+/// The rate is drawn anew while nothing happens, too: a low one must not last until its next event.
+#[test]
+fn a_disturbance_takes_its_share_of_the_core_however_often_its_rate_is_drawn() {
+    for redraw_s in [0.0, 0.002, 0.02] {
+        let mut s = bare(1e5);
+        s.cpu.disturbance.push(Disturbance {
+            name: "other work".into(),
+            per_second: 200.0,
+            ns: 500_000.0,
+            redraw_s,
+        });
+        s.seconds = 10.0;
+        let e = of(&s, "cpu_other");
+        let ci = e.ci95.unwrap();
+        assert!(
+            (e.mean - 0.1).abs() <= ci && ci <= 0.01,
+            "redrawn every {redraw_s} s: {} +- {ci} of the core, not 0.1",
+            e.mean
+        );
     }
 }
 

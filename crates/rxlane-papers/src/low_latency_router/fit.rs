@@ -5,7 +5,7 @@ use rxlane_sim::SimError;
 use crate::fit::{Parameter, Residual, at_loads, parameter, residual};
 use crate::paper::Paper;
 
-/// The ISR's cost is that of multiple-nics: rows of SQ tell only its sum with waking up.
+/// The handler's cost is assumed (machine.toml): rows of SQ tell only its sum with waking up.
 pub(super) const PARAMETERS: &[Parameter] = &[
     parameter("cpu.packet_ns", 571.0, 8.0, 400.0, 700.0),
     parameter("cpu.wake_ns", 2000.0, 400.0, 0.0, 8000.0),

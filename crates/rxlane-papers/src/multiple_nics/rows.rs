@@ -51,7 +51,7 @@ fn costs(cbr: &Rows, v: &mut Verdicts) -> Result<(), SimError> {
         v.number(
             id,
             &Number {
-                judged: "the cost in calibration.toml, ns",
+                judged: "the cost in machine.toml, ns",
                 model: Interval::exact(model),
                 stated,
                 tolerance: 0.0,

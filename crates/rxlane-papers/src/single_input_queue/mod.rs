@@ -6,6 +6,7 @@ mod rows;
 mod wrong;
 
 use crate::paper::Paper;
+pub(crate) use fit::OTHER_WORK_NS;
 
 pub(crate) const PAPER: Paper = Paper {
     name: "single-input-queue",

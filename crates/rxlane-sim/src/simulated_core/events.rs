@@ -134,13 +134,8 @@ impl SimulatedCore {
             self.take(time);
             return;
         }
-        if other.redraw > Ps::ZERO && at >= other.redrawn + other.redraw {
-            other.redrawn = Ps(at.0 - at.0 % other.redraw.0);
-            other.level = Exp1.sample(&mut self.rng);
-        }
-        let gap: f64 = Exp1.sample(&mut self.rng);
+        other.next = other.after(at, &mut self.rng);
         let time: f64 = Exp1.sample(&mut self.rng);
-        other.next = at + Ps(((gap * other.mean_gap / other.level.max(1e-3)) as u64).max(1));
         let time = Ps((time * other.mean_time) as u64);
         self.take(time);
     }

@@ -69,6 +69,26 @@ struct Other {
     constant: bool,
 }
 
+impl Other {
+    /// When it comes next after `at`. What is left of a gap when the rate is drawn anew is drawn anew, too, as
+    /// exponential distances allow.
+    fn after(&mut self, at: Ps, rng: &mut Pcg64Mcg) -> Ps {
+        let mut from = at;
+        loop {
+            let gap: f64 = Exp1.sample(rng);
+            let gap = Ps(((gap * self.mean_gap / self.level) as u64).max(1));
+            let next = Ps(from.0.saturating_add(gap.0));
+            let redrawn = self.redrawn + self.redraw;
+            if self.redraw == Ps::ZERO || next < redrawn {
+                return next;
+            }
+            from = redrawn.max(at);
+            self.redrawn = redrawn;
+            self.level = Exp1.sample(rng);
+        }
+    }
+}
+
 /// A core at work.
 pub struct SimulatedCore {
     now: Ps,
@@ -346,11 +366,9 @@ impl SimulatedCore {
         if d.per_second <= 0.0 {
             return;
         }
-        let mean_gap = 1e12 / d.per_second;
-        let first: f64 = self.rng.random::<f64>() * mean_gap;
-        self.others.push(Other {
-            next: Ps(first as u64),
-            mean_gap,
+        let mut other = Other {
+            next: Ps::ZERO,
+            mean_gap: 1e12 / d.per_second,
             mean_time: d.ns * 1e3,
             redraw: Ps::from_s(d.redraw_s),
             redrawn: Ps::ZERO,
@@ -360,7 +378,9 @@ impl SimulatedCore {
                 1.0
             },
             constant: false,
-        });
+        };
+        other.next = other.after(Ps::ZERO, &mut self.rng);
+        self.others.push(other);
     }
 
     fn hog(&mut self, hog: crate::scenario::Hog) {
