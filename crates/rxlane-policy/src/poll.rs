@@ -127,6 +127,13 @@ impl QVector {
         self.rings
     }
 
+    /// The same rings, going round them otherwise.
+    #[must_use]
+    pub fn in_rounds(mut self, rounds: Rounds) -> Self {
+        self.rounds = rounds;
+        self
+    }
+
     /// Begins a poll, with the whole device budget and the first ring's turn.
     pub fn begin(&mut self) {
         self.left = self.device_budget;

@@ -1,8 +1,9 @@
 //! The model against queueing theory, within its confidence intervals.
 
+use rxlane_policy::poll::Rounds;
 use rxlane_policy::strategy::StrategyName;
 use rxlane_sim::run::{Estimate, replicate};
-use rxlane_sim::scenario::{Disturbance, Scenario, Scheme, Spread};
+use rxlane_sim::scenario::{Disturbance, Egress, Scenario, Scheme, Spread};
 use rxlane_sim::traffic::{Mix, Pattern};
 
 /// Service time, us.
@@ -47,6 +48,66 @@ fn m_d_1_waiting_is_that_of_pollaczek_and_khinchine() {
         agrees(&s, "waiting_us.be.mean", rho * X / (2.0 * (1.0 - rho)));
         agrees(&s, "cpu", rho);
     }
+}
+
+/// Low-latency-router IV.B: the stock driver gives each of two rings half of the device budget, and goes round once.
+#[test]
+fn in_the_stock_poll_of_two_rings_rt_waits_for_half_a_device_budget_at_most() {
+    let mut s = bare(1.3e6);
+    s.traffic.rt_ratio = 0.02;
+    s.nic.descriptors = 512;
+    s.reception.strategy = StrategyName::LlRr;
+    s.reception.ring_budget = 32;
+    let max = |s: &Scenario| of(s, "latency_us.rt.max").mean;
+    // Its own service, and an RT packet or two before it. Where a poll goes on until its budget is spent, it may end with
+    // the turn of the lower ring, with which the next begins: twice as much.
+    for (rounds, from, to) in [(Rounds::One, 32.0, 36.0), (Rounds::UntilSpent, 60.0, 68.0)] {
+        s.reception.rounds = rounds;
+        let us = max(&s);
+        assert!((from..to).contains(&us), "{rounds:?}: {us} us");
+    }
+    // Rings of 16, gone round once, make polls of half of the device budget: twice as many.
+    s.reception.ring_budget = 16;
+    let polls = [Rounds::One, Rounds::UntilSpent].map(|rounds| {
+        s.reception.rounds = rounds;
+        of(&s, "polls_per_s").mean
+    });
+    assert!(polls[0] > 1.5 * polls[1], "{polls:?}");
+}
+
+/// Low-latency-router V.A.2: cores that share nothing forward as many times as much.
+#[test]
+fn two_cores_forward_twice_what_one_does() {
+    let forwarded = |cores: usize| {
+        let mut s = bare(3e6);
+        s.nic.descriptors = 512;
+        s.traffic.flows = 64;
+        s.cpu.cores = cores;
+        of(&s, "throughput_pps").mean
+    };
+    let (one, two) = (forwarded(1), forwarded(2));
+    assert!((two / one - 2.0).abs() < 0.01, "{one} {two}");
+}
+
+/// Multiple-nics III.C: a poll cleans so many sent frames at most, and what is left waits for the next.
+#[test]
+fn a_poll_that_cleans_one_sent_frame_at_a_time_fills_the_tx_ring() {
+    let lost = |limit: u32| {
+        let mut s = bare(0.5e6);
+        s.nic.count = 2;
+        s.nic.link_bps = 10e9;
+        s.nic.tx_descriptors = 64;
+        s.nic.egress = Egress::Circular;
+        s.interrupt.tx_completion = true;
+        s.interrupt.tx_delay_ns = 1000.0;
+        s.cpu.tx_clean_ns = 100.0;
+        s.cpu.isr_ns = 1000.0;
+        s.cpu.tx_work_limit = limit;
+        s.traffic.pps = 1.2e6;
+        of(&s, "loss_tx").mean
+    };
+    let (one, many) = (lost(1), lost(256));
+    assert!(many < 0.02 && one > 0.5, "{one} {many}");
 }
 
 /// The rate is drawn anew while nothing happens, too: a low one must not last until its next event.

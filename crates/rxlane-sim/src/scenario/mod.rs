@@ -11,7 +11,7 @@ pub(crate) use load::{key_and_value, put, scenario_of};
 use std::collections::BTreeMap;
 
 use crate::congestion::Feedback;
-use rxlane_policy::poll::{DEVICE_BUDGET, Order};
+use rxlane_policy::poll::{DEVICE_BUDGET, Order, Rounds};
 use rxlane_policy::strategy::{Strategy, StrategyName};
 use rxlane_policy::throttle::Throttling;
 use serde::{Deserialize, Serialize};
@@ -402,6 +402,8 @@ pub struct Reception {
     pub device_budget: u32,
     /// Which ring has the first turn.
     pub order: Order,
+    /// Whether a poll goes round the rings until its budget is spent, or once.
+    pub rounds: Rounds,
     /// Softnet: how drivers answer congestion.
     pub feedback: Feedback,
     /// Softnet: packets of the backlog.
@@ -421,6 +423,7 @@ impl Default for Reception {
             budgets: vec![60, 4],
             device_budget: DEVICE_BUDGET,
             order: Order::LowestFirst,
+            rounds: Rounds::UntilSpent,
             feedback: Feedback::None,
             backlog: crate::congestion::BACKLOG,
             interrupt_work: 1,

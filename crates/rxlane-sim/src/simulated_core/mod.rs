@@ -249,7 +249,7 @@ impl SimulatedCore {
             for qvector in layout.devices {
                 devices.push(Device::new(
                     (nic, port),
-                    qvector,
+                    qvector.in_rounds(reception.rounds),
                     scenario.nic.descriptors + scenario.nic.packet_buffer,
                     scenario.interrupt.throttling.start()?,
                     FeedbackDriver::new(reception.feedback),
