@@ -8,13 +8,14 @@ use rxlane_sim::SimError;
 use rxlane_sim::run::{Row, run_point};
 
 use crate::paper::Paper;
+use crate::profile::disturbance;
 use crate::reference::{Use, references};
 use crate::{PAPERS, PapersError};
 
 /// A parameter that is searched.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Parameter {
-    key: &'static str,
+    pub(crate) key: &'static str,
     start: f64,
     step: f64,
     min: f64,
@@ -123,6 +124,15 @@ pub fn fit(name: &str, mut progress: impl FnMut()) -> Result<Calibration, Papers
     })
 }
 
+/// The largest residual of a paper's fitted rows, with one more setting.
+pub(crate) fn worst_residual(paper: &Paper, setting: &str) -> Result<f64, SimError> {
+    let residuals = (paper.residuals)(paper, vec![setting.to_owned()])?;
+    Ok(residuals
+        .iter()
+        .map(|r| r.relative().abs())
+        .fold(0.0, f64::max))
+}
+
 fn paper_of(name: &str) -> Result<&'static Paper, PapersError> {
     PAPERS
         .iter()
@@ -166,12 +176,6 @@ fn settings(parameters: &[Parameter], values: &[f64]) -> Vec<String> {
         sets.push(disturbance(crate::single_input_queue::OTHER_WORK_NS, rate));
     }
     sets
-}
-
-fn disturbance(ns: f64, per_second: f64) -> String {
-    format!(
-        "cpu.disturbance=[{{ name = \"other work of core 0\", per_second = {per_second:?}, ns = {ns:?}, redraw_s = 0.02 }}]"
-    )
 }
 
 /// The rows that match a case of a sweep, under these settings.

@@ -9,6 +9,7 @@ use rxlane_sim::sweep::Sweep;
 
 use crate::fit::{Parameter, Residual};
 use crate::judge::Verdicts;
+use crate::profile::Cost;
 use crate::table::Data;
 use crate::wrong::Wrong;
 
@@ -27,6 +28,8 @@ pub struct Paper {
     pub(crate) rows: &'static str,
     /// What may be fitted.
     pub(crate) parameters: &'static [Parameter],
+    /// Where each cost of its machine is from.
+    pub(crate) profile: &'static [Cost],
     /// How far the model is from the rows that may be fitted to, under these settings.
     pub(crate) residuals: fn(&Self, Vec<String>) -> Result<Vec<Residual>, SimError>,
     /// Says what becomes of its rows.

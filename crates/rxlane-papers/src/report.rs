@@ -6,8 +6,11 @@ use std::fmt::Write;
 use rxlane_report::{escape, page};
 
 use crate::judge::Verdict;
+use crate::paper::Paper;
+use crate::profile::{machine, value};
 use crate::reference::Use;
 use crate::scorecard::{self, Score};
+use crate::sensitivity::Sensitivity;
 use crate::table::Data;
 use crate::{PAPERS, PapersError};
 
@@ -16,13 +19,14 @@ const BEFORE: &str = "<p>Earlier reports said 65 of 78, of which 46 of 58 predic
     construction, and others could not have failed: tolerances of 15 % around effects of 8 to 13 %, orders decided by less than their \
     intervals, rows judged by another quantity or over a chosen range, and conditions that hold where there is no data.</p>";
 
-/// One self-contained HTML file.
+/// One self-contained HTML file. With `tried` it says which predictions hang on which costs.
 ///
 /// # Errors
 /// [`PapersError::Plot`].
 pub fn html(
     verdicts: &[Verdict],
     data: &BTreeMap<&'static str, Data>,
+    tried: &[Sensitivity],
 ) -> Result<String, PapersError> {
     let predictions = Score::of_all(verdicts).of_use(Use::Predict);
     let lead = format!(
@@ -43,11 +47,37 @@ pub fn html(
             continue;
         };
         let _ = write!(body, "<h2>{}</h2>", escape(paper.title));
+        body += &costs(paper)?;
+        if let Some(tried) = tried.iter().find(|t| t.paper == paper.name) {
+            let _ = write!(body, "<pre>{}</pre>", escape(&tried.to_string()));
+        }
         body += &rows(verdicts.iter().filter(|v| v.paper == paper.name));
         body += &(paper.figures)(data)?;
         data.check_names()?;
     }
     Ok(page("rxlane: five papers against the model", &lead, &body))
+}
+
+/// What the paper's machine costs, and where that is from.
+fn costs(paper: &Paper) -> Result<String, PapersError> {
+    let machine = machine(paper)?;
+    let mut table = String::from("<table><tr><th>cost<th>value<th>cycles<th>from</tr>");
+    for cost in paper.profile {
+        let at = value(cost.key, &machine)?;
+        let cycles = if cost.key.ends_with("_ns") {
+            format!("{:.0}", at * machine.cpu.clock_ghz)
+        } else {
+            String::new()
+        };
+        let (origin, from) = cost.origin.text();
+        let _ = write!(
+            table,
+            "<tr><td>{}<td>{at}<td>{cycles}<td>{origin}: {}</tr>",
+            escape(cost.key),
+            escape(from)
+        );
+    }
+    Ok(table + "</table>")
 }
 
 fn rows<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> String {

@@ -93,22 +93,22 @@ impl std::fmt::Display for Matrix {
     }
 }
 
-/// Settings over all cases of all files of a paper.
+/// Runs a paper with settings below its cases, and with settings over them.
 pub(crate) fn run_with(
     paper: &Paper,
+    base: &[String],
     sets: &[(&str, String)],
     stop: &AtomicBool,
     progress: &mut dyn FnMut(),
 ) -> Result<Data, SimError> {
     let mut data = Data::default();
     for experiment in paper.experiments {
-        let fewer: Vec<String> = paper
-            .fewer
-            .iter()
-            .filter(|(file, _)| file == experiment)
+        let fewer = paper.fewer.iter().filter(|(file, _)| file == experiment);
+        let below: Vec<String> = fewer
             .map(|(_, set)| (*set).to_owned())
+            .chain(base.iter().cloned())
             .collect();
-        let mut sweep = paper.read(experiment, &fewer)?;
+        let mut sweep = paper.read(experiment, &below)?;
         for (case, set) in sets {
             match *case {
                 "" => sweep.override_cases(None, set)?,
@@ -147,7 +147,7 @@ pub fn wrong_models(
 ) -> Result<Vec<Matrix>, SimError> {
     let mut all = Vec::new();
     for paper in papers_of(rows) {
-        let right = run_with(paper, &[], stop, &mut progress)?;
+        let right = run_with(paper, &[], &[], stop, &mut progress)?;
         let mut wrong = Vec::new();
         for model in paper.wrong {
             let sets: Vec<(&str, String)> = model
@@ -158,7 +158,7 @@ pub fn wrong_models(
             let data = if sets.is_empty() {
                 right.clone()
             } else {
-                run_with(paper, &sets, stop, &mut progress)?
+                run_with(paper, &[], &sets, stop, &mut progress)?
             };
             let data = data.each(|rows: Rows| rows.exchanged(model.exchanged));
             wrong.push(column(paper, model.name, &data)?);

@@ -6,6 +6,7 @@ mod rows;
 mod wrong;
 
 use crate::paper::Paper;
+use crate::profile::{assumed, fitted};
 
 pub(crate) const PAPER: Paper = Paper {
     name: "beyond-softnet",
@@ -21,6 +22,18 @@ pub(crate) const PAPER: Paper = Paper {
     experiments: &["fig-4-6.toml", "greedy.toml", "rings.toml", "smp.toml"],
     rows: include_str!("rows.csv"),
     parameters: fit::PARAMETERS,
+    profile: &[
+        fitted("cpu.isr_ns", "SOFT-01"),
+        fitted("cpu.packet_ns", "SOFT-01, SOFT-02"),
+        assumed(
+            "nic.descriptors",
+            "no row gives it; SOFT-05 and SOFT-06 are judged with three",
+        ),
+        assumed(
+            "reception.backlog",
+            "netdev_max_backlog of kernels of that time",
+        ),
+    ],
     residuals: fit::residuals,
     judge: rows::judge,
     wrong: wrong::WRONG,

@@ -6,6 +6,7 @@ mod rows;
 mod wrong;
 
 use crate::paper::Paper;
+use crate::profile::fitted;
 
 pub(crate) const PAPER: Paper = Paper {
     name: "interrupt-throttling",
@@ -18,6 +19,11 @@ pub(crate) const PAPER: Paper = Paper {
     experiments: &["fig-3-8.toml"],
     rows: include_str!("rows.csv"),
     parameters: fit::PARAMETERS,
+    profile: &[
+        fitted("cpu.packet_ns", "ITR-01"),
+        fitted("cpu.isr_ns", "ITR-02"),
+        fitted("nic.packet_buffer", "ITR-05"),
+    ],
     residuals: fit::residuals,
     judge: rows::judge,
     wrong: wrong::WRONG,

@@ -6,6 +6,7 @@ mod rows;
 mod wrong;
 
 use crate::paper::Paper;
+use crate::profile::{assumed, fitted};
 
 pub(crate) const PAPER: Paper = Paper {
     name: "low-latency-router",
@@ -21,6 +22,16 @@ pub(crate) const PAPER: Paper = Paper {
     experiments: &["fig-5a.toml", "fig-5b-6b-7b.toml", "fig-6a-7a.toml"],
     rows: include_str!("rows.csv"),
     parameters: fit::PARAMETERS,
+    profile: &[
+        fitted("cpu.packet_ns", "LL-01, LL-07"),
+        fitted("cpu.wake_ns", "LL-10, LL-15"),
+        fitted("cpu.ring_ns", "LL-07"),
+        fitted("nic.fixed_latency_us", "LL-18"),
+        assumed(
+            "cpu.isr_ns",
+            "the cycles that multiple-nics is fitted to, at this clock; SQ tells only the sum with waking up",
+        ),
+    ],
     residuals: fit::residuals,
     judge: rows::judge,
     wrong: wrong::WRONG,

@@ -4,6 +4,7 @@ mod fit;
 mod partial;
 mod reproduce;
 mod run;
+mod sensitivity;
 mod text;
 
 use clap::Subcommand;
@@ -23,6 +24,11 @@ pub(crate) enum Command {
   rxlane sim reproduce LL-01 NIC-05 --json
   rxlane sim reproduce --wrong")]
     Reproduce(reproduce::Args),
+    /// Costs of the papers' machines: where each is from, how well it is determined, and which predictions hang on it
+    #[command(after_help = "Examples:
+  rxlane sim sensitivity interrupt-throttling
+  rxlane sim sensitivity NIC-07 LL-19")]
+    Sensitivity(sensitivity::Args),
     /// Set a paper's costs from the rows that may, and print what remains
     #[command(after_help = "Examples:
   rxlane sim fit multiple-nics
@@ -34,6 +40,7 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
     match command {
         Command::Run(args) => run::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
+        Command::Sensitivity(args) => sensitivity::run(&args),
         Command::Fit(args) => fit::run(&args),
     }
 }

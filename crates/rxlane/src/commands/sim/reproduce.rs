@@ -25,6 +25,9 @@ pub(crate) struct Args {
     /// Write a self-contained HTML report with the papers' figures
     #[arg(long, value_name = "OUT")]
     html: Option<PathBuf>,
+    /// Try each cost 20 % lower and higher for the report (some minutes)
+    #[arg(long, requires = "html")]
+    sensitivity: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), String> {
@@ -59,7 +62,15 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         print!("{}", text(&verdicts));
     }
     if let Some(path) = &args.html {
-        let page = rxlane_papers::html(&verdicts, &data).map_err(one_line)?;
+        let tried = if args.sensitivity {
+            let bar = ProgressBar::new_spinner();
+            let tried = rxlane_papers::sensitivity(&rows, stop, || bar.inc(1));
+            bar.finish_and_clear();
+            tried.map_err(one_line)?
+        } else {
+            Vec::new()
+        };
+        let page = rxlane_papers::html(&verdicts, &data, &tried).map_err(one_line)?;
         output::file(path, page.as_bytes())?;
         eprintln!("wrote {}", path.display());
     }
