@@ -18,8 +18,14 @@ pub(crate) const PAPER: Paper = Paper {
         ("fig-6a-7a.toml", include_str!("fig-6a-7a.toml")),
         ("grid.toml", include_str!("grid.toml")),
         ("machine.toml", include_str!("machine.toml")),
+        ("vmdq.toml", include_str!("vmdq.toml")),
     ],
-    experiments: &["fig-5a.toml", "fig-5b-6b-7b.toml", "fig-6a-7a.toml"],
+    experiments: &[
+        "fig-5a.toml",
+        "fig-5b-6b-7b.toml",
+        "fig-6a-7a.toml",
+        "vmdq.toml",
+    ],
     rows: include_str!("rows.csv"),
     parameters: fit::PARAMETERS,
     profile: &[

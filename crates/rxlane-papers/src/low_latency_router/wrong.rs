@@ -20,10 +20,11 @@ pub(super) const WRONG: &[Wrong] = &[
         ..NONE
     },
     Wrong {
-        name: "ring budgets for BE: 4 for RT, 60 for BE; LL-RR 64 each",
+        name: "ring budgets for BE: 4 for RT, 60 for BE; LL-RR 64 each; polls that go on",
         sets: &[
             ("LL-RR", "reception.ring_budget=64"),
             ("LL-WFQ", "reception.budgets=[4, 60]"),
+            ("VMDq", "reception.rounds=until-spent"),
         ],
         ..NONE
     },
