@@ -106,7 +106,7 @@ static __always_inline int admit(struct xdp_md *ctx, const struct packet *p, str
 		class = class_index(class);
 		core->asked = class;
 		/* What conntrack said for a class whose rate the packet exceeds is not said for the next. */
-		t->flow = t->translated = 0;
+		t->flow = t->nat.translated = 0;
 		c = &classes[class];
 		count = &core->classes[class];
 		if (c->lane == LANE_EXPRESS) {

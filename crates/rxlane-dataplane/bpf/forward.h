@@ -69,7 +69,7 @@ static __always_inline void replace_ip(__be32 *field, __be32 to, __u16 *check, _
 }
 
 /* Rewrites addresses and ports as conntrack says; -1 if there are none. */
-static __always_inline int translate(struct packet *p, const struct departure *t)
+static __always_inline int translate(struct packet *p, const struct translation *nat)
 {
 	__be16 *ports = p->l4;
 	__u16 *check_at, check;
@@ -92,19 +92,19 @@ static __always_inline int translate(struct packet *p, const struct departure *t
 	}
 	check = *check_at;
 	if (!p->v6) {
-		replace_ip(&p->ip4->saddr, t->src_ip.ip4, &check, &p->ip4->check);
-		replace_ip(&p->ip4->daddr, t->dst_ip.ip4, &check, &p->ip4->check);
+		replace_ip(&p->ip4->saddr, nat->src_ip.ip4, &check, &p->ip4->check);
+		replace_ip(&p->ip4->daddr, nat->dst_ip.ip4, &check, &p->ip4->check);
 	} else {
 		UNROLLED
 		for (i = 0; i < 4; i++) {
-			replace_ip(&p->ip6->saddr.in6_u.u6_addr32[i], t->src_ip.ip6[i], &check, 0);
-			replace_ip(&p->ip6->daddr.in6_u.u6_addr32[i], t->dst_ip.ip6[i], &check, 0);
+			replace_ip(&p->ip6->saddr.in6_u.u6_addr32[i], nat->src_ip.ip6[i], &check, 0);
+			replace_ip(&p->ip6->daddr.in6_u.u6_addr32[i], nat->dst_ip.ip6[i], &check, 0);
 		}
 	}
-	check = checksum_after(check, ports[0], t->src_port);
-	check = checksum_after(check, ports[1], t->dst_port);
-	ports[0] = t->src_port;
-	ports[1] = t->dst_port;
+	check = checksum_after(check, ports[0], nat->src_port);
+	check = checksum_after(check, ports[1], nat->dst_port);
+	ports[0] = nat->src_port;
+	ports[1] = nat->dst_port;
 	if (udp && !p->v6 && !*check_at)
 		return 0; /* RFC 768: no checksum, and none is made up */
 	*check_at = udp && !check ? 0xffff : check;
@@ -118,7 +118,7 @@ static __always_inline void fib_key(const struct xdp_md *ctx, const struct packe
 	fib->l4_protocol = p->protocol;
 	if (p->src_port != NO_PORT) {
 		fib->sport = bpf_htons(p->src_port);
-		fib->dport = t->translated ? t->dst_port : bpf_htons(p->dst_port);
+		fib->dport = t->nat.translated ? t->nat.dst_port : bpf_htons(p->dst_port);
 	}
 	/* Routing comes after destination and before source translation, as in the stack. */
 	if (!p->v6) {
@@ -126,14 +126,14 @@ static __always_inline void fib_key(const struct xdp_md *ctx, const struct packe
 		fib->tot_len = bpf_ntohs(p->ip4->tot_len);
 		fib->tos = p->ip4->tos;
 		fib->ipv4_src = p->ip4->saddr;
-		fib->ipv4_dst = t->translated ? t->dst_ip.ip4 : p->ip4->daddr;
+		fib->ipv4_dst = t->nat.translated ? t->nat.dst_ip.ip4 : p->ip4->daddr;
 	} else {
 		fib->family = 10; /* AF_INET6 */
 		fib->tot_len = bpf_ntohs(p->ip6->payload_len) + sizeof(struct ipv6hdr);
 		fib->flowinfo = *(__be32 *)p->ip6 & bpf_htonl(0x0fffffff);
 		__builtin_memcpy(fib->ipv6_src, &p->ip6->saddr, 16);
-		if (t->translated)
-			__builtin_memcpy(fib->ipv6_dst, t->dst_ip.ip6, 16);
+		if (t->nat.translated)
+			__builtin_memcpy(fib->ipv6_dst, t->nat.dst_ip.ip6, 16);
 		else
 			__builtin_memcpy(fib->ipv6_dst, &p->ip6->daddr, 16);
 	}
@@ -156,13 +156,13 @@ static __always_inline int source_holds(struct xdp_md *ctx, const struct packet 
 	fib.l4_protocol = p->protocol;
 	/* As it is after destination and before source translation. */
 	if (p->src_port != NO_PORT) {
-		fib.sport = t->translated ? t->dst_port : bpf_htons(p->dst_port);
+		fib.sport = t->nat.translated ? t->nat.dst_port : bpf_htons(p->dst_port);
 		fib.dport = bpf_htons(p->src_port);
 	}
 	if (!p->v6) {
 		fib.family = 2; /* AF_INET */
 		fib.tos = p->ip4->tos;
-		fib.ipv4_src = t->translated ? t->dst_ip.ip4 : p->ip4->daddr;
+		fib.ipv4_src = t->nat.translated ? t->nat.dst_ip.ip4 : p->ip4->daddr;
 		fib.ipv4_dst = p->ip4->saddr;
 	} else {
 		fib.family = 10; /* AF_INET6 */
@@ -254,7 +254,7 @@ static __always_inline void note_next_hop(const struct bpf_fib_lookup *fib)
  * Makes of the packet what the next hop gets, for an egress that has been redirected to: XDP_REDIRECT, or REFUSED
  * with the reason for leaving the packet, unchanged but for its padding, to the kernel.
  */
-static __always_inline int hand_over(struct xdp_md *ctx, struct packet *p, const struct departure *t,
+static __always_inline int hand_over(struct xdp_md *ctx, struct packet *p, const struct translation *nat,
 				     const struct hop *hop, const int full)
 {
 	struct ethhdr *eth;
@@ -262,7 +262,7 @@ static __always_inline int hand_over(struct xdp_md *ctx, struct packet *p, const
 	if (trim(ctx, p) < 0)
 		return REFUSED(REASON_MALFORMED);
 	eth = p->data;
-	if (full && any_conntrack && t->translated && translate(p, t) < 0)
+	if (full && any_conntrack && nat->translated && translate(p, nat) < 0)
 		return REFUSED(REASON_NAT);
 	if ((void *)(eth + 1) > p->data_end)
 		return REFUSED(REASON_MALFORMED);
@@ -299,7 +299,7 @@ static __always_inline int forward(struct xdp_md *ctx, struct packet *p, const s
 	hop->mtu = fib.mtu_result;
 	__builtin_memcpy(hop->to, fib.dmac, ETH_ALEN);
 	__builtin_memcpy(hop->from, fib.smac, ETH_ALEN);
-	return hand_over(ctx, p, t, hop, full);
+	return hand_over(ctx, p, &t->nat, hop, full);
 }
 
 #endif

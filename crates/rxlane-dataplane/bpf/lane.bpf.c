@@ -101,7 +101,7 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 	}
 	if (engine) {
 		/* A translated packet would look odd to a kernel that gets it back. */
-		if (t->translated)
+		if (t->nat.translated)
 			return leave(ctx, p, core, REASON_NAT, full);
 		if (full && t->flow && !goes_as_seen(ctx, core))
 			return leave(ctx, p, core, REASON_UNSEEN, full);

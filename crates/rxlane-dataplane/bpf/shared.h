@@ -96,6 +96,17 @@ struct parsed_packet {
 	__u8 port_flags;
 };
 
+/* What becomes of addresses and ports. */
+struct translation {
+	__u16 translated; /* 0: nothing */
+	__be16 src_port, dst_port;
+	__u16 pad;
+	union {
+		__be32 ip4;
+		__be32 ip6[4];
+	} src_ip, dst_ip;
+};
+
 /* The terms on which a packet may leave: as conntrack wants it, and the way that Linux was seen to send its flow. */
 struct departure {
 	__u64 conntrack; /* address of the entry */
@@ -105,12 +116,7 @@ struct departure {
 	__u8 direction;
 	__u8 tos, ttl; /* as it came */
 	__u8 source; /* enum source */
-	__u8 translated;
-	__be16 src_port, dst_port;
-	union {
-		__be32 ip4;
-		__be32 ip6[4];
-	} src_ip, dst_ip;
+	struct translation nat;
 };
 
 /* What tells flows apart, and packets of a flow that are treated in different ways. */

@@ -75,23 +75,23 @@ static __always_inline void keep_alive(struct nf_conn *ct, __u8 protocol)
 }
 
 /* The packet leaves as the mirror image of the other direction's tuple (nf_nat_packet). */
-#define TRANSLATE(t, other, v4)                                      \
-	do {                                                         \
-		(t)->src_port = (other)->dst.u.all;                  \
-		(t)->dst_port = (other)->src.u.all;                  \
-		if (v4) {                                            \
-			(t)->src_ip.ip4 = (other)->dst.u3.ip;        \
-			(t)->dst_ip.ip4 = (other)->src.u3.ip;        \
-		} else {                                             \
-			(t)->src_ip.ip6[0] = (other)->dst.u3.ip6[0]; \
-			(t)->src_ip.ip6[1] = (other)->dst.u3.ip6[1]; \
-			(t)->src_ip.ip6[2] = (other)->dst.u3.ip6[2]; \
-			(t)->src_ip.ip6[3] = (other)->dst.u3.ip6[3]; \
-			(t)->dst_ip.ip6[0] = (other)->src.u3.ip6[0]; \
-			(t)->dst_ip.ip6[1] = (other)->src.u3.ip6[1]; \
-			(t)->dst_ip.ip6[2] = (other)->src.u3.ip6[2]; \
-			(t)->dst_ip.ip6[3] = (other)->src.u3.ip6[3]; \
-		}                                                    \
+#define TRANSLATE(t, other, v4)                                          \
+	do {                                                             \
+		(t)->nat.src_port = (other)->dst.u.all;                  \
+		(t)->nat.dst_port = (other)->src.u.all;                  \
+		if (v4) {                                                \
+			(t)->nat.src_ip.ip4 = (other)->dst.u3.ip;        \
+			(t)->nat.dst_ip.ip4 = (other)->src.u3.ip;        \
+		} else {                                                 \
+			(t)->nat.src_ip.ip6[0] = (other)->dst.u3.ip6[0]; \
+			(t)->nat.src_ip.ip6[1] = (other)->dst.u3.ip6[1]; \
+			(t)->nat.src_ip.ip6[2] = (other)->dst.u3.ip6[2]; \
+			(t)->nat.src_ip.ip6[3] = (other)->dst.u3.ip6[3]; \
+			(t)->nat.dst_ip.ip6[0] = (other)->src.u3.ip6[0]; \
+			(t)->nat.dst_ip.ip6[1] = (other)->src.u3.ip6[1]; \
+			(t)->nat.dst_ip.ip6[2] = (other)->src.u3.ip6[2]; \
+			(t)->nat.dst_ip.ip6[3] = (other)->src.u3.ip6[3]; \
+		}                                                        \
 	} while (0)
 
 static __always_inline __u32 fingerprint(const struct nf_conn *ct)
@@ -187,7 +187,7 @@ static __always_inline int judge(struct nf_conn *ct, __u8 protocol, int v4, __u8
 			TRANSLATE(t, &ct->tuplehash[1].tuple, v4);
 		else
 			TRANSLATE(t, &ct->tuplehash[0].tuple, v4);
-		t->translated = 1;
+		t->nat.translated = 1;
 	}
 	keep_alive(ct, protocol);
 	return TRUSTED;

@@ -213,7 +213,7 @@ pub struct Core {
     pub classes: PerClass<ClassCounters>,
     /// Of the packet in hand: nothing for others to read.
     pub packet: [u32; 6],
-    pub departure: [u32; 16],
+    pub departure: [u32; 18],
     pub flow: [u32; 22],
 }
 

@@ -33,6 +33,7 @@ pub enum When {
     /// Where the tables are larger than what a core's caches hold anyway: elsewhere the steps only cost time.
     LargeTables,
     /// Whatever the tables are.
+    #[cfg(any(test, feature = "testing"))]
     Always,
 }
 

@@ -36,7 +36,6 @@ pub use forward::{Forwarder, Port, Ports, Reason, Verdict};
 pub use groups::{Group, GroupNumber};
 #[cfg(any(test, feature = "testing"))]
 pub use in_memory::InMemory;
-#[cfg(any(test, feature = "testing"))]
 pub use look_ahead::When;
 pub use mirror::{Decision, Mirror, RouteReader};
 pub use neighbours::{NeighbourReader, Neighbours};

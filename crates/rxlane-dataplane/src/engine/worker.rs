@@ -329,6 +329,7 @@ impl Worker {
                     && match self.p.looks_ahead {
                         When::Never => false,
                         When::LargeTables => self.p.forwarder.has_large_tables(),
+                        #[cfg(any(test, feature = "testing"))]
                         When::Always => true,
                     };
                 if looks_ahead {

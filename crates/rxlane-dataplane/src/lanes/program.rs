@@ -199,8 +199,9 @@ fn prepare_witness(
     let (known, tags) = (&mut open.maps.known_flows, &mut open.maps.flow_tags);
     match witness {
         Some(w) => {
-            known.set_max_entries(KNOWN_FLOWS).tried(tried)?;
-            tags.set_max_entries(KNOWN_FLOWS).tried(tried)?;
+            let all = KNOWN_FLOWS * rings::possible_cores()?.len() as u32;
+            known.set_max_entries(all).tried(tried)?;
+            tags.set_max_entries(all).tried(tried)?;
             witnesses.reuse_fd(w.witnesses.as_fd()).tried(tried)?;
             flows.reuse_fd(w.flows.as_fd()).tried(tried)
         }
