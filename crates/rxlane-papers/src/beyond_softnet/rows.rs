@@ -153,7 +153,7 @@ fn latency(rows: &Rows, rings: &Rows, v: &mut Verdicts) {
         stated: 4.0,
         tolerance: PREDICT,
         effect: Ok(Baseline { what: "FF", model: ff.mean, stated: 2.0 }),
-        note: "with a full backlog of 300 packets at the costs of kernel 2.3.99 (27 kpps). Section 5 measured 2.4.7",
+        note: "with a full backlog of 300 packets at the costs of kernel 2.3.99 (27 kpps). Section 5 measured 2.4.7; at its 65 % of 148.8 kpps, 10.3 us a packet, plain softnet has 2.9 ms in the mean, but FF is then never overloaded",
     });
 }
 
