@@ -255,6 +255,7 @@ impl Scenario {
             ("cpu.byte_ns", c.byte_ns),
             ("cpu.enqueue_ns", c.enqueue_ns),
             ("cpu.tx_clean_ns", c.tx_clean_ns),
+            ("cpu.refill_ns", c.refill_ns),
         ] {
             time(key, ns)?;
         }

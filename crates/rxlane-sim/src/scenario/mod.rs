@@ -294,6 +294,8 @@ pub struct Cpu {
     pub disturbance: Vec<Disturbance>,
     /// What takes the core at constant distances.
     pub hog: Vec<Hog>,
+    /// What the softirq needs after another interrupt to have its data in the caches again, ns (single-input-queue III.B, step c).
+    pub refill_ns: f64,
     /// Other interrupts wait while the softirq runs (single-input-queue III.B, step c).
     pub mask_others: bool,
     /// A process that wants all the time there is.
@@ -322,6 +324,7 @@ impl Default for Cpu {
             idle: Vec::new(),
             disturbance: Vec::new(),
             hog: Vec::new(),
+            refill_ns: 0.0,
             mask_others: false,
             process: None,
             sample_s: 0.0,

@@ -147,6 +147,10 @@ impl SimulatedCore {
             self.aside.takes(self.now, self.now + time);
         }
         self.now += time;
+        if self.in_softirq {
+            self.tally.busy[Work::Packet as usize] += self.costs.refill;
+            self.now += self.costs.refill;
+        }
     }
 
     fn lanes_at_work(&self) -> bool {

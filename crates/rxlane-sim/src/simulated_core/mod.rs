@@ -47,6 +47,7 @@ struct Costs {
     poll: Ps,
     ring: Ps,
     enqueue: Ps,
+    refill: Ps,
     tx_clean: Ps,
     /// Cost of a packet without stages, for each class.
     packet: Vec<Ps>,
@@ -292,6 +293,7 @@ impl SimulatedCore {
                 poll: Ps::from_ns(cpu.poll_ns),
                 ring: Ps::from_ns(cpu.ring_ns),
                 enqueue: Ps::from_ns(cpu.enqueue_ns),
+                refill: Ps::from_ns(cpu.refill_ns),
                 tx_clean: Ps::from_ns(cpu.tx_clean_ns),
                 service: packet.iter().zip(&stage).map(|(p, s)| *p + *s).collect(),
                 packet,
