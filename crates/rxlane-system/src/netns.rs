@@ -92,10 +92,18 @@ pub fn id() -> Result<u64, SystemError> {
         .tried(|| "read /proc/thread-self/ns/net".into())
 }
 
-/// Whether the calling thread is in the namespace of process 1: that of the machine, or of its container.
+/// Whether the calling thread is in the namespace of process 1: that of the machine, or of its container. Who may not look
+/// into process 1, as a service without `CAP_SYS_PTRACE`, is taken to be there unless his namespace has a name.
 pub fn is_the_machines_own() -> bool {
-    let first = std::fs::metadata("/proc/1/ns/net").map(|m| m.ino());
-    first.is_ok_and(|first| id().is_ok_and(|own| own == first))
+    let Ok(own) = id() else { return false };
+    let inode = |path: &Path| std::fs::metadata(path).map(|m| m.ino());
+    inode(Path::new("/proc/1/ns/net")).map_or_else(
+        |_| {
+            let mut named = std::fs::read_dir(DIRECTORY).into_iter().flatten().flatten();
+            named.all(|entry| inode(&entry.path()).ok() != Some(own))
+        },
+        |first| first == own,
+    )
 }
 
 /// Numbers of the namespaces that can be found: those of processes and threads, and those with a name.
