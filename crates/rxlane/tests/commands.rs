@@ -37,11 +37,11 @@ fn text(bytes: &[u8]) -> String {
 const PLAN: [&str; 7] = [
     "plan",
     "--service-time",
-    "571ns",
+    "2us",
     "--rt-rate",
-    "450k",
+    "100k",
     "--target",
-    "3.5us",
+    "300us",
 ];
 /// Commands that print, and need nothing.
 const PRINTING: [&[&str]; 8] = [
