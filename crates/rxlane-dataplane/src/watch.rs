@@ -10,7 +10,7 @@ use tracing::{info, warn};
 
 use crate::DataplaneError;
 use crate::lanes::gates;
-use crate::lanes::witness::{self, WitnessMaps};
+use crate::lanes::witness::WitnessMaps;
 use crate::layout::Gates;
 use crate::ports;
 use crate::router::Router;
@@ -122,9 +122,6 @@ impl Router {
     fn open_gates(&self, objections: &[(String, Vec<String>)]) -> Result<bool, DataplaneError> {
         let config = &self.state.config;
         let untracked = surroundings::nothing_is_tracked(config);
-        if let Some(maps) = self.lane.witness.as_ref().filter(|_| !untracked) {
-            witness::attach(&self.instance, maps)?;
-        }
         let found = Gates {
             watched_ns: monotonic().0,
             closed: gates::closed(&self.state.config.classes, objections),
@@ -133,10 +130,6 @@ impl Router {
             idle: u16::from(untracked && gates::only_established(&config.classes)),
         };
         gates::set(&self.shared.gates, &found)?;
-        if untracked {
-            // Every packet that this machine sends would pass by it.
-            witness::remove(&self.instance)?;
-        }
         Ok(untracked)
     }
 

@@ -205,7 +205,7 @@ fn what_is_confirmed_stays_and_its_guard_goes() {
     let t = untouched("tkept");
     let said = t.must(&format!("apply {APPLY} --confirm 3"));
     assert!(said.contains("tune confirm keeps them"), "{said}");
-    assert!(t.must("confirm").contains("stay in force"));
+    assert!(t.must("confirm").contains("in force"));
     wait_for("the guard is gone", || t.guard().is_none());
     std::thread::sleep(Duration::from_secs(4));
     assert_eq!(t.deferral(), [SET, SET]);

@@ -132,15 +132,7 @@ pub(crate) fn settle(
     }
 }
 
-/// Attaches the witness again, where it was taken off because nothing was tracked.
-pub(crate) fn attach(instance: &Instance, maps: &WitnessMaps) -> Result<(), DataplaneError> {
-    if !instance.pins.join(PROGRAM).exists() {
-        load(maps, Some(instance))?;
-    }
-    Ok(())
-}
-
-/// Takes the witness off: no class needs it, or it could not see anything.
+/// Takes the witness off, when no class needs it any more.
 pub(crate) fn remove(instance: &Instance) -> Result<(), DataplaneError> {
     pinned::remove_pin(&instance.pins.join(PROGRAM))
 }
