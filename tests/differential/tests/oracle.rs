@@ -10,7 +10,7 @@ use rxlane_differential::trial::{self, Second, Settings};
 use rxlane_differential::world;
 
 /// A share of packets in the express lane below which nothing is proved.
-const EXPRESS_OF_EACH_TRUST: u64 = 1000;
+const EXPRESS_OF_EACH_TRUST: u64 = 500;
 
 /// The router that RXLANE_UNDER_TEST names, or the one that was built last.
 fn router() -> PathBuf {
