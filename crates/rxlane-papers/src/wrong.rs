@@ -22,6 +22,15 @@ pub(crate) struct Wrong {
     pub(crate) exchanged: &'static [(&'static str, &'static str)],
 }
 
+impl Wrong {
+    /// Nothing is wrong: what the others begin with.
+    pub(crate) const NONE: Self = Self {
+        name: "",
+        sets: &[],
+        exchanged: &[],
+    };
+}
+
 /// The verdicts of a model.
 #[derive(Debug, Clone)]
 pub struct Column {

@@ -2,12 +2,6 @@
 
 use crate::wrong::Wrong;
 
-const NONE: Wrong = Wrong {
-    name: "",
-    sets: &[],
-    exchanged: &[],
-};
-
 pub(super) const WRONG: &[Wrong] = &[
     Wrong {
         name: "drivers that take no feedback",
@@ -15,41 +9,41 @@ pub(super) const WRONG: &[Wrong] = &[
             ("FF", "reception.feedback=none"),
             ("FF + Random Lie", "reception.feedback=none"),
         ],
-        ..NONE
+        ..Wrong::NONE
     },
     Wrong {
         name: "plain softnet and NAPI exchanged",
         exchanged: &[("plain", "NAPI")],
-        ..NONE
+        ..Wrong::NONE
     },
     Wrong {
         name: "FF with and without Random Lie exchanged",
         exchanged: &[("FF", "FF + Random Lie")],
-        ..NONE
+        ..Wrong::NONE
     },
     Wrong {
         name: "plain softnet and FF exchanged",
         exchanged: &[("plain", "FF")],
-        ..NONE
+        ..Wrong::NONE
     },
     Wrong {
         name: "NAPI without a quota",
         sets: &[("NAPI", "reception.device_budget=1000000")],
-        ..NONE
+        ..Wrong::NONE
     },
     Wrong {
         name: "interrupts for nothing",
         sets: &[("", "cpu.isr_ns=0.0")],
-        ..NONE
+        ..Wrong::NONE
     },
     Wrong {
         name: "rings of 1024",
         sets: &[("", "nic.descriptors=1024")],
-        ..NONE
+        ..Wrong::NONE
     },
     Wrong {
         name: "a backlog of 32",
         sets: &[("", "reception.backlog=32")],
-        ..NONE
+        ..Wrong::NONE
     },
 ];

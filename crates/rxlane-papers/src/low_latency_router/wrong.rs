@@ -2,22 +2,16 @@
 
 use crate::wrong::Wrong;
 
-const NONE: Wrong = Wrong {
-    name: "",
-    sets: &[],
-    exchanged: &[],
-};
-
 pub(super) const WRONG: &[Wrong] = &[
     Wrong {
         name: "no classes: every strategy is SQ",
         sets: &[("", "reception.strategy=sq")],
-        ..NONE
+        ..Wrong::NONE
     },
     Wrong {
         name: "strategies exchanged: SQ with LL-RR, RR with LL-WFQ",
         exchanged: &[("SQ", "LL-RR"), ("RR", "LL-WFQ")],
-        ..NONE
+        ..Wrong::NONE
     },
     Wrong {
         name: "ring budgets for BE: 4 for RT, 60 for BE; LL-RR 64 each; polls that go on",
@@ -26,21 +20,21 @@ pub(super) const WRONG: &[Wrong] = &[
             ("LL-WFQ", "reception.budgets=[4, 60]"),
             ("VMDq", "reception.rounds=until-spent"),
         ],
-        ..NONE
+        ..Wrong::NONE
     },
     Wrong {
         name: "interrupts for nothing",
         sets: &[("", "cpu.isr_ns=0.0"), ("", "cpu.wake_ns=0.0")],
-        ..NONE
+        ..Wrong::NONE
     },
     Wrong {
         name: "a turn of a ring takes 200 ns",
         sets: &[("", "cpu.ring_ns=200.0")],
-        ..NONE
+        ..Wrong::NONE
     },
     Wrong {
         name: "packets at four fifths of their cost",
         sets: &[("", "cpu.packet_ns=470.0")],
-        ..NONE
+        ..Wrong::NONE
     },
 ];

@@ -2,41 +2,35 @@
 
 use crate::wrong::Wrong;
 
-const NONE: Wrong = Wrong {
-    name: "",
-    sets: &[],
-    exchanged: &[],
-};
-
 pub(super) const WRONG: &[Wrong] = &[
     Wrong {
         name: "sent frames do not interrupt",
         sets: &[("", "interrupt.tx_completion=false")],
-        ..NONE
+        ..Wrong::NONE
     },
     Wrong {
         name: "2 NICs in all cases",
         sets: &[("", "nic.count=2")],
-        ..NONE
+        ..Wrong::NONE
     },
     Wrong {
         name: "2 and 4 NICs exchanged",
         exchanged: &[("2 NICs", "4 NICs")],
-        ..NONE
+        ..Wrong::NONE
     },
     Wrong {
         name: "interrupts for nothing",
         sets: &[("", "cpu.isr_ns=0.0")],
-        ..NONE
+        ..Wrong::NONE
     },
     Wrong {
         name: "packets at a third of their cost",
         sets: &[("", "cpu.packet_ns=313.0"), ("", "cpu.tx_clean_ns=51.0")],
-        ..NONE
+        ..Wrong::NONE
     },
     Wrong {
         name: "constant bit rate in place of Poisson arrivals",
         sets: &[("", "traffic.pattern={ pattern = \"cbr\", jitter = 0.2 }")],
-        ..NONE
+        ..Wrong::NONE
     },
 ];
