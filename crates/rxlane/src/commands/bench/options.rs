@@ -263,7 +263,7 @@ pub(super) fn output<R: serde::Serialize + std::fmt::Display>(
     }
     let Some(path) = file else { return Ok(()) };
     if let Some(page) = html()? {
-        std::fs::write(path, page).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+        crate::output::file(path, page.as_bytes())?;
         eprintln!("wrote {}", path.display());
     }
     Ok(())
