@@ -1,10 +1,12 @@
 //! The latency bound of the lane that is at work: what may stand in front of an RT packet, and for how long.
 
 use rxlane_config::{Datapath, EngineConfig, RouterConfig};
-use rxlane_policy::bound::LatencyBound;
+use rxlane_policy::Ps;
+use rxlane_policy::bound::{
+    CPUMAP_BATCH, EXPRESS_SERVICE_NS, LatencyBound, stack_packets_of, stack_packets_of_a_turn,
+};
 use rxlane_policy::class::{Class, Lane, Overload};
 use rxlane_policy::police::Rate;
-use rxlane_policy::{Ps, overload};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -13,10 +15,6 @@ use crate::status::CoreStatus;
 /// Service time that the bound assumes before any overload has been measured: a stack packet behind a
 /// small firewall (docs/src/explanation/costs.md).
 const ASSUMED_SERVICE_NS: f64 = 2_000.0;
-/// CPUMAP threads serve batches of this many (`CPUMAP_BATCH` in kernel/bpf/cpumap.c).
-const CPUMAP_BATCH: f64 = 8.0;
-/// Cost of an express packet, and of one that the engine forwards (docs/src/explanation/costs.md).
-const EXPRESS_SERVICE_NS: f64 = 600.0;
 /// The smallest frames make the most packets of a bit rate.
 const SMALLEST_FRAME_BITS: f64 = 60.0 * 8.0;
 
@@ -115,7 +113,6 @@ fn of_lanes(classes: &[Class], cores: &[CoreStatus]) -> Option<InFront> {
     } else {
         ASSUMED_SERVICE_NS
     };
-    let in_turn = |turn_ns: f64| (turn_ns / service_ns).floor().max(1.0);
     let overloaded = cores.iter().filter(|c| c.overloaded);
     let at_work = overloaded.map(|c| c.turn_us * 1e3).fold(0.0, f64::max);
     let of_class = |class: &Class| match &class.lane {
@@ -124,10 +121,8 @@ fn of_lanes(classes: &[Class], cores: &[CoreStatus]) -> Option<InFront> {
             overload: Overload::Queue,
             ..
         } => Some(CPUMAP_BATCH),
-        Lane::Stack { .. } if at_work > 0.0 => Some(in_turn(at_work)),
-        Lane::Stack { aim, .. } => {
-            Some(in_turn(overload::shortest_turn_ns(aim.poll_target()) as f64))
-        }
+        Lane::Stack { .. } if at_work > 0.0 => Some(stack_packets_of(at_work, service_ns)),
+        Lane::Stack { aim, .. } => Some(stack_packets_of_a_turn(aim.poll_target(), service_ns)),
     };
     let packets = classes.iter().filter_map(of_class).reduce(f64::max)?;
     Some(InFront {

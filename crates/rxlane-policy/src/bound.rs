@@ -36,13 +36,21 @@ impl LatencyBound {
     }
 }
 
+/// Packets that a thread of a CPUMAP entry takes at once (`CPUMAP_BATCH` in kernel/bpf/cpumap.c).
+pub const CPUMAP_BATCH: f64 = 8.0;
+
+/// Cost of an express packet, and of one that the engine forwards (docs/src/explanation/costs.md).
+pub const EXPRESS_SERVICE_NS: f64 = 600.0;
+
+/// Stack packets that pass in a turn of the Rx ring. At least one, because a packet that has begun is served.
+pub fn stack_packets_of(turn_ns: f64, stack_packet_ns: f64) -> f64 {
+    (turn_ns / stack_packet_ns).floor().max(1.0)
+}
+
 /// What stands in front of an RT packet in the express lane while the stack classes are shed: the stack packets that pass in
-/// the shortest turn of the Rx ring, which an overload so deep that nothing lengthens it leaves. At least one, because
-/// a packet that has begun is served.
+/// the shortest turn of the Rx ring, which an overload so deep that nothing lengthens it leaves.
 pub fn stack_packets_of_a_turn(poll_target: Nanos, stack_packet_ns: f64) -> f64 {
-    (shortest_turn_ns(poll_target) as f64 / stack_packet_ns)
-        .floor()
-        .max(1.0)
+    stack_packets_of(shortest_turn_ns(poll_target) as f64, stack_packet_ns)
 }
 
 /// Eq. 2: the largest ring budget that keeps `T_max` within `m` service times, at least 1.

@@ -3,13 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::bound::{LatencyBound, largest_ring_budget, stack_packets_of_a_turn};
+use crate::bound::{CPUMAP_BATCH, LatencyBound, largest_ring_budget, stack_packets_of_a_turn};
 use crate::class::Aim;
 use crate::poll::DEVICE_BUDGET;
 use crate::{PolicyError, Ps};
-
-/// Packets that a thread of a CPUMAP entry takes at once (`CPUMAP_BATCH` in kernel/bpf/cpumap.c).
-const CPUMAP_BATCH: f64 = 8.0;
 
 /// What the user knows of the traffic, and the latency target.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

@@ -1,13 +1,11 @@
 //! `rxlane plan`: what a lane must be set to for a latency target.
 
 use clap::{Args as ClapArgs, ValueEnum};
+use rxlane_policy::bound::EXPRESS_SERVICE_NS;
 use rxlane_policy::plan::{EnginePlan, ExpressPlan, Giving, Plan, Polled, Wanted};
 use rxlane_policy::poll::DEVICE_BUDGET;
 
 use crate::one_line;
-
-/// Cost of a packet in the express lane, which `rxlane status` assumes, too (docs/src/explanation/costs.md).
-const EXPRESS_SERVICE_NS: f64 = 600.0;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Lane {
