@@ -243,7 +243,8 @@ int BPF_PROG(express_sent, const struct net_device *from, const struct net_devic
 	__u32 slot;
 
 	port = port_of(to);
-	if (!port)
+	/* Others may redirect to a port, too. */
+	if (!port || !port_of(from))
 		return 0;
 	slot = port->slot;
 	count = bpf_map_lookup_elem(&port_counts, &slot);
