@@ -389,6 +389,13 @@ impl Scenario {
             1e6,
             "give 0.1 to 1e6 ms",
         )?;
+        if !(1..=4096).contains(&e.stack_batch) {
+            return bad(
+                "express.stack_batch",
+                e.stack_batch,
+                "the stack takes packets by 1 to 4096",
+            );
+        }
         if e.classes == 0 || e.classes > classes {
             return bad(
                 "express.classes",

@@ -49,6 +49,9 @@ pub struct Express {
     pub flush_ns: f64,
     /// Reading the clock, as a guarded core does at each packet, ns.
     pub clock_ns: f64,
+    /// How many packets are collected before the stack takes them (`net.core.gro_normal_batch`). What a poll has collected at its
+    /// end is taken then, or after it if the poll has used up its budget.
+    pub stack_batch: usize,
     /// How long a ring may go without being empty while stack packets pass, us.
     pub target_us: f64,
     /// Weights of the stack classes, highest first; empty: equal.
@@ -66,6 +69,7 @@ impl Default for Express {
             drop_ns: 200.0,
             flush_ns: 3000.0,
             clock_ns: 20.0,
+            stack_batch: 1,
             target_us: 34.0,
             weights: Vec::new(),
             window_ms: 10.0,

@@ -22,6 +22,7 @@ pub(super) struct Lanes {
     drop: Ps,
     flush: Ps,
     clock: Ps,
+    stack_batch: usize,
     budget: u32,
 }
 
@@ -35,6 +36,7 @@ impl Lanes {
             drop: Ps::from_ns(e.drop_ns),
             flush: Ps::from_ns(e.flush_ns),
             clock: Ps::from_ns(e.clock_ns),
+            stack_batch: e.stack_batch,
             budget: scenario.reception.device_budget,
         })
     }
@@ -45,9 +47,13 @@ impl Lanes {
 pub(super) struct Aside {
     /// Redirected in this poll, at whose end they leave.
     pub(super) batch: Vec<Packet>,
+    /// Passed, and not taken by the stack yet.
+    pub(super) collected: Vec<Packet>,
     pub(super) windows: Windows,
     /// When the last poll ended.
     poll_ended: Ps,
+    /// Whether it used up its budget.
+    was_full: bool,
     /// The latest times that others took, oldest first.
     taken: VecDeque<(Ps, Ps)>,
 }
@@ -59,8 +65,10 @@ impl Aside {
     pub(super) fn new(scenario: &Scenario) -> Self {
         Self {
             batch: Vec::new(),
+            collected: Vec::new(),
             windows: Windows::new(Ps::from_ns(scenario.express.window_ms * 1e6)),
             poll_ended: Ps::ZERO,
+            was_full: false,
             taken: VecDeque::new(),
         }
     }
@@ -109,10 +117,14 @@ impl SimulatedCore {
                 break;
             };
             if work == 0 {
-                // As a tracing program sees it: waking up is part of the gap, others are told by the scheduler.
+                // As a tracing program sees it: waking up is part of the gap, others are told by the scheduler, and behind a
+                // full poll the stack takes what was collected.
                 let ended = self.aside.poll_ended;
                 let taken = self.aside.taken_between(ended, self.now);
-                let idle = self.now - ended - taken;
+                let idle = match self.aside.was_full {
+                    true => Ps::ZERO,
+                    false => self.now - ended - taken,
+                };
                 lanes
                     .control
                     .poll_begins(device as u32, self.now.into(), idle.into());
@@ -126,7 +138,13 @@ impl SimulatedCore {
         }
         if !self.cut {
             self.leave_express(device);
+        }
+        if work < lanes.budget {
+            self.stack_takes(&lanes, device);
+        }
+        if !self.cut {
             self.aside.poll_ended = self.now;
+            self.aside.was_full = work >= lanes.budget;
             lanes.control.poll_ends(PollEnd {
                 napi: device as u32,
                 now: self.now.into(),
@@ -140,6 +158,7 @@ impl SimulatedCore {
                 self.unmask(device);
             } else {
                 self.poll_list.ended(poll::PollEnd::BudgetSpent);
+                self.stack_takes(&lanes, device);
             }
         }
         self.lanes = Some(lanes);
@@ -185,9 +204,16 @@ impl SimulatedCore {
                 }
             }
             Verdict::Pass if stack => {
-                self.work(self.costs.service[class], Work::Packet);
+                let whole = self.costs.service[class];
+                // Up to here it is as with one that is dropped.
+                let first = if lanes.stack_batch > 1 {
+                    lanes.drop.min(whole)
+                } else {
+                    whole
+                };
+                self.work(first, Work::Packet);
                 if !self.cut {
-                    self.leave(packet, device);
+                    self.aside.collected.push(packet);
                 }
             }
             Verdict::Pass => {
@@ -200,7 +226,34 @@ impl SimulatedCore {
         }
         if !self.cut {
             self.in_service = false;
+            if self.aside.collected.len() >= lanes.stack_batch {
+                self.stack_takes(lanes, device);
+            }
         }
+    }
+
+    /// The stack serves what has been collected, of which a part has been served already where it collects at all.
+    fn stack_takes(&mut self, lanes: &Lanes, device: usize) {
+        let mut collected = std::mem::take(&mut self.aside.collected);
+        let mut taken = 0;
+        for packet in &collected {
+            if self.cut {
+                break;
+            }
+            taken += 1;
+            if lanes.stack_batch > 1 {
+                let whole = self.costs.service[usize::from(packet.class)];
+                self.in_service = true;
+                self.work(whole - lanes.drop.min(whole), Work::Packet);
+                if self.cut {
+                    break;
+                }
+                self.in_service = false;
+            }
+            self.leave(*packet, device);
+        }
+        collected.drain(..taken);
+        self.aside.collected = collected;
     }
 
     fn leave_express(&mut self, device: usize) {

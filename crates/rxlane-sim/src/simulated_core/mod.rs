@@ -498,7 +498,7 @@ impl SimulatedCore {
                 }
             }
         }
-        census.queued += self.aside.batch.len() as u64;
+        census.queued += (self.aside.batch.len() + self.aside.collected.len()) as u64;
         census.queued += self.backlog_packets.len() as u64 + u64::from(self.in_service);
         if let Some(tandem) = &mut self.tandem {
             let now = self.now;
