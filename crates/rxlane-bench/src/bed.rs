@@ -7,6 +7,7 @@ use rxlane_system::stop;
 
 use crate::BenchError;
 use crate::bulk::{self, Bulk, Hosts};
+use crate::circle;
 use crate::clock::{now_ns, sleep_until};
 use crate::core_use::CoreUse;
 use crate::generator::{Generator, gap_x256};
@@ -61,6 +62,7 @@ struct Beside {
     tcp_bps: f64,
     wakeups_per_s: [f64; 2],
     core: Option<CoreUse>,
+    packet_ns: Option<f64>,
 }
 
 impl Bed {
@@ -100,14 +102,19 @@ impl Bed {
         let share = [traffic.rt_ratio, 1.0 - traffic.rt_ratio];
         let of_use = |flow: &&Flow| share[flow.class as usize] > 0.0;
         let sent: Vec<Flow> = flows.iter().filter(of_use).copied().collect();
-        let sink = Sink::new(wire.sink_netns.as_deref(), &wire.sinks)?;
-        let generator = Generator::new(
-            wire.gen_netns.as_deref(),
-            wire.traffic_core,
-            frame,
-            &slots,
-            &flows,
-        )?;
+        let (generator, sink) = match &wire.round {
+            Some(round) => circle::circle(wire, round, frame, &slots, &flows)?,
+            None => (
+                Generator::new(
+                    wire.gen_netns.as_deref(),
+                    wire.traffic_core,
+                    frame,
+                    &slots,
+                    &flows,
+                )?,
+                Sink::new(wire.sink_netns.as_deref(), &wire.sinks)?,
+            ),
+        };
         Ok(Self {
             generator,
             sink,
@@ -221,18 +228,18 @@ impl Bed {
         sleep_until(window.start_ns)?;
         let begun = Instant::now();
         let had_s = || [&self.idle, &self.hog].map(|o| o.as_ref().map_or(0.0, Occupant::ran_s));
-        let (had_before_s, ran_before_s) = (had_s(), threads.run_time_s());
+        let (had_before_s, work_before) = (had_s(), threads.work());
         let bytes = || bulk.as_ref().map_or(0, Bulk::received);
         let bytes_before = bytes();
         let before = threads.wakeups();
         meanwhile();
         sleep_until(window.end_ns)?;
-        let (had_after_s, ran_s) = (had_s(), threads.run_time_s() - ran_before_s);
+        let (had_after_s, work) = (had_s(), threads.work());
         let elapsed_s = begun.elapsed().as_secs_f64();
         let [idle, hog_share] = [0, 1].map(|i| (had_after_s[i] - had_before_s[i]) / elapsed_s);
         let in_use = match self.idle {
             Some(_) => 1.0 - idle,
-            None => ran_s / elapsed_s + hog_share,
+            None => (work.ran_s - work_before.ran_s) / elapsed_s + hog_share,
         };
         let tcp_bps = (bytes() - bytes_before) as f64 * 8.0 / elapsed_s;
         let after = threads.wakeups();
@@ -246,6 +253,7 @@ impl Bed {
             tcp_bps,
             wakeups_per_s: [per_s(0), per_s(1)],
             core: self.core_use(threads)?,
+            packet_ns: work.ns_per_packet_since(work_before),
         };
         self.evaluate(rate, length, beside)
     }
@@ -281,6 +289,8 @@ impl Bed {
         if let Some(priming) = &self.priming {
             priming.prime()?;
         }
+        // What follows takes a while beside a generator that is at work.
+        self.generator.pause()?;
         self.sink.forget(&self.class_of_flow)?;
         if let Ok(sampler) = &self.sampler {
             sampler.forget()?;
@@ -389,6 +399,7 @@ impl Bed {
             hog_share: beside.hog_share,
             tcp_bps: beside.tcp_bps,
             core: beside.core,
+            packet_ns: beside.packet_ns,
             wakeups_per_s: beside.wakeups_per_s[0],
             worker_wakeups_per_s: beside.wakeups_per_s[1],
             classes,

@@ -159,6 +159,7 @@ pub(crate) fn summarise<'a>(name: &str, trials: impl Iterator<Item = &'a Trial>)
         hog_share: of(&|t| t.hog_share),
         tcp_bps: of(&|t| t.tcp_bps),
         core: core.shares(of(&|t| t.cpu), of(&|t| t.hog_share)),
+        packet_ns: median_of_known(trials.iter().map(|t| t.packet_ns)),
         wakeups_per_s: of(&|t| t.wakeups_per_s),
         worker_wakeups_per_s: of(&|t| t.worker_wakeups_per_s),
         classes: CLASSES
@@ -186,6 +187,12 @@ pub(crate) fn summarise<'a>(name: &str, trials: impl Iterator<Item = &'a Trial>)
             })
             .collect(),
     }
+}
+
+/// `None` if one of them is.
+fn median_of_known(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let known: Option<Vec<f64>> = values.collect();
+    known.filter(|v| !v.is_empty()).map(median)
 }
 
 /// Ratios to the first device, taken within each round; medians over rounds.

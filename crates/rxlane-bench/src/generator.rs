@@ -1,33 +1,18 @@
-//! The paced generator: a thread that spends its life in one BPF_PROG_TEST_RUN call.
+//! The paced generator.
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::os::fd::AsFd;
 
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use nix::sys::pthread::{Pthread, pthread_kill, pthread_self};
-use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
-use rxlane_system::threads::{self, Scheduling};
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
 
 use crate::BenchError;
+use crate::circle::Circle;
 use crate::course;
 use crate::error::BpfTried;
 use crate::layout::{Bin, Control, Flow, PacedStage, Slot, State, Window};
 use crate::skeletons::generator as skel;
-
-/// Largest frame that fits a page together with the kernel's headroom.
-const LARGEST_FRAME: usize = 1514;
-
-/// Runs of the program between two flushes of what it redirected. Flushing and waking the receiver costs
-/// as much as ten packets, so one by one it cannot send 1 Mpps; a run without a packet due takes 50 ns, so
-/// a packet leaves at most 3 us after its stamp. Less than a device budget of 64, or a generator that is
-/// late fills whole polls.
-const BATCH: u32 = 48;
-/// Whatever else runs on its core gets a tenth of it: the daemon, when it reloads.
-const NICE: i32 = -10;
+use crate::test_run::Endless;
 
 /// A running generator. It sends nothing until [`Generator::start`].
 pub(crate) struct Generator {
@@ -35,8 +20,13 @@ pub(crate) struct Generator {
     states: MapHandle,
     stages: MapHandle,
     sent: MapHandle,
-    stop: Arc<AtomicBool>,
-    thread: Option<(JoinHandle<()>, Pthread)>,
+    driven_by: Driven,
+}
+
+/// What runs the program.
+enum Driven {
+    Endless { _thread: Endless },
+    Circle(Circle),
 }
 
 /// The mean gap of a rate, in 1/256 ns.
@@ -44,7 +34,14 @@ pub(crate) fn gap_x256(pps: f64) -> u64 {
     (256e9 / pps) as u64
 }
 
-extern "C" fn wake(_: libc::c_int) {}
+/// A map of a loaded object, which it outlives.
+pub(crate) fn map(object: &Object, name: &str) -> Result<MapHandle, BenchError> {
+    let found = object.maps().find(|m| m.name() == name);
+    let Some(found) = found else {
+        return Err(BenchError::Parameter(format!("there is no BPF map {name}")));
+    };
+    MapHandle::try_from(&found).tried("keep the maps of generator and sink")
+}
 
 impl Generator {
     /// Loads the program and starts its thread on `core`, in a network namespace or here.
@@ -60,17 +57,6 @@ impl Generator {
             .open(&mut storage)
             .and_then(OpenSkel::load)
             .tried("load the generator")?;
-        let m = &loaded.maps;
-        for (key, slot) in (0u32..).zip(slots) {
-            m.schedule
-                .update(&key.to_ne_bytes(), bytemuck::bytes_of(slot), MapFlags::ANY)
-                .tried("fill the schedule")?;
-        }
-        for (key, flow) in (0u32..).zip(flows) {
-            m.flows
-                .update(&key.to_ne_bytes(), bytemuck::bytes_of(flow), MapFlags::ANY)
-                .tried("write the flows")?;
-        }
         let program = loaded
             .progs
             .rxlane_generate
@@ -78,25 +64,29 @@ impl Generator {
             .try_clone_to_owned()
             .map_err(libbpf_rs::Error::from)
             .tried("keep the generator")?;
-        let controls = MapHandle::try_from(&m.controls).tried("keep the generator's control")?;
-        let states = MapHandle::try_from(&m.states).tried("keep the generator's state")?;
-        let stages = MapHandle::try_from(&m.stages).tried("keep the generator's profile")?;
-        let sent = MapHandle::try_from(&m.sent).tried("keep what the generator sent")?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let thread = spawn(
-            netns.map(str::to_owned),
-            core,
-            frame,
-            program,
-            Arc::clone(&stop),
-        )?;
+        fill(loaded.object(), slots, flows)?;
+        let thread = Endless::new(netns, core, frame, program)?;
+        Self::of(loaded.object(), Driven::Endless { _thread: thread })
+    }
+
+    /// The generator of a circle.
+    pub(crate) fn of_circle(
+        object: &Object,
+        circle: Circle,
+        slots: &[Slot],
+        flows: &[Flow],
+    ) -> Result<Self, BenchError> {
+        fill(object, slots, flows)?;
+        Self::of(object, Driven::Circle(circle))
+    }
+
+    fn of(object: &Object, driven_by: Driven) -> Result<Self, BenchError> {
         Ok(Self {
-            controls,
-            states,
-            stages,
-            sent,
-            stop,
-            thread: Some(thread),
+            controls: map(object, "controls")?,
+            states: map(object, "states")?,
+            stages: map(object, "stages")?,
+            sent: map(object, "sent")?,
+            driven_by,
         })
     }
 
@@ -143,12 +133,20 @@ impl Generator {
             mean_gap_x256: gap_x256(pps),
             stages,
             window,
-        })
+        })?;
+        match &self.driven_by {
+            Driven::Circle(circle) => circle.keep_going(window),
+            Driven::Endless { .. } => Ok(()),
+        }
     }
 
     /// Sends no more.
     pub(crate) fn pause(&self) -> Result<(), BenchError> {
-        self.control(Control::default())
+        self.control(Control::default())?;
+        if let Driven::Circle(circle) = &self.driven_by {
+            circle.has_ended();
+        }
+        Ok(())
     }
 
     fn control(&self, control: Control) -> Result<(), BenchError> {
@@ -175,61 +173,21 @@ impl Generator {
 impl Drop for Generator {
     fn drop(&mut self) {
         let _ = self.pause();
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some((handle, thread)) = self.thread.take() {
-            // The call ends at a signal; the thread may just be between checking and calling.
-            while !handle.is_finished() {
-                let _ = pthread_kill(thread, Signal::SIGUSR1);
-                std::thread::sleep(std::time::Duration::from_millis(5));
-            }
-            let _ = handle.join();
-        }
     }
 }
 
-#[allow(unsafe_code)]
-fn spawn(
-    netns: Option<String>,
-    core: usize,
-    frame: usize,
-    program: OwnedFd,
-    stop: Arc<AtomicBool>,
-) -> Result<(JoinHandle<()>, Pthread), BenchError> {
-    let action = SigAction::new(SigHandler::Handler(wake), SaFlags::empty(), SigSet::empty());
-    // SAFETY: the handler does nothing; it only interrupts the call below.
-    let _ = unsafe { sigaction(Signal::SIGUSR1, &action) };
-    let (tell, told) = std::sync::mpsc::channel();
-    let handle = std::thread::spawn(move || {
-        let ready = netns
-            .map_or(Ok(()), |name| rxlane_system::netns::enter(&name))
-            .and_then(|()| threads::pin(0, core))
-            .and_then(|()| threads::schedule(0, Scheduling::Nice(NICE)))
-            .map(|()| pthread_self());
-        let failed = ready.is_err();
-        let _ = tell.send(ready);
-        while !failed && !stop.load(Ordering::Relaxed) {
-            run_live(&program, frame);
-        }
-    });
-    let thread = told
-        .recv()
-        .unwrap_or_else(|_| unreachable!("the thread always answers"))?;
-    Ok((handle, thread))
-}
-
-/// One call that lasts until a signal arrives. Each call costs about 20 ms, so there is only one.
-#[allow(unsafe_code)]
-fn run_live(program: &OwnedFd, frame: usize) {
-    let data = vec![0u8; frame.min(LARGEST_FRAME)];
-    let mut opts = libbpf_sys::bpf_test_run_opts {
-        sz: size_of::<libbpf_sys::bpf_test_run_opts>() as _,
-        data_in: data.as_ptr().cast(),
-        data_size_in: data.len() as u32,
-        repeat: i32::MAX,
-        flags: libbpf_sys::BPF_F_TEST_XDP_LIVE_FRAMES,
-        batch_size: BATCH,
-        ..Default::default()
-    };
-    // SAFETY: `data` and `opts` outlive the call, and the sizes are theirs.
-    unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut opts) };
+fn fill(object: &Object, slots: &[Slot], flows: &[Flow]) -> Result<(), BenchError> {
+    let schedule = map(object, "schedule")?;
+    for (key, slot) in (0u32..).zip(slots) {
+        schedule
+            .update(&key.to_ne_bytes(), bytemuck::bytes_of(slot), MapFlags::ANY)
+            .tried("fill the schedule")?;
+    }
+    let written = map(object, "flows")?;
+    for (key, flow) in (0u32..).zip(flows) {
+        written
+            .update(&key.to_ne_bytes(), bytemuck::bytes_of(flow), MapFlags::ANY)
+            .tried("write the flows")?;
+    }
+    Ok(())
 }

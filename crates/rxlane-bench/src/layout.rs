@@ -27,6 +27,7 @@ pub(crate) struct Flow {
     pub(crate) headers: [u8; HEADERS],
     pub(crate) pad: u16,
     pub(crate) ifindex: u32,
+    pub(crate) link: u32,
     pub(crate) class: u32,
     pub(crate) sequence: u32,
 }

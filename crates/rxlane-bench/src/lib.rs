@@ -13,6 +13,7 @@ pub mod report;
 pub mod trial;
 
 mod bulk;
+mod circle;
 mod clock;
 pub mod core_use;
 mod course;
@@ -41,6 +42,7 @@ mod sink;
 mod skeletons;
 pub mod steps;
 mod symbols;
+mod test_run;
 mod wire;
 
 pub use error::BenchError;

@@ -105,6 +105,11 @@ impl Session {
         let threads = Threads {
             napi: self.settings.napi_threads.clone(),
             workers,
+            ingress: self.lab.as_ref().map(|lab| {
+                let ports = lab.router_ports().into_iter();
+                let ins = ports.filter(|p| p.starts_with("in")).collect();
+                (lab.netns(Place::Router), ins)
+            }),
         };
         Ok((installed, threads))
     }

@@ -1,17 +1,18 @@
 //! The measuring sink.
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use hdrhistogram::Histogram;
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
 use rxlane_system::xdp::{self, Mode};
-use rxlane_system::{Tried, links};
+use rxlane_system::{SystemError, Tried, links};
 
 use crate::BenchError;
 use crate::course;
 use crate::error::BpfTried;
+use crate::generator::map;
 use crate::histogram;
 use crate::layout::{BUCKETS, Bin, FlowSeen, Received, Window};
 use crate::skeletons::sink as skel;
@@ -24,6 +25,22 @@ pub(crate) struct Sink {
     windows: MapHandle,
     arrived: MapHandle,
     _links: Vec<OwnedFd>,
+}
+
+/// Attaches a program to interfaces of a network namespace or here.
+pub(crate) fn attach(
+    program: BorrowedFd<'_>,
+    netns: Option<&str>,
+    interfaces: &[String],
+) -> Result<Vec<OwnedFd>, BenchError> {
+    let attached: Result<_, SystemError> = rxlane_system::netns::within_or_here(netns, || {
+        let one = |name: &String| {
+            let ifindex = links::by_name(name)?.ifindex;
+            xdp::attach(program, ifindex, Mode::Any).tried(|| format!("attach the sink to {name}"))
+        };
+        interfaces.iter().map(one).collect()
+    });
+    Ok(attached?)
 }
 
 /// What arrived of a class.
@@ -41,24 +58,18 @@ impl Sink {
             .and_then(OpenSkel::load)
             .tried("load the sink")?;
         let program = loaded.progs.rxlane_sink.as_fd();
-        let links = rxlane_system::netns::within_or_here(netns, || {
-            interfaces
-                .iter()
-                .map(|name| {
-                    let ifindex = links::by_name(name)?.ifindex;
-                    xdp::attach(program, ifindex, Mode::Any)
-                        .tried(|| format!("attach the sink to {name}"))
-                })
-                .collect()
-        })?;
-        let m = &loaded.maps;
-        let keep = "keep the sink's maps";
+        let links = attach(program, netns, interfaces)?;
+        Self::of(loaded.object(), links)
+    }
+
+    /// The sink of a loaded object.
+    pub(crate) fn of(object: &Object, links: Vec<OwnedFd>) -> Result<Self, BenchError> {
         Ok(Self {
-            flows: MapHandle::try_from(&m.flows_seen).tried(keep)?,
-            receiveds: MapHandle::try_from(&m.receiveds).tried(keep)?,
-            histogram: MapHandle::try_from(&m.histogram).tried(keep)?,
-            windows: MapHandle::try_from(&m.windows).tried(keep)?,
-            arrived: MapHandle::try_from(&m.arrived).tried(keep)?,
+            flows: map(object, "flows_seen")?,
+            receiveds: map(object, "receiveds")?,
+            histogram: map(object, "histogram")?,
+            windows: map(object, "windows")?,
+            arrived: map(object, "arrived")?,
             _links: links,
         })
     }

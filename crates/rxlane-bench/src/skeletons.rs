@@ -12,6 +12,10 @@ pub(crate) mod bare {
     include!(concat!(env!("OUT_DIR"), "/bare.skel.rs"));
 }
 
+pub(crate) mod circle {
+    include!(concat!(env!("OUT_DIR"), "/circle.skel.rs"));
+}
+
 pub(crate) mod generator {
     include!(concat!(env!("OUT_DIR"), "/generator.skel.rs"));
 }

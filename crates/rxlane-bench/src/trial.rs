@@ -1,6 +1,7 @@
 //! One trial: traffic of one rate through one device under test, and what came of it.
 
 use hdrhistogram::Histogram;
+use rxlane_system::netns;
 use serde::{Deserialize, Serialize};
 
 use crate::core_use::CoreUse;
@@ -78,6 +79,9 @@ pub struct Trial {
     pub tcp_bps: f64,
     /// What the router's core was found doing; `None` where it was not sampled.
     pub(crate) core: Option<CoreUse>,
+    /// What the router's threads ran for each packet that they took from the ingress ports' rings, whatever became of it, ns;
+    /// `None` where these are not of a lab.
+    pub packet_ns: Option<f64>,
     /// Times a second that the router's NAPI threads were woken.
     pub wakeups_per_s: f64,
     /// Times a second that workers of the AF_XDP engine were woken.
@@ -103,11 +107,30 @@ pub struct Threads {
     pub napi: Vec<i32>,
     /// Of the AF_XDP engine.
     pub workers: Vec<i32>,
+    /// Network namespace and ingress ports of a lab's router.
+    pub ingress: Option<(String, Vec<String>)>,
+}
+
+/// What threads have done so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Work {
+    /// How long they have run, s.
+    pub(crate) ran_s: f64,
+    /// Packets that they have taken from the ingress ports' rings; `None` where these are not of a lab.
+    pub(crate) taken: Option<u64>,
+}
+
+impl Work {
+    /// The time of a packet that was taken from a ring since `before`, ns, whatever became of it.
+    pub(crate) fn ns_per_packet_since(self, before: Self) -> Option<f64> {
+        let taken = self.taken?.checked_sub(before.taken?)?;
+        (taken > 0).then(|| (self.ran_s - before.ran_s) * 1e9 / taken as f64)
+    }
 }
 
 impl Threads {
     /// How long they have run, s (Documentation/scheduler/sched-stats.rst, /proc/PID/schedstat).
-    pub(crate) fn run_time_s(&self) -> f64 {
+    fn run_time_s(&self) -> f64 {
         let threads = self.napi.iter().chain(&self.workers);
         let ns = threads
             .filter_map(|t| std::fs::read_to_string(format!("/proc/{t}/schedstat")).ok())
@@ -115,9 +138,24 @@ impl Threads {
         ns.sum::<u64>() as f64 / 1e9
     }
 
+    pub(crate) fn work(&self) -> Work {
+        let ran_s = self.run_time_s();
+        let taken = self.ingress.as_ref().and_then(|(router, ports)| {
+            netns::within(router, true, || Ok(ports.iter().map(|p| received(p)).sum())).ok()
+        });
+        Work { ran_s, taken }
+    }
+
     pub(crate) fn wakeups(&self) -> [u64; 2] {
         [wakeups(&self.napi), wakeups(&self.workers)]
     }
+}
+
+/// Packets that a device's polls have taken from its ring so far.
+fn received(device: &str) -> u64 {
+    let file = format!("/sys/class/net/{device}/statistics/rx_packets");
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    text.trim().parse().unwrap_or(0)
 }
 
 /// Times that the threads have gone to sleep, hence been woken.

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use rxlane_system::{links, netns};
 
 use crate::BenchError;
-use crate::lab::{Lab, Place};
+use crate::lab::{Drive, Lab, Place};
 use crate::layout::{Flow, HEADERS};
 use crate::prime::{Answer, Priming};
 use crate::trial::CLASSES;
@@ -50,6 +50,8 @@ pub(crate) struct Wire {
     pub(crate) router_core: Option<usize>,
     /// Whether that core may halt while packets are measured.
     pub(crate) router_core_halts: bool,
+    /// Where generator and sink are one: network namespace and index of the router's first egress port.
+    pub(crate) round: Option<(String, u32)>,
     senders: Vec<Sender>,
 }
 
@@ -78,7 +80,16 @@ impl Wire {
                 macs: [sink.mac, [2, 0, 0, 2, i, 1]],
             }),
         });
+        let router = lab.netns(Place::Router);
+        let round = match lab.config.generator {
+            Drive::Circle => {
+                let out = netns::within(&router, false, || links::by_name("out0"))?;
+                Some((router, out.ifindex))
+            }
+            Drive::TestRun => None,
+        };
         Ok(Self {
+            round,
             senders: senders.collect(),
             gen_netns: Some(lab.netns(Place::Gen)),
             sink_netns: Some(lab.netns(Place::Sink)),
@@ -94,6 +105,7 @@ impl Wire {
         let device = links::by_name(&ports.ingress)?;
         links::by_name(&ports.egress)?;
         Ok(Self {
+            round: None,
             gen_netns: None,
             sink_netns: None,
             sinks: vec![ports.egress.clone()],
@@ -109,6 +121,11 @@ impl Wire {
                 answer: None,
             }],
         })
+    }
+
+    /// Interfaces that send to the router.
+    pub(crate) fn ways_in(&self) -> impl Iterator<Item = u32> {
+        self.senders.iter().map(|s| s.ifindex)
     }
 
     /// What makes `flows` connections; only for a lab, whose other end is known.
@@ -133,11 +150,13 @@ impl Wire {
         let mut flows = Vec::new();
         for class in 0..CLASSES.len() as u32 {
             for n in 0..of_each_class {
-                let sender = &self.senders[n as usize % self.senders.len()];
+                let link = n as usize % self.senders.len();
+                let sender = &self.senders[link];
                 flows.push(Flow {
                     headers: headers(sender, class, n as u16, len),
                     pad: 0,
                     ifindex: sender.ifindex,
+                    link: link as u32,
                     class,
                     sequence: 0,
                 });

@@ -30,6 +30,29 @@ use rxlane_system::stop;
 
 use crate::BenchError;
 
+/// What runs generator and sink.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Drive {
+    /// One endless poll of the sink: nobody pays for waking it, and drops are as cheap as with a driver (bpf/circle.bpf.c).
+    Circle,
+    /// A thread of `BPF_PROG_TEST_RUN` sends, and the sink is woken for what arrives.
+    #[default]
+    TestRun,
+}
+
+impl std::str::FromStr for Drive {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "circle" => Ok(Self::Circle),
+            "test-run" => Ok(Self::TestRun),
+            _ => Err(format!("`{text}`: use circle or test-run")),
+        }
+    }
+}
+
 /// What to build.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabConfig {
@@ -48,6 +71,9 @@ pub struct LabConfig {
     /// Whether the router's core may halt while packets are measured, as in production; else its idle time is soaked up.
     #[serde(default)]
     pub router_core_halts: bool,
+    /// What runs generator and sink.
+    #[serde(default)]
+    pub generator: Drive,
     /// The sink looks for packets this often instead of being woken for them; 0: woken.
     #[serde(default)]
     pub sink_coalesce_us: u32,
@@ -74,6 +100,7 @@ impl Default for LabConfig {
             router_core: 0,
             traffic_core: 1,
             router_core_halts: false,
+            generator: Drive::default(),
             sink_coalesce_us: 0,
             owner: None,
             rxlane: this_program(),

@@ -11,12 +11,16 @@ use rxlane_system::threads::{self, Scheduling};
 use rxlane_system::{SystemError, Tried, netns, sysctl};
 use serde::Serialize;
 
-use super::{Lab, Place};
+use super::{Drive, Lab, Place};
 use crate::BenchError;
 use crate::shell::run;
 
 /// Priority of NAPI threads: above everything else on the machine that is not pinned.
 const NAPI_PRIORITY: i32 = 50;
+
+/// Of a poll that never ends: others get a hundredth of its core, but whoever computes there for long holds packets up
+/// for some ms.
+const CIRCLE_NICE: i32 = -20;
 
 /// Settings under which the router was measured.
 #[derive(Debug, Clone, Serialize)]
@@ -118,19 +122,30 @@ pub(super) fn threads(lab: &Lab) -> Result<Settings, BenchError> {
         let found = netns::within(&lab.netns(place), false, || {
             Ok(new_napi_of(&names, &others))
         })?;
-        for thread in &found {
+        // Only the first sink is part of a circle.
+        let circle = place == Place::Sink && lab.config.generator == Drive::Circle;
+        for (i, thread) in found
+            .iter()
+            .enumerate()
+            .flat_map(|(i, f)| f.iter().map(move |t| (i, t)))
+        {
             threads::pin(*thread, core)?;
-            let how = Scheduling::Fifo(NAPI_PRIORITY);
+            let how = if circle && i == 0 {
+                Scheduling::Nice(CIRCLE_NICE)
+            } else {
+                Scheduling::Fifo(NAPI_PRIORITY)
+            };
             threads::schedule(*thread, how)?;
         }
         if place == Place::Router {
-            napi_threads = found;
+            napi_threads = found.concat();
         }
     }
     let c = &lab.config;
-    let sink = match c.sink_coalesce_us {
-        0 => "woken by the router's core for packets".into(),
-        us => format!("looks for packets every {us} us"),
+    let sink = match (c.generator, c.sink_coalesce_us) {
+        (Drive::Circle, _) => "polls for ever, and sends in between".into(),
+        (Drive::TestRun, 0) => "woken by the router's core for packets".into(),
+        (Drive::TestRun, us) => format!("looks for packets every {us} us"),
     };
     let settings = [
         ("sink", sink),
@@ -200,7 +215,7 @@ fn napi_of(interfaces: &[String]) -> Vec<Vec<i32>> {
 }
 
 /// The same without those of others, once each interface has one.
-fn new_napi_of(interfaces: &[String], others: &[i32]) -> Vec<i32> {
+fn new_napi_of(interfaces: &[String], others: &[i32]) -> Vec<Vec<i32>> {
     let deadline = Instant::now() + Duration::from_millis(500);
     loop {
         let mut found = napi_of(interfaces);
@@ -208,7 +223,7 @@ fn new_napi_of(interfaces: &[String], others: &[i32]) -> Vec<i32> {
             threads.retain(|thread| !others.contains(thread));
         }
         if found.iter().all(|threads| !threads.is_empty()) || Instant::now() > deadline {
-            return found.concat();
+            return found;
         }
         std::thread::sleep(Duration::from_millis(5));
     }

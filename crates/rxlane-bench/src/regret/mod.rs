@@ -118,6 +118,7 @@ pub fn regret(
     let run = Run {
         matrix: matrix.clone(),
         duts: names.clone(),
+        generator: options.lab.generator,
         seconds: options.seconds,
         repeat: options.repeat,
         flows: options.traffic.flows,

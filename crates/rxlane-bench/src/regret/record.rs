@@ -8,12 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{Matrix, Point};
 use crate::BenchError;
+use crate::lab::Drive;
 
 /// What all points of a file have in common: its first line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Run {
     pub(super) matrix: Matrix,
     pub(super) duts: Vec<String>,
+    pub(super) generator: Drive,
     pub(super) seconds: f64,
     pub(super) repeat: u32,
     pub(super) flows: u32,
@@ -100,6 +102,7 @@ mod tests {
                 loads: vec![0.5, 2.0],
             },
             duts: vec!["kernel".into(), "express".into()],
+            generator: Drive::Circle,
             seconds: 0.5,
             repeat: 1,
             flows: 16,

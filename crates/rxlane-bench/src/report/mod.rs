@@ -41,6 +41,10 @@ pub struct DutResult {
     /// What the router's core was found doing, in all trials together; `None` where it was not sampled.
     #[serde(default)]
     pub core: Option<CoreShares>,
+    /// What the router's threads ran for each packet that they took from the ingress ports' rings, whatever became of it, ns;
+    /// `None` where these are not of a lab.
+    #[serde(default)]
+    pub packet_ns: Option<f64>,
     /// Times a second that the router's NAPI threads were woken: interrupts.
     pub wakeups_per_s: f64,
     /// Times a second that workers of the AF_XDP engine were woken: its interrupts.

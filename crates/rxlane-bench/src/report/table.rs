@@ -357,6 +357,7 @@ mod tests {
             hog_share: 0.31,
             tcp_bps: 0.0,
             core: None,
+            packet_ns: None,
             wakeups_per_s: 0.0,
             worker_wakeups_per_s: 0.0,
             classes: Vec::new(),

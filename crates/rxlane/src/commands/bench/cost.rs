@@ -8,6 +8,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use rxlane_bench::bare::{Bare, Programs};
 use rxlane_bench::bench::{self, Dut, Offered, Options, Pattern, Traffic};
 use rxlane_bench::frame::Frame;
+use rxlane_bench::hog::Hog;
 use rxlane_bench::lab::{Firewall, Lab, LabConfig};
 use rxlane_bench::report::{LatencyReport, median};
 use rxlane_bench::scene::{RUNS, Scene};
@@ -20,7 +21,7 @@ use rxlane_policy::rule::{Flex, Rule};
 use rxlane_system::stop;
 use serde::Serialize;
 
-use super::options::{lab, output};
+use super::options::{LabArgs, output};
 use crate::one_line;
 
 const EF: u8 = 46;
@@ -44,21 +45,21 @@ pub(crate) struct Cost {
     /// Test runs of each program, in hundreds of packets; the median counts
     #[arg(long, default_value_t = 400, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rounds: u32,
-    /// Whole packets are measured at this rate; 0: only programs
-    #[arg(long, default_value = "800k", value_parser = rate)]
+    /// Whole packets are measured at this rate, at which the ring should never be empty; 0: only programs
+    #[arg(long, default_value = "1M", value_parser = rate)]
     pps: f64,
+    /// What takes its part of the router's core meanwhile, so that a rate is more than the core takes, polls are full, and
+    /// waking is no part of what a packet costs
+    #[arg(long, default_value = "400/500us", value_name = "TAKES/EVERY")]
+    hog: Hog,
     /// Length of a trial
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
     /// Trials of each device; results are medians
     #[arg(long, default_value_t = 5)]
     repeat: u32,
-    /// Core of the router
-    #[arg(long, default_value_t = 0)]
-    router_core: usize,
-    /// Core of generator and sink
-    #[arg(long, default_value_t = 1)]
-    traffic_core: usize,
+    #[command(flatten)]
+    lab: LabArgs,
     /// Print JSON (docs/src/reference/bench-json.md)
     #[arg(long)]
     json: bool,
@@ -83,12 +84,12 @@ pub(crate) struct ProgramCost {
     of_redirect: f64,
 }
 
-/// What a packet takes of the router's core, with driver, interrupts and waking.
+/// What a packet takes of the router's threads, with driver, sending and waking.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct PacketCost {
     /// Device.
     dut: String,
-    /// Use of the core by packets offered, ns; median.
+    /// Run time by packets taken from the ring, ns; median.
     ns: f64,
     /// Packets a second that it forwarded; median.
     forwarded_pps: f64,
@@ -101,6 +102,8 @@ struct CostReport {
     programs: Vec<ProgramCost>,
     /// Rate at which whole packets were measured.
     offered_pps: f64,
+    /// Beside this.
+    hog: Hog,
     packets: Vec<PacketCost>,
 }
 
@@ -325,7 +328,7 @@ fn packets(args: &Cost, config: LabConfig) -> Result<LatencyReport, String> {
     let options = Options {
         lab: config,
         ports: None,
-        hog: None,
+        hog: Some(args.hog),
         tcp: 0,
         traffic: Traffic {
             rt_ratio: 0.2,
@@ -345,17 +348,18 @@ pub(super) fn run(args: &Cost) -> Result<(), String> {
     let config = LabConfig {
         // Its rules are passed by; what matters is that there is connection tracking.
         firewall: Firewall::Stateful(2),
-        ..lab(args.router_core, args.traffic_core)?
+        ..args.lab.config()?
     };
     stop::listen();
     let built = Lab::up(config.clone()).map_err(one_line)?;
-    let pinned = rxlane_system::threads::pin(0, args.router_core).map_err(one_line);
+    let pinned = rxlane_system::threads::pin(0, args.lab.router_core).map_err(one_line);
     let programs = pinned.and_then(|()| programs(&built, args.rounds));
     built.down().map_err(one_line)?;
     let mut report = CostReport {
         valid: true,
         programs: programs?,
         offered_pps: args.pps,
+        hog: args.hog,
         packets: Vec::new(),
     };
     if args.pps > 0.0 {
@@ -364,10 +368,12 @@ pub(super) fn run(args: &Cost) -> Result<(), String> {
         report.packets = measured
             .duts
             .iter()
-            .map(|dut| PacketCost {
-                dut: dut.name.clone(),
-                ns: dut.cpu * 1e9 / dut.offered_pps,
-                forwarded_pps: dut.forwarded_pps,
+            .filter_map(|dut| {
+                Some(PacketCost {
+                    dut: dut.name.clone(),
+                    ns: dut.packet_ns?,
+                    forwarded_pps: dut.forwarded_pps,
+                })
             })
             .collect();
     }
@@ -416,8 +422,9 @@ impl std::fmt::Display for CostReport {
         }
         write!(
             f,
-            "\na packet on the router's core, with driver and wake-ups, at {:.0} kpps, 20 % RT, behind a stateful firewall:\n\n{packets}\n",
-            self.offered_pps / 1e3
+            "\na packet on the router's core, with its driver, whatever became of it; {:.0} kpps, 20 % RT, behind a stateful firewall, with a hog of {}:\n\n{packets}\n",
+            self.offered_pps / 1e3,
+            self.hog
         )
     }
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use rxlane_bench::bench::{self, Dut, EngineVariant, Options, Pattern, RealPorts, Traffic};
 use rxlane_bench::frame::Frame;
 use rxlane_bench::hog::Hog;
-use rxlane_bench::lab::{Firewall, LabConfig};
+use rxlane_bench::lab::{Drive, Firewall, LabConfig};
 use rxlane_policy::strategy::StrategyName;
 
 use crate::one_line;
@@ -77,12 +77,8 @@ pub(crate) struct Common {
     /// MAC address of the router at --in
     #[arg(long, value_name = "MAC", value_parser = mac)]
     gateway: Option<[u8; 6]>,
-    /// Core of the router
-    #[arg(long, default_value_t = 0)]
-    router_core: usize,
-    /// Core of generator and sink
-    #[arg(long, default_value_t = 1)]
-    traffic_core: usize,
+    #[command(flatten)]
+    lab: LabArgs,
     /// Let the router's core halt when it is idle, as it does in production, instead of soaking up its idle time: waking it
     /// is part of every latency, and on a virtual machine most of it
     #[arg(long)]
@@ -134,7 +130,12 @@ fn prb_is_gone(_: &str) -> Result<u32, String> {
 
 impl Common {
     pub(crate) fn options(&self) -> Result<Options, String> {
-        let lab = lab(self.router_core, self.traffic_core)?;
+        let lab = self.lab.config()?;
+        if self.sink_coalesce > 0 && lab.generator == Drive::Circle {
+            return Err(
+                "--sink-coalesce is for a sink that is woken: add --generator test-run".into(),
+            );
+        }
         let ports = match (
             &self.ingress,
             &self.egress,
@@ -148,7 +149,7 @@ impl Common {
                 src,
                 dst,
                 gateway,
-                traffic_core: self.traffic_core,
+                traffic_core: self.lab.traffic_core,
             }),
             _ => None,
         };
@@ -224,26 +225,45 @@ impl Common {
     }
 }
 
-/// A lab of its own for this process.
-pub(super) fn lab(router_core: usize, traffic_core: usize) -> Result<LabConfig, String> {
-    if let Some((capability, _)) = rxlane_system::capabilities::missing() {
-        return Err(format!(
-            "cannot build a lab without {capability}: run as root (sudo rxlane bench …)"
-        ));
-    }
-    if router_core == traffic_core {
-        return Err(
+/// The lab that a command builds.
+#[derive(Args)]
+pub(super) struct LabArgs {
+    /// Core of the router
+    #[arg(long, default_value_t = 0)]
+    pub(super) router_core: usize,
+    /// Core of generator and sink
+    #[arg(long, default_value_t = 1)]
+    pub(super) traffic_core: usize,
+    /// What runs generator and sink. circle: one endless poll, so that nobody pays for waking the sink, and what is dropped
+    /// goes back to the kernel as with a driver. test-run: a thread that gives away frames of a pool behind a lock, and a sink
+    /// that the router's core wakes; on a virtual machine each costs more than a packet. It is always used between real ports
+    #[arg(long, default_value = "circle", value_name = "HOW")]
+    generator: Drive,
+}
+
+impl LabArgs {
+    /// A lab of its own for this process.
+    pub(super) fn config(&self) -> Result<LabConfig, String> {
+        if let Some((capability, _)) = rxlane_system::capabilities::missing() {
+            return Err(format!(
+                "cannot build a lab without {capability}: run as root (sudo rxlane bench …)"
+            ));
+        }
+        if self.router_core == self.traffic_core {
+            return Err(
             "--router-core and --traffic-core are the same: the generator would slow the router"
                 .into(),
         );
+        }
+        Ok(LabConfig {
+            name: format!("rxbench{}", std::process::id()),
+            router_core: self.router_core,
+            traffic_core: self.traffic_core,
+            generator: self.generator,
+            owner: Some(std::process::id()),
+            ..LabConfig::default()
+        })
     }
-    Ok(LabConfig {
-        name: format!("rxbench{}", std::process::id()),
-        router_core,
-        traffic_core,
-        owner: Some(std::process::id()),
-        ..LabConfig::default()
-    })
 }
 
 /// Prints a report, and writes its page.

@@ -9,7 +9,7 @@ use rxlane_bench::frame::Frame;
 use rxlane_bench::lab::Firewall;
 use rxlane_bench::regret::{Matrix, regret};
 
-use super::options::{lab, output};
+use super::options::{LabArgs, output};
 use crate::one_line;
 
 #[derive(Args)]
@@ -56,12 +56,8 @@ pub(crate) struct Regret {
     /// Begin no new point after so many minutes
     #[arg(long, value_name = "N")]
     minutes: Option<u64>,
-    /// Core of the router
-    #[arg(long, default_value_t = 0)]
-    router_core: usize,
-    /// Core of generator and sink
-    #[arg(long, default_value_t = 1)]
-    traffic_core: usize,
+    #[command(flatten)]
+    lab: LabArgs,
     /// Seed of the traffic
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -94,7 +90,7 @@ pub(super) fn run(args: &Regret) -> Result<(), String> {
         .minutes
         .map(|m| Instant::now() + Duration::from_secs(60 * m));
     let options = Options {
-        lab: lab(args.router_core, args.traffic_core)?,
+        lab: args.lab.config()?,
         ports: None,
         hog: None,
         tcp: 0,

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Paced packets. What a stalled generator could not send in time is not sent in a burst afterwards, which would
+ * overflow a ring that a steady source does not: it is made up for at a quarter above the rate, and a generator that
+ * cannot keep up shows in the number sent.
+ */
+#ifndef RXLANE_GENERATE_H
+#define RXLANE_GENERATE_H
+
+#include <bpf/bpf_endian.h>
+
+#include "traffic.h"
+
+/* Behind schedule by more than this is a stall, by less is made up for at once. */
+#define STALL_NS 200000ULL
+/* What is longer ago than this is not sent any more. */
+#define LONGEST_LAG_NS 20000000ULL
+/* Share of a gap by which packets come early after a stall. */
+#define CATCH_UP_SHIFT 2
+#define STAGES 512
+
+struct slot {
+	__u32 gap; /* to the next packet, in 2^-16 of the mean gap */
+	__u16 flow;
+	__u16 frame; /* bytes without FCS */
+};
+
+struct flow {
+	__u8 headers[HEADERS];
+	__u16 pad;
+	__u32 ifindex; /* where it is sent */
+	__u32 link; /* the same, by number */
+	__u32 class;
+	__u32 sequence;
+};
+
+struct control {
+	__u64 mean_gap_x256; /* ns; 0: pause */
+	__u64 stages; /* that follow each other; 0: one rate */
+	struct window window;
+};
+
+/* A part of a profile. */
+struct stage {
+	__u64 until_ns;
+	__u64 mean_gap_x256;
+};
+
+struct state {
+	__u64 next_x256;
+	__u64 lag_x256; /* what stalls held back */
+	__u64 position;
+	__u64 stage;
+	__u64 first_ns, last_ns; /* of the packets sent in the window */
+	__u64 sent[MAX_TRAFFIC_CLASSES]; /* within the window */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SCHEDULE);
+	__type(key, __u32);
+	__type(value, struct slot);
+} schedule SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_FLOWS);
+	__type(key, __u32);
+	__type(value, struct flow);
+} flows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct control);
+} controls SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct state);
+} states SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, STAGES);
+	__type(key, __u32);
+	__type(value, struct stage);
+} stages SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct course);
+} sent SEC(".maps");
+
+/* The mean gap at this time of a profile; its last stage lasts. */
+static __always_inline __u64 mean_gap_x256(const struct control *control, struct state *state, __u64 now)
+{
+	__u32 index = state->stage;
+	struct stage *stage = bpf_map_lookup_elem(&stages, &index);
+
+	if (!stage)
+		return control->mean_gap_x256;
+	if (now < stage->until_ns || state->stage + 1 >= control->stages)
+		return stage->mean_gap_x256;
+	index = ++state->stage;
+	stage = bpf_map_lookup_elem(&stages, &index);
+	return stage ? stage->mean_gap_x256 : control->mean_gap_x256;
+}
+
+/* Lengths and checksum of headers that were made for a longer frame (RFC 1624). */
+static __always_inline void shorten(void *headers, __u32 frame)
+{
+	__be16 *total = headers + 16, *check = headers + 24, *datagram = headers + 38;
+	__u16 to = bpf_htons(frame - sizeof(struct ethhdr));
+	__u32 sum = (__u16) ~*check + (__u16) ~*total + to;
+
+	if (*total == to)
+		return;
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	*check = ~sum;
+	*total = to;
+	*datagram = bpf_htons(frame - sizeof(struct ethhdr) - 20);
+}
+
+/* Makes the frame the next packet, if its time has come, and says of which flow. */
+static __always_inline struct flow *generate(struct xdp_md *ctx)
+{
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct stamp *stamp = data + HEADERS;
+	struct control *control;
+	struct state *state;
+	struct slot *slot;
+	struct flow *flow;
+	__u32 zero = 0, index;
+	int longer;
+	__u64 now, due, gap, early, mean;
+
+	control = bpf_map_lookup_elem(&controls, &zero);
+	state = bpf_map_lookup_elem(&states, &zero);
+	if (!control || !state || (void *)(stamp + 1) > end)
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (!control->mean_gap_x256) {
+		state->next_x256 = 0;
+		state->lag_x256 = 0;
+		return 0;
+	}
+	if (!state->next_x256)
+		state->next_x256 = now << 8;
+	due = state->next_x256 >> 8;
+	if (now < due)
+		return 0;
+	if (now - due > STALL_NS) {
+		state->lag_x256 += (now - due) << 8;
+		if (state->lag_x256 > LONGEST_LAG_NS << 8)
+			state->lag_x256 = LONGEST_LAG_NS << 8;
+		state->next_x256 = now << 8;
+	}
+	index = state->position++ & (SCHEDULE - 1);
+	slot = bpf_map_lookup_elem(&schedule, &index);
+	if (!slot)
+		return 0;
+	mean = control->stages ? mean_gap_x256(control, state, now) : control->mean_gap_x256;
+	gap = (slot->gap * mean) >> 16;
+	early = gap >> CATCH_UP_SHIFT;
+	if (early > state->lag_x256)
+		early = state->lag_x256;
+	state->lag_x256 -= early;
+	state->next_x256 += gap - early;
+	index = slot->flow;
+	flow = bpf_map_lookup_elem(&flows, &index);
+	if (!flow)
+		return 0;
+	longer = (int)(end - data) - slot->frame;
+	if (longer) {
+		if (bpf_xdp_adjust_tail(ctx, -longer))
+			return 0;
+		data = (void *)(long)ctx->data;
+		end = (void *)(long)ctx->data_end;
+		stamp = data + HEADERS;
+		if ((void *)(stamp + 1) > end)
+			return 0;
+	}
+	/* A recycled frame holds what the router made of it, so every header is written anew. */
+	__builtin_memcpy(data, flow->headers, HEADERS);
+	shorten(data, slot->frame);
+	stamp->magic = MAGIC;
+	stamp->flow = index;
+	stamp->sequence = ++flow->sequence;
+	stamp->sent_ns = now;
+	if (now >= control->window.start_ns && now < control->window.end_ns) {
+		if (!state->first_ns)
+			state->first_ns = now;
+		state->last_ns = now;
+		state->sent[flow->class & (MAX_TRAFFIC_CLASSES - 1)]++;
+		if (control->window.bin_ns) {
+			struct course *course = bpf_map_lookup_elem(&sent, &zero);
+
+			if (course)
+				bin_of(course, &control->window, now)->packets[flow->class & 1]++;
+		}
+	}
+	return flow;
+}
+
+#endif

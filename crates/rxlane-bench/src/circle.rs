@@ -1,0 +1,140 @@
+//! Generator and sink of a lab in one poll that never ends (bpf/circle.bpf.c).
+
+use std::cell::Cell;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
+use rxlane_system::{Tried, netns};
+
+use crate::BenchError;
+use crate::clock::now_ns;
+use crate::error::BpfTried;
+use crate::generator::{Generator, map};
+use crate::layout::{Flow, HEADERS, Slot, Window};
+use crate::sink::{self, Sink};
+use crate::skeletons::circle as skel;
+use crate::test_run;
+use crate::wire::Wire;
+
+/// Of the stamp, in front of which nothing but headers is (bpf/traffic.h).
+const MAGIC: u16 = 0x5258;
+/// The first blanks: the program makes the others of them.
+const FIRST: u32 = 2;
+/// A circle that is not stopped ends this long after what it is for.
+const GRACE_NS: u64 = 20_000_000_000;
+
+/// The blanks of a lab.
+pub(crate) struct Circle {
+    program: OwnedFd,
+    ends_ns: MapHandle,
+    blank: Vec<u8>,
+    goes: Cell<bool>,
+}
+
+/// Loads the program and attaches it to the sink's interfaces; `round` is the router's first egress port, by network
+/// namespace and index.
+pub(crate) fn circle(
+    wire: &Wire,
+    round: &(String, u32),
+    frame: usize,
+    slots: &[Slot],
+    flows: &[Flow],
+) -> Result<(Generator, Sink), BenchError> {
+    let mut storage = MaybeUninit::uninit();
+    let loaded = skel::CircleSkelBuilder::default()
+        .open(&mut storage)
+        .and_then(OpenSkel::load)
+        .tried("load generator and sink")?;
+    let object = loaded.object();
+    let back = Device {
+        netns: Some(&round.0),
+        ifindex: round.1,
+    };
+    lead(&map(object, "back")?, &[back])?;
+    lead(&map(object, "twice")?, &[back, back])?;
+    let outs = map(object, "outs")?;
+    for (link, ifindex) in (0u32..).zip(wire.ways_in()) {
+        let out = two_devices()?;
+        let netns = wire.gen_netns.as_deref();
+        lead(&out, &[back, Device { netns, ifindex }])?;
+        let id = out.as_fd().as_raw_fd().to_ne_bytes();
+        outs.update(&link.to_ne_bytes(), &id, MapFlags::ANY)
+            .tried("write the circle's links")?;
+    }
+    let program = loaded.progs.rxlane_circle.as_fd();
+    let keep = program.try_clone_to_owned().map_err(libbpf_rs::Error::from);
+    let circle = Circle {
+        program: keep.tried("keep the circle")?,
+        ends_ns: map(object, "ends_ns")?,
+        blank: blank(&flows[0], frame),
+        goes: Cell::new(false),
+    };
+    let links = sink::attach(program, wire.sink_netns.as_deref(), &wire.sinks)?;
+    let sink = Sink::of(object, links)?;
+    let generator = Generator::of_circle(object, circle, slots, flows)?;
+    Ok((generator, sink))
+}
+
+impl Circle {
+    /// Blanks go round at least until the window is over.
+    pub(crate) fn keep_going(&self, window: Window) -> Result<(), BenchError> {
+        let end_ns = window.end_ns.max(now_ns()) + GRACE_NS;
+        self.ends_ns
+            .update(&0u32.to_ne_bytes(), &end_ns.to_ne_bytes(), MapFlags::ANY)
+            .tried("keep the circle going")?;
+        if !self.goes.replace(true) {
+            test_run::run(&self.program, &self.blank, FIRST as i32, FIRST)
+                .map_err(libbpf_rs::Error::from)
+                .tried("send the first blanks")?;
+        }
+        Ok(())
+    }
+
+    /// The program has been told to send nothing, and takes blanks out.
+    pub(crate) fn has_ended(&self) {
+        self.goes.set(false);
+    }
+}
+
+/// An interface of a network namespace; `None` is this one.
+#[derive(Clone, Copy)]
+struct Device<'a> {
+    netns: Option<&'a str>,
+    ifindex: u32,
+}
+
+/// Fills a DEVMAP: interfaces are looked up where the thread is that writes them.
+fn lead(devmap: &MapHandle, devices: &[Device<'_>]) -> Result<(), BenchError> {
+    for (key, device) in (0u32..).zip(devices) {
+        netns::within_or_here(device.netns, || {
+            devmap
+                .update(
+                    &key.to_ne_bytes(),
+                    &device.ifindex.to_ne_bytes(),
+                    MapFlags::ANY,
+                )
+                .map_err(std::io::Error::other)
+                .tried(|| "lead the circle's frames".into())
+        })?;
+    }
+    Ok(())
+}
+
+fn two_devices() -> Result<MapHandle, BenchError> {
+    let opts = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,
+        ..Default::default()
+    };
+    MapHandle::create(MapType::Devmap, Some("circle_out"), 4, 4, 2, &opts)
+        .tried("make a link of the circle")
+}
+
+/// A frame that is as if it had been sent to the router.
+fn blank(flow: &Flow, frame: usize) -> Vec<u8> {
+    let mut blank = flow.headers.to_vec();
+    blank.extend(MAGIC.to_ne_bytes());
+    blank.resize(frame.max(HEADERS + 18), 0);
+    blank
+}
