@@ -19,7 +19,7 @@
 #define WAKE_NS 1500ULL
 #define GAP_COSTS 4ULL
 #define GAP_SLACK_NS 4096ULL
-#define OWED_COSTS 64ULL
+#define OWED_COSTS 16ULL
 #define MEAN_SHIFT 5
 #define DROP_NS 512ULL
 #define BETWEEN_POLLS_NS 4000ULL
@@ -97,7 +97,7 @@ struct shares {
 struct guard {
 	__u64 guarded;
 	/* Clocks. */
-	__u64 last_ns, own_ns, cost_ns, owed_ns, usual_ns, taken_ns, idle_ns, idle_at_ns;
+	__u64 last_ns, own_ns, cost_ns, owed_ns, idle_ns, idle_at_ns;
 	__u64 ring;
 	__u64 drain_ns;
 	/* What became of the last packet. */
@@ -180,85 +180,58 @@ static __always_inline void guard_init(struct guard *g)
 	g->stretch_x16 = 16;
 }
 
-/* All is paid, or never will be: packets that usually take usual_ns have taken taken_ns. */
-static __always_inline void guard_settle(struct guard *g)
-{
-	__u64 more = minus(g->taken_ns, g->usual_ns) >> MEAN_SHIFT;
-	__u64 less = minus(g->usual_ns, g->taken_ns) >> MEAN_SHIFT;
-
-	g->cost_ns = least(g->cost_ns - least(less, g->cost_ns >> 1) + more, MOST_COST_NS);
-	g->owed_ns = 0;
-	g->usual_ns = 0;
-	g->taken_ns = 0;
-}
-
 static __always_inline void guard_begin(struct guard *g, __u32 napi, __u64 now, __u64 idle)
 {
-	__u64 gap = minus(now, g->last_ns), passed, of_packets = 0, rest;
+	__u64 gap = minus(now, g->last_ns), passed;
 
 	if (!g->guarded)
 		return;
 	g->ring = masked(napi, GUARD_RINGS - 1);
 	idle = least(minus(least(idle, gap), WAKE_NS), LONGEST_IDLE_NS);
-	rest = gap - idle;
-	/* What a full poll handed to the stack after its end. */
-	if (g->owed_ns) {
-		__u64 longest = g->owed_ns + GAP_COSTS * g->cost_ns;
-
-		of_packets = rest > longest + BETWEEN_POLLS_NS ? g->owed_ns : least(rest, longest);
-		g->taken_ns += of_packets;
-		guard_settle(g);
-	}
-	g->own_ns += of_packets + least(rest - of_packets, BETWEEN_POLLS_NS);
+	g->own_ns += least(gap - idle, BETWEEN_POLLS_NS);
 	g->last_ns = most(g->last_ns, now);
 	passed = least(minus(now, g->idle_at_ns), 1ULL << (MEMORY_SHIFT - 1));
 	g->idle_at_ns = most(g->idle_at_ns, now);
 	g->idle_ns -= (g->idle_ns * passed) >> MEMORY_SHIFT;
 	g->idle_ns = least(g->idle_ns + idle, MOST_IDLE_NS);
 	g->sample.idle_ns += idle;
-	g->sample.passed_ns += of_packets;
 	g->poll_ns = g->own_ns;
 	g->last = LAST_NOTHING;
 	g->unread = 0;
 	g->dropping = ring_at(g, g->ring)->cut && g->poll_ns - g->passed_ns <= TRICKLE_NS;
 }
 
-/* The part of the gap since the last event that counts. */
-static __always_inline __u64 guard_clock(struct guard *g, __u64 now)
+/* A packet that would usually have taken `usual` has taken `ns`. */
+static __always_inline void guard_learn(struct guard *g, __u64 usual, __u64 ns)
+{
+	g->cost_ns = least(g->cost_ns - (usual >> MEAN_SHIFT) + (ns >> MEAN_SHIFT), MOST_COST_NS);
+}
+
+/* The part of the gap since the last event that counts. `passed`: it tells what a passed packet takes. */
+static __always_inline __u64 guard_clock(struct guard *g, __u64 now, int passed)
 {
 	__u64 gap = minus(now, g->last_ns);
 	__u64 counted = least(gap, GAP_COSTS * g->cost_ns + GAP_SLACK_NS + g->owed_ns + g->unread * DROP_NS);
 
 	g->last_ns = most(g->last_ns, now);
 	g->own_ns += counted;
+	if (passed) {
+		__u64 owed = g->owed_ns + (counted < g->cost_ns >> 1 ? g->cost_ns : 0);
+
+		g->owed_ns = least(minus(owed, counted), OWED_COSTS * g->cost_ns);
+		guard_learn(g, g->cost_ns, counted);
+	}
 	return counted;
 }
 
-/* A packet was passed, and the gap behind it counts so much. Returns what it is to be charged: its own part of a batch. */
-static __always_inline __u64 guard_passed(struct guard *g, __u64 counted)
-{
-	__u64 cost = g->cost_ns, before = g->owed_ns, owed = minus(before + cost, counted);
-
-	g->usual_ns += cost;
-	g->taken_ns += counted;
-	if ((!before && counted >= cost >> 1) || counted >= cost + (before >> 1) || !owed)
-		guard_settle(g);
-	else
-		g->owed_ns = least(owed, OWED_COSTS * cost);
-	return minus(counted + g->owed_ns, before);
-}
-
 /* How much of the gap to the end of a poll is of packets: what is owed for them. */
-static __always_inline __u64 guard_poll_ended(struct guard *g, __u64 gap, int passed, int emptied)
+static __always_inline __u64 guard_poll_ended(struct guard *g, __u64 gap, int passed)
 {
 	__u64 usual = passed ? g->cost_ns : 0;
 	__u64 of_packets = least(gap, g->owed_ns + usual);
 
-	g->usual_ns += usual;
-	g->taken_ns += of_packets;
-	g->owed_ns = g->owed_ns + usual - of_packets;
-	if (emptied)
-		guard_settle(g);
+	guard_learn(g, usual, of_packets);
+	g->owed_ns = 0;
 	return of_packets;
 }
 
@@ -271,33 +244,26 @@ static __always_inline void shares_charge(struct guard *g, const struct guard_pl
 	b->used_ns = least(b->used_ns + ns, 0xffffffffULL);
 }
 
-enum guard_event { EVENT_PACKET, EVENT_FULL, EVENT_EMPTIED };
-
 /* Charges the time since the last event to whom it belongs. */
-static __always_inline void guard_charge(struct guard *g, const struct guard_plan *plan, __u64 now, enum guard_event event)
+static __always_inline void guard_charge(struct guard *g, const struct guard_plan *plan, __u64 now, int end)
 {
 	int passed = g->last == LAST_PASSED;
-	__u64 ns = guard_clock(g, now), charged = ns;
+	__u64 ns = guard_clock(g, now, passed && !end);
 
 	if (g->unread) {
 		g->sample.dropped_ns += ns;
 		g->sample.dropped += g->unread;
 		g->unread = 0;
 	}
-	if (event != EVENT_PACKET) {
-		__u64 usual = g->cost_ns;
-
-		ns = guard_poll_ended(g, ns, passed, event == EVENT_EMPTIED);
-		charged = least(ns, usual);
+	if (end) {
+		ns = guard_poll_ended(g, ns, passed);
 		if (!passed) {
 			g->sample.passed_ns += ns;
 			ns = 0;
 		}
-	} else if (passed) {
-		charged = guard_passed(g, ns);
 	}
 	if (passed) {
-		shares_charge(g, plan, charged);
+		shares_charge(g, plan, ns);
 		g->sample.passed_ns += ns;
 		g->sample.passed++;
 	} else if (g->last == LAST_DROPPED) {
@@ -389,7 +355,7 @@ static __always_inline int guard_passes(struct guard *g, const struct guard_plan
 		ring->cut_drops++;
 		return 0;
 	}
-	guard_charge(g, plan, now, EVENT_PACKET);
+	guard_charge(g, plan, now, 0);
 	poll = stack ? poll_limit(g, target) : NO_LIMIT;
 	limit = ring_limit(g, plan, target, stack);
 	/* What has been passed and not been served yet takes its time, too. */
@@ -541,8 +507,6 @@ static __always_inline void guard_enter(struct guard *g, __u64 now)
 	g->entered_ns = now;
 	g->last_ns = now;
 	g->owed_ns = 0;
-	g->usual_ns = 0;
-	g->taken_ns = 0;
 	g->idle_ns = 0;
 	g->idle_at_ns = now;
 	g->drain_ns = 0;
@@ -614,7 +578,7 @@ static __always_inline void guard_end(struct guard *g, const struct guard_plan *
 		return;
 	}
 	g->ring = masked(end->napi, GUARD_RINGS - 1);
-	guard_charge(g, plan, now, emptied ? EVENT_EMPTIED : EVENT_FULL);
+	guard_charge(g, plan, now, 1);
 	g->sample.work += end->work;
 	g->sample.had_ns = g->own_ns - g->counted_ns + g->sample.idle_ns;
 	g->counted_ns = g->own_ns;

@@ -356,8 +356,6 @@ pub struct Guard {
     pub own_ns: u64,
     pub cost_ns: u64,
     pub owed_ns: u64,
-    pub usual_ns: u64,
-    pub taken_ns: u64,
     pub idle_ns: u64,
     pub idle_at_ns: u64,
     pub ring: u64,

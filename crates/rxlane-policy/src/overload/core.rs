@@ -225,9 +225,7 @@ impl Core {
     pub fn poll_begins(&mut self, napi: u32, now: Nanos, idle: Nanos) {
         if self.guarded {
             self.ring = napi as usize & (RINGS - 1);
-            let (idle, of_packets) = self.clock.poll_begins(now.0, idle.0);
-            self.sample.idle_ns += idle;
-            self.sample.passed_ns += of_packets;
+            self.sample.idle_ns += self.clock.poll_begins(now.0, idle.0);
             self.poll_ns = self.clock.own_ns;
             self.last = Last::Nothing;
             self.unread = 0;
@@ -256,7 +254,7 @@ impl Core {
                 false => Verdict::Pass,
             };
         }
-        self.advance(plan, now.0, None);
+        self.advance(plan, now.0, false);
         let own = self.clock.own_ns;
         let ring = &self.rings[self.ring];
         let first = !ring.passed;
@@ -300,33 +298,27 @@ impl Core {
         Verdict::Pass
     }
 
-    /// Charges the time since the last event to whom it belongs. At the end of a poll, which may have emptied the ring, that is
-    /// sending and waking, too.
-    fn advance(&mut self, plan: &Plan, now: u64, emptied: Option<bool>) {
+    /// Charges the time since the last event to whom it belongs. At the end of a poll that is sending and waking, too.
+    fn advance(&mut self, plan: &Plan, now: u64, end: bool) {
         let passed = self.last == Last::Passed;
-        let mut ns = self.clock.advance(now, self.unread);
+        let mut ns = self.clock.advance(now, passed && !end, self.unread);
         if self.unread > 0 {
             self.sample.dropped_ns += ns;
             self.sample.dropped = self.sample.dropped.saturating_add(self.unread);
             self.unread = 0;
         }
-        let mut charged = ns;
-        if let Some(emptied) = emptied {
-            let usual = self.clock.cost_ns;
-            ns = self.clock.poll_ended(ns, passed, emptied);
-            charged = ns.min(usual);
+        if end {
+            ns = self.clock.poll_ended(ns, passed);
             if !passed {
                 self.sample.passed_ns += ns;
                 ns = 0;
             }
-        } else if passed {
-            charged = self.clock.passed(ns);
         }
         match self.last {
             Last::Nothing => {}
             Last::Passed => {
                 let class = self.class as usize & (MAX_CLASSES - 1);
-                self.shares.charge(plan, class, self.hash, charged);
+                self.shares.charge(plan, class, self.hash, ns);
                 self.sample.passed_ns += ns;
                 self.sample.passed += 1;
             }
@@ -353,7 +345,7 @@ impl Core {
             return;
         }
         self.ring = slot;
-        self.advance(plan, now, Some(emptied));
+        self.advance(plan, now, true);
         self.sample.work = self.sample.work.saturating_add(end.work);
         self.sample.had_ns = self.clock.own_ns.wrapping_sub(self.counted_ns) + self.sample.idle_ns;
         self.counted_ns = self.clock.own_ns;

@@ -11,8 +11,6 @@ impl Core {
             self.clock.own_ns,
             self.clock.cost_ns,
             self.clock.owed_ns,
-            self.clock.usual_ns,
-            self.clock.taken_ns,
             self.clock.idle_ns,
             self.clock.idle_at_ns,
             self.ring as u64,
