@@ -46,7 +46,7 @@ build: setup
 	@echo "build: release binary"
 	@cargo build --release --quiet --bin rxlane
 
-demo: FIREWALL := 60
+demo: FIREWALL := 200
 demo: build
 	@echo "demo: a lab in network namespaces, a $(FIREWALL)-rule firewall, twice the load that the kernel forwards"
 	@$(SUDO) $(RXLANE) bench latency --dut kernel,express,express-all-established --offered 2x --rt-ratio 0.2 --firewall $(FIREWALL) \

@@ -38,7 +38,8 @@ static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
   sudo rxlane run                           start the router of /etc/rxlane/rxlane.toml
   sudo rxlane status                        what it is doing
   sudo rxlane lab up --firewall 60          a router to play with, in network namespaces
-  sudo rxlane bench latency --offered 2x    kernel against express, at twice the kernel's capacity
+  sudo rxlane bench latency --offered 2x --firewall 200
+                                            kernel against express, at twice the kernel's capacity
   rxlane sim run examples/sim.toml          what a router would do, in virtual time
   rxlane tune plan                          what the kernel around it should be, and why
   rxlane plan --service-time 2us --rt-rate 100k --target 300us"

@@ -24,7 +24,7 @@ use crate::{model, one_line};
 pub(crate) enum Command {
     /// Latency and loss of each class at one rate
     #[command(after_help = "Examples:
-  sudo rxlane bench latency --dut kernel,express --offered 2x --rt-ratio 0.2 --firewall 60 --html report.html
+  sudo rxlane bench latency --dut kernel,express --offered 2x --rt-ratio 0.2 --firewall 200 --html report.html
   sudo rxlane bench latency --offered 300k --firewall 60 --hog 300/500us
   sudo rxlane bench latency --offered 150k --firewall stateful:60 --tcp 4")]
     Latency(Latency),
@@ -44,7 +44,7 @@ pub(crate) enum Command {
     /// Who loses packets, and how long, when the load changes
     #[command(after_help = "Examples:
   sudo rxlane bench steps --dut kernel,express --firewall 60 --html steps.html
-  sudo rxlane bench steps --firewall 60 --profile \"20*(3x@10ms,0.2x@40ms)\"")]
+  sudo rxlane bench steps --firewall 200 --profile \"20*(3x@10ms,0.2x@40ms)\"")]
     Steps(steps::Steps),
     /// What a packet costs, program by program and as a whole
     #[command(after_help = "Examples:
