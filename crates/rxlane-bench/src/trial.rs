@@ -130,7 +130,7 @@ impl Work {
 
 impl Threads {
     /// How long they have run, s (Documentation/scheduler/sched-stats.rst, /proc/PID/schedstat).
-    fn run_time_s(&self) -> f64 {
+    pub(crate) fn run_time_s(&self) -> f64 {
         let threads = self.napi.iter().chain(&self.workers);
         let ns = threads
             .filter_map(|t| std::fs::read_to_string(format!("/proc/{t}/schedstat")).ok())
