@@ -97,7 +97,7 @@ fn blank_frames_go_round_for_as_long_as_packets_are_sent() {
         assert!(during > 100_000_000, "the sink polled for {during} ns");
         for class in &trial.classes {
             assert!(class.sent > 1_000.0, "{class:?}");
-            assert!(class.received <= class.sent && class.received > 0.7 * class.sent);
+            assert!(class.received <= class.sent && class.received > 0.9 * class.sent);
             assert_eq!(class.reordered, 0.0);
         }
         let before = ran_ns();

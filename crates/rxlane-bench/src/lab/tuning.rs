@@ -124,18 +124,16 @@ pub(super) fn threads(lab: &Lab) -> Result<Settings, BenchError> {
         })?;
         // Only the first sink is part of a circle.
         let circle = place == Place::Sink && lab.config.generator == Drive::Circle;
-        for (i, thread) in found
-            .iter()
-            .enumerate()
-            .flat_map(|(i, f)| f.iter().map(move |t| (i, t)))
-        {
-            threads::pin(*thread, core)?;
+        for (i, threads_of_port) in found.iter().enumerate() {
             let how = if circle && i == 0 {
                 Scheduling::Nice(CIRCLE_NICE)
             } else {
                 Scheduling::Fifo(NAPI_PRIORITY)
             };
-            threads::schedule(*thread, how)?;
+            for thread in threads_of_port {
+                threads::pin(*thread, core)?;
+                threads::schedule(*thread, how)?;
+            }
         }
         if place == Place::Router {
             napi_threads = found.concat();

@@ -43,7 +43,7 @@ pub(crate) enum Command {
     Disturb(Disturb),
     /// Who loses packets, and how long, when the load changes
     #[command(after_help = "Examples:
-  sudo rxlane bench steps --dut kernel,express --firewall 60 --html steps.html
+  sudo rxlane bench steps --dut kernel,express --firewall 200 --html steps.html
   sudo rxlane bench steps --firewall 200 --profile \"20*(3x@10ms,0.2x@40ms)\"")]
     Steps(steps::Steps),
     /// What a packet costs, program by program and as a whole

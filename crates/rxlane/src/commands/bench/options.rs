@@ -250,10 +250,10 @@ impl LabArgs {
             ));
         }
         if self.router_core == self.traffic_core {
-            return Err(
-            "--router-core and --traffic-core are the same: the generator would slow the router"
-                .into(),
-        );
+            let why = "the generator would slow the router";
+            return Err(format!(
+                "--router-core and --traffic-core are the same: {why}"
+            ));
         }
         Ok(LabConfig {
             name: format!("rxbench{}", std::process::id()),
