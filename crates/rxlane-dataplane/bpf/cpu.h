@@ -20,6 +20,7 @@ struct cpu {
 	__u32 full; /* the last poll left packets on the ring, while guarded */
 	__u32 begun; /* the guard knows of the poll under way */
 	__u32 ring; /* that it polls */
+	__u64 delay_ns; /* how long the task that polls had waited for the CPU when the poll began */
 	__u32 owners[GUARD_RINGS]; /* of the guard's rings: port and queue */
 	__u64 longest_wait_ns; /* of express packets in an Rx ring, while guarded */
 	__u64 emptied_ns[GUARD_RINGS]; /* when a ring was found empty; 0: the last poll left packets on it */
@@ -69,12 +70,31 @@ static __always_inline __u32 ring_number(struct cpu *cpu, __u32 slot, __u32 queu
 	return (slot + 2 * queue) & (GUARD_RINGS - 1);
 }
 
+/* How long the task that polls has waited for the CPU in all: what others had. */
+static __always_inline __u64 delay_ns(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	return bpf_core_field_exists(task->sched_info.run_delay) ? task->sched_info.run_delay : 0;
+}
+
 /*
- * How long the CPU had nothing to do since the last poll ended. A thread that polls knows how long it had to wait for
- * the CPU since it polled last: the rest counts as idle. Polls from an interrupt find either nothing running or
- * somebody else. After a poll that left packets behind, the time went into handing on what it took.
+ * How much others had of the time since the last poll ended, as far as is known: a thread that polls knows how long it
+ * had to wait for the CPU since it polled last.
  */
-static __always_inline __u64 idle_since(const struct cpu *cpu, const struct core *core, __u64 now)
+static __always_inline __u64 others_since(const struct core *core)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	return (__u32)task->pid == core->task ? minus(delay_ns(), core->run_delay_ns) : 0;
+}
+
+/*
+ * How long the CPU had nothing to do since the last poll ended: for a thread that polls, what others did not have.
+ * Polls from an interrupt find either nothing running or somebody else. After a poll that left packets behind, the time
+ * went into handing on what it took.
+ */
+static __always_inline __u64 idle_since(const struct cpu *cpu, const struct core *core, __u64 now, __u64 others)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 gap = minus(now, cpu->ended_ns);
@@ -85,7 +105,18 @@ static __always_inline __u64 idle_since(const struct cpu *cpu, const struct core
 		return gap;
 	if ((__u32)task->pid != core->task || !bpf_core_field_exists(task->sched_info.run_delay))
 		return 0;
-	return minus(gap, task->sched_info.run_delay - core->run_delay_ns);
+	return minus(gap, others);
+}
+
+/* Within a poll. */
+static __always_inline struct moment moment(const struct cpu *cpu)
+{
+	struct moment at = {
+		.now = bpf_ktime_get_ns(),
+		.others = minus(delay_ns(), cpu->delay_ns),
+	};
+
+	return at;
 }
 
 /*
@@ -128,8 +159,7 @@ static __always_inline void note_end(struct cpu *cpu, struct core *core, __u64 n
 	cpu->ended_ns = now;
 	cpu->full = full;
 	core->task = task->pid;
-	if (bpf_core_field_exists(task->sched_info.run_delay))
-		core->run_delay_ns = task->sched_info.run_delay;
+	core->run_delay_ns = delay_ns();
 }
 
 #endif

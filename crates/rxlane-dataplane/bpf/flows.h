@@ -162,7 +162,7 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	count->packets++;
 	count->bytes += bytes;
 	core->express = 1;
-	if (core->guarded && class && !may_pass(class, 0)) {
+	if (core->guarded && class && !may_pass(class, 0, core->taken - 1)) {
 		count->early_drops++;
 		return XDP_DROP;
 	}

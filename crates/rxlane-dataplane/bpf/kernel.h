@@ -37,8 +37,12 @@ enum skb_ext_id {
 };
 
 struct napi_struct {
+	unsigned long state;
 	struct net_device *dev;
 } CORE;
+
+/* The enum has no name that could be looked up; this has been its first since Linux 2.6.24. */
+#define NAPIF_STATE_SCHED 1UL
 
 struct sched_info {
 	unsigned long long run_delay;

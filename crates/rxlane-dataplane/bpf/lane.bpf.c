@@ -112,7 +112,7 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 	if (c->lane == LANE_STACK)
 		return to_stack(p, core, class, c->overload, c->ring_cores, c->ring_core, full);
 	core->express = 1;
-	if (core->guarded && class && !may_pass(class, 0)) {
+	if (core->guarded && class && !may_pass(class, 0, core->taken - 1)) {
 		count->early_drops++;
 		return XDP_DROP;
 	}
@@ -157,6 +157,7 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 	}
 	if (core->guarded && !core->queue)
 		core->guarded = begin_poll(slot, ctx->rx_queue_index);
+	core->taken++;
 	core->queue = ctx->rx_queue_index + 1;
 	p.port = port_of_slot[masked(slot, MAX_PORTS - 1)];
 	p.port_flags = port->flags;

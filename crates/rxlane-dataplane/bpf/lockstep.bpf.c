@@ -14,8 +14,9 @@
 enum kind { KIND_BEGIN, KIND_PACKET, KIND_END };
 
 struct event {
-	__u64 now, idle;
-	__u32 kind, napi, class, hash;
+	struct moment at;
+	__u64 idle;
+	__u32 kind, napi, class, hash, before, unused;
 	struct poll_end end;
 	__u32 passes; /* the answer */
 };
@@ -43,6 +44,11 @@ struct {
 
 __u32 n_events = 0;
 
+static __always_inline struct moment moment_of(const void *event)
+{
+	return ((const struct event *)event)->at;
+}
+
 /* Global: verified once, not for each event. */
 __noinline int carry_out(__u32 i)
 {
@@ -56,11 +62,11 @@ __noinline int carry_out(__u32 i)
 	if (!g->patience_ns)
 		guard_init(g);
 	if (e->kind == KIND_BEGIN)
-		guard_begin(g, e->napi, e->now, e->idle);
+		guard_begin(g, e->napi, e->at, e->idle);
 	else if (e->kind == KIND_PACKET)
-		e->passes = guard_passes(g, plan, e->class, e->hash, e->now);
+		e->passes = guard_passes(g, plan, e->class, e->hash, e->before, moment_of, e);
 	else
-		guard_end(g, plan, &e->end, e->now);
+		guard_end(g, plan, &e->end, e->at);
 	return 0;
 }
 

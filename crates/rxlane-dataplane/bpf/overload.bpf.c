@@ -15,6 +15,9 @@
 
 struct bpf_prog;
 
+#define AWAIT_NS 20000ULL /* for the next packet */
+#define AWAIT_LOOKS 1024
+
 #define RING_QUIET_NS 1000000ULL /* a ring must be empty this long before its class is passed again */
 
 const volatile __u64 netns_cookie = 0;
@@ -114,6 +117,23 @@ static __always_inline int is_held(struct cpu *cpu, __u64 now)
 	return now - cpu->ring_busy_ns <= RING_QUIET_NS;
 }
 
+/*
+ * The ring of an overloaded core will not be empty for long. Who sleeps now must be woken, which takes longer than to
+ * wait, and on a virtual machine as long as serving a poll's packets. Whoever fills the ring marks its NAPI as
+ * scheduled, and wakes nobody who is awake.
+ */
+static __always_inline void await_packet(struct napi_struct *napi, __u64 now)
+{
+	__u32 i;
+
+	for (i = 0; i < AWAIT_LOOKS; i++) {
+		if (*(volatile unsigned long *)&napi->state & NAPIF_STATE_SCHED)
+			return;
+		if (bpf_ktime_get_ns() - now > AWAIT_NS)
+			return;
+	}
+}
+
 SEC("tp_btf/napi_poll")
 int BPF_PROG(end_of_poll, struct napi_struct *napi, int work, int budget)
 {
@@ -123,7 +143,8 @@ int BPF_PROG(end_of_poll, struct napi_struct *napi, int work, int budget)
 	struct poll_end end = {};
 	struct guard *guard;
 	struct core *core;
-	__u32 slot, queue, was;
+	__u32 slot, queue, was, begun;
+	struct moment at;
 	__u64 now;
 
 	port = port_of(napi->dev);
@@ -139,6 +160,7 @@ int BPF_PROG(end_of_poll, struct napi_struct *napi, int work, int budget)
 	core->queue = 0;
 	core->express = 0;
 	core->exceptions = 0;
+	core->taken = 0;
 	/*
 	 * The XDP program saw nothing: a NAPI that only transmits, as virtio-net has it, or a poll for nothing. After a
 	 * full poll of the same NAPI that says that the ring is empty now.
@@ -153,6 +175,7 @@ int BPF_PROG(end_of_poll, struct napi_struct *napi, int work, int budget)
 		end.napi = was && cpu->begun ? cpu->ring : ring_number(cpu, slot, queue - 1);
 	end.work = work;
 	end.budget = budget;
+	begun = cpu->begun;
 	cpu->begun = 0;
 	if (work >= budget) {
 		cpu->full_napi = (__u64)napi;
@@ -170,7 +193,9 @@ int BPF_PROG(end_of_poll, struct napi_struct *napi, int work, int budget)
 	}
 	now = bpf_ktime_get_ns();
 	end.held = was && is_held(cpu, now);
-	guard_end(guard, plan, &end, now);
+	at.now = now;
+	at.others = was && begun ? minus(delay_ns(), cpu->delay_ns) : 0;
+	guard_end(guard, plan, &end, at);
 	if (was)
 		note_wait(cpu, end.napi, now, end.express, work < budget);
 	if (guard->guarded) {
@@ -182,6 +207,8 @@ int BPF_PROG(end_of_poll, struct napi_struct *napi, int work, int budget)
 		cpu->guarded_ns += now - guard->entered_ns;
 	}
 	core->guarded = guard->guarded;
+	if (guard->guarded && !guard->fits && work && work < budget)
+		await_packet(napi, now);
 	return 0;
 }
 

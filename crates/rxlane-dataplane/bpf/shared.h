@@ -149,6 +149,7 @@ struct core {
 	__u32 exceptions; /* packets left to the kernel in this poll */
 	__u32 task; /* that polled last, while guarded */
 	__u32 asked; /* the class that was looked at last for the packet in hand */
+	__u64 taken; /* packets of the poll under way, with the one in hand */
 	__u64 run_delay_ns; /* how long it had waited for the CPU until then */
 	__u64 polls;
 	/* Counters. */

@@ -58,28 +58,36 @@ __noinline int begin_poll(__u32 slot, __u32 queue)
 {
 	struct core *core = bpf_map_lookup_elem(&cores, &slot);
 	struct cpu *cpu = this_cpu();
-	__u64 now, idle;
+	struct moment at;
+	__u64 idle;
 
 	if (!core || !cpu || !cpu->guard.guarded)
 		return 0;
-	now = bpf_ktime_get_ns();
+	at.now = bpf_ktime_get_ns();
+	at.others = others_since(core);
+	cpu->delay_ns = delay_ns();
 	cpu->begun = 1;
 	cpu->ring = ring_number(cpu, slot, queue);
-	idle = idle_since(cpu, core, now);
-	ring_fills(cpu, cpu->ring, now, idle);
-	guard_begin(&cpu->guard, cpu->ring, now, idle);
+	idle = idle_since(cpu, core, at.now, at.others);
+	ring_fills(cpu, cpu->ring, at.now, idle);
+	guard_begin(&cpu->guard, cpu->ring, at, idle);
 	return 1;
 }
 
+static __always_inline struct moment moment_of(const void *cpu)
+{
+	return moment(cpu);
+}
+
 /* Whether the guard passes a packet. Not every packet needs the time. */
-__noinline int may_pass(__u32 class, __u32 hash)
+__noinline int may_pass(__u32 class, __u32 hash, __u32 before)
 {
 	const struct guard_plan *plan = guard_plan();
 	struct cpu *cpu = this_cpu();
 
 	if (!cpu || !plan)
 		return 1;
-	return guard_passes(&cpu->guard, plan, class, hash, cpu->guard.dropping ? 0 : bpf_ktime_get_ns());
+	return guard_passes(&cpu->guard, plan, class, hash, before, moment_of, cpu);
 }
 
 static __always_inline int to_ring(struct core *core, const struct packet *p, __u32 class, __u32 n,
@@ -121,7 +129,7 @@ static __always_inline int to_stack(const struct packet *p, struct core *core, _
 		if (ret >= 0)
 			return ret;
 	}
-	if (!may_pass(class, flow_hash(p))) {
+	if (!may_pass(class, flow_hash(p), core->taken - 1)) {
 		count->early_drops++;
 		return XDP_DROP;
 	}

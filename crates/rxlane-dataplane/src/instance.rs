@@ -252,6 +252,43 @@ impl Instance {
         replace(&self.turned_off_path(), by_port)
     }
 
+    fn normal_batch_path(&self) -> PathBuf {
+        self.run.join("gro-normal-batch")
+    }
+
+    /// What the machine's setting was before the first of all routers changed it ([`crate::batches`]).
+    pub(crate) fn load_normal_batch(&self) -> Option<u32> {
+        let text = std::fs::read_to_string(self.normal_batch_path()).ok()?;
+        text.trim().parse().ok()
+    }
+
+    pub(crate) fn save_normal_batch(&self, packets: u32) -> Result<(), DataplaneError> {
+        replace(&self.normal_batch_path(), &packets)
+    }
+
+    pub(crate) fn forget_normal_batch(&self) {
+        // Without the file there is nothing to forget.
+        let _ = std::fs::remove_file(self.normal_batch_path());
+    }
+
+    /// The instances of all namespaces, of those that are gone too.
+    pub(crate) fn all() -> Result<Vec<Self>, DataplaneError> {
+        let run = Path::new(RUN);
+        let entries = match std::fs::read_dir(run) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error).at(run),
+        };
+        let names = entries.flatten().map(|entry| entry.file_name());
+        Ok(names
+            .filter_map(|name| {
+                name.to_str()
+                    .filter(|n| n.starts_with("net-"))
+                    .map(Self::named)
+            })
+            .collect())
+    }
+
     /// Reloads that the daemon has answered so far.
     pub fn reload_count(&self) -> u64 {
         self.reload_report().map_or(0, |(count, _)| count)

@@ -5,6 +5,7 @@
 //! nothing behind; a killed daemon leaves a working router, because everything is pinned.
 //! The programs are in `bpf/`; ARCHITECTURE.md draws the way of a packet.
 
+mod batches;
 mod bound;
 mod changeover;
 pub mod cost;

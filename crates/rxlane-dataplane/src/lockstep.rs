@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use bytemuck::{Pod, Zeroable};
 use libbpf_rs::MapHandle;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use rxlane_policy::overload::{Plan, PollEnd};
+use rxlane_policy::overload::{Moment, Plan, PollEnd};
 
 use crate::DataplaneError;
 use crate::cost::test_run;
@@ -23,33 +23,39 @@ pub const EVENTS: usize = 256;
 #[repr(C)]
 pub struct Event {
     now: u64,
+    others: u64,
     idle: u64,
     kind: u32,
     napi: u32,
     class: u32,
     hash: u32,
+    before: u32,
+    unused: u32,
     end: [u32; 5],
     passes: u32,
 }
 
 impl Event {
     /// The first packet of a poll.
-    pub fn begin(napi: u32, now: u64, idle: u64) -> Self {
+    pub fn begin(napi: u32, at: Moment, idle: u64) -> Self {
         Self {
-            now,
+            now: at.now.0,
+            others: at.others.0,
             idle,
             napi,
             ..Self::default()
         }
     }
 
-    /// A packet of a class that may be dropped.
-    pub fn packet(class: u32, hash: u32, now: u64) -> Self {
+    /// A packet of a class that may be dropped, the first of its poll after `before` others.
+    pub fn packet(class: u32, hash: u32, before: u32, at: Moment) -> Self {
         Self {
-            now,
+            now: at.now.0,
+            others: at.others.0,
             kind: 1,
             class,
             hash,
+            before,
             ..Self::default()
         }
     }
@@ -58,7 +64,8 @@ impl Event {
     pub fn end(end: &PollEnd) -> Self {
         let (express, held) = (end.express.into(), end.held.into());
         Self {
-            now: end.now.0,
+            now: end.at.now.0,
+            others: end.at.others.0,
             kind: 2,
             end: [end.napi, end.work, end.budget, express, held],
             ..Self::default()

@@ -11,6 +11,7 @@ use rxlane_system::route_mtu::RouteMtu;
 use tracing::{info, warn};
 
 use crate::DataplaneError;
+use crate::batches;
 use crate::changeover;
 use crate::engine::{self, Engine, Maps, Programs, RingMap};
 use crate::features::{AF_XDP, CONNTRACK, CPUMAP_TRACE, Features, TYPES};
@@ -25,6 +26,7 @@ use crate::ports;
 use crate::tags;
 use crate::watch;
 use rxlane_config::{Datapath, RouterConfig};
+use rxlane_system::gro::NormalBatch;
 
 /// Pins of the engine's counters.
 pub(crate) const ENGINE_RINGS: &str = "engine_rings";
@@ -45,6 +47,7 @@ pub struct Router {
     pub(crate) egress_asked: Instant,
     pub(crate) untracked: bool,
     pub(crate) noted: Noted,
+    batch: Option<NormalBatch>,
     _lock: crate::instance::Lock,
 }
 
@@ -68,6 +71,8 @@ impl Router {
         }
         let instance = Instance::current()?;
         let lock = instance.lock()?;
+        // Opened while that is allowed.
+        let batch = NormalBatch::open();
         let features = Features::probe();
         check(&config, &features)?;
         watch::refuse(&config, accept_bypass)?;
@@ -102,14 +107,18 @@ impl Router {
                     egress_asked: Instant::now(),
                     untracked: false,
                     noted: Noted::default(),
+                    batch,
                     _lock: lock,
                 };
                 router.look_around()?;
+                if let Some(setting) = &router.batch {
+                    batches::lengthen(&router.instance, setting)?;
+                }
                 Ok(router)
             }
             Err(error) => {
                 if !orphan {
-                    remove(&instance)?;
+                    remove(&instance, batch.as_ref())?;
                 }
                 Err(error)
             }
@@ -285,13 +294,14 @@ impl Router {
     /// When a pin or file cannot be removed.
     pub fn detach(mut self) -> Result<(), DataplaneError> {
         self.engine = None;
-        remove(&self.instance)
+        remove(&self.instance, self.batch.as_ref())
     }
 }
 
-/// Removes a router of this namespace, and what it had changed about its ports.
-fn remove(instance: &Instance) -> Result<(), DataplaneError> {
+/// Removes a router of this namespace, and what it had changed about its ports and the machine.
+fn remove(instance: &Instance, batch: Option<&NormalBatch>) -> Result<(), DataplaneError> {
     tags::give_back(instance, |_| true);
+    batches::give_back(instance, batch);
     instance.remove()
 }
 
@@ -352,6 +362,7 @@ pub fn remove_abandoned() -> Result<usize, DataplaneError> {
             router = instance.name(),
             "removing what the router of a namespace that is gone has left"
         );
+        batches::give_back(instance, NormalBatch::open().as_ref());
         instance.remove()?;
     }
     Ok(abandoned.len())
@@ -367,7 +378,7 @@ pub fn detach_orphan() -> Result<(), DataplaneError> {
         return Err(DataplaneError::NotRunning);
     }
     let _lock = instance.lock()?;
-    remove(&instance)
+    remove(&instance, NormalBatch::open().as_ref())
 }
 
 /// What the kernel must have for this configuration.

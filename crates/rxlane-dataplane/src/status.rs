@@ -15,7 +15,7 @@ use crate::instance::{Instance, State};
 use crate::lanes::overload::Shared;
 use crate::lanes::rings::possible_cores;
 use crate::layout::{
-    ClassCounters, Core, Cpu, Gates, GuardPlan, PortCounters, REASONS, RING_CPUS, RingCounters,
+    ClassCounters, Core, Cpu, Gates, PortCounters, REASONS, RING_CPUS, RingCounters,
 };
 use crate::pinned::{get, get_percpu};
 use crate::verifier::Accepted;
@@ -92,7 +92,7 @@ pub struct CoreStatus {
     pub idle_share: f64,
     /// Whether the guard finds that all that is asked for fits into the time that there is.
     pub fits: bool,
-    /// How long an Rx ring may go without being empty while the lowest class passes, us.
+    /// How long an Rx ring may go without being found empty before all stack packets are dropped until it is, us; 0 before the first overload.
     pub turn_us: f64,
     /// The longest that express packets may have waited while overloaded, us: from when their Rx ring began to fill to the
     /// end of the poll that sent them. What the core did besides is part of it.
@@ -213,24 +213,18 @@ fn polling(
     shared: &Shared,
     cores: &BTreeMap<u8, Vec<Core>>,
 ) -> Result<Vec<CoreStatus>, DataplaneError> {
-    let plan: GuardPlan = get(&shared.guard_plans, 0)?.unwrap_or(bytemuck::Zeroable::zeroed());
     let now = crate::watch::monotonic().0;
     let cpus = get_percpu::<Cpu>(&shared.cpus, 0)?;
     let polls = |core: usize| cores.values().any(|all| all[core].polls > 0);
     let all = cpus.iter().enumerate().filter(|(core, _)| polls(*core));
-    Ok(all
-        .map(|(core, cpu)| guard(core, cpu, &plan, now))
-        .collect())
+    Ok(all.map(|(core, cpu)| guard(core, cpu, now)).collect())
 }
 
-fn guard(core: usize, cpu: &Cpu, plan: &GuardPlan, now: u64) -> CoreStatus {
+fn guard(core: usize, cpu: &Cpu, now: u64) -> CoreStatus {
     const SECOND_NS: u64 = 1_000_000_000;
     let guard = &cpu.guard;
     // A core without packets does not poll, and so does not leave the guard.
     let overloaded = guard.guarded != 0 && now.saturating_sub(guard.last_ns) < SECOND_NS;
-    let lowest = plan.stack.checked_ilog2();
-    let target = lowest.map_or(0, |class| plan.limit_ns[class as usize]);
-    let turn_ns = overload::longest_turn_ns(target, guard.stretch_x16, guard.cap_ns);
     CoreStatus {
         core,
         overloaded,
@@ -239,7 +233,7 @@ fn guard(core: usize, cpu: &Cpu, plan: &GuardPlan, now: u64) -> CoreStatus {
         service_time_ns: guard.cost_ns,
         idle_share: guard.idle_ns as f64 / overload::IDLE_MEMORY_NS as f64,
         fits: guard.fits != 0,
-        turn_us: turn_ns as f64 / 1e3,
+        turn_us: guard.turn_ns as f64 / 1e3,
         longest_wait_us: cpu.longest_wait_ns as f64 / 1e3,
     }
 }

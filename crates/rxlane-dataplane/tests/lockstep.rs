@@ -6,7 +6,7 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use rxlane_dataplane::lockstep::{EVENTS, Event, Lockstep};
 use rxlane_policy::Nanos;
-use rxlane_policy::overload::{Core, GuardedClass, Plan, PollEnd, Service, Verdict};
+use rxlane_policy::overload::{Core, GuardedClass, Moment, Plan, PollEnd, Service, Verdict};
 
 const SEQUENCES: u64 = 500;
 const BUDGET: u32 = 64;
@@ -36,6 +36,7 @@ fn plan(rng: &mut Pcg64Mcg) -> Plan {
 struct Traffic {
     rng: Pcg64Mcg,
     now: u64,
+    others: u64,
     packet_ns: u64,
     drop_ns: u64,
     /// Of 100 polls so many take all that they may.
@@ -56,11 +57,23 @@ impl Traffic {
         self.flows = [1, 8, u32::MAX][rng.random_range(0..3)];
     }
 
+    fn moment(&self) -> Moment {
+        Moment {
+            now: Nanos(self.now),
+            others: Nanos(self.others),
+        }
+    }
+
     /// Clocks step back, stall and jump.
     fn pass(&mut self, ns: u64) {
         self.now = match self.rng.random_range(0..3000) {
             0 => self.now.saturating_sub(10_000),
             1 => self.now + 60_000,
+            4 | 5 => {
+                // A thread of higher priority, of whose time the host may know.
+                self.others += self.rng.random_range(0..80_000);
+                self.now + 60_000
+            }
             2 => self.now + 3_000_000,
             3 => self.now + 2_000_000_000,
             _ => self.now + ns,
@@ -84,6 +97,7 @@ fn sequence(guard: &Lockstep, seed: u64, count: &mut Count) {
     let mut t = Traffic {
         rng,
         now: 1_000_000_000,
+        others: 0,
         packet_ns: 600,
         drop_ns: 200,
         full: 100,
@@ -98,6 +112,7 @@ fn sequence(guard: &Lockstep, seed: u64, count: &mut Count) {
         }
         let napi = 8193 + t.rng.random_range(0..t.rings);
         let idle = t.rng.random_range(0..=t.idle_ns);
+        t.others = 0;
         t.pass(idle);
         let mut tell = |event: Event, passes: bool| {
             events.push(event);
@@ -106,27 +121,28 @@ fn sequence(guard: &Lockstep, seed: u64, count: &mut Count) {
         count.guarded_polls += u64::from(core.is_guarded());
         // A host that learns of the guard in the middle of a poll does not tell of its begin.
         if t.rng.random_bool(0.98) {
-            core.poll_begins(napi, Nanos(t.now), Nanos(idle));
-            tell(Event::begin(napi, t.now, idle), false);
+            core.poll_begins(napi, t.moment(), Nanos(idle));
+            tell(Event::begin(napi, t.moment(), idle), false);
         }
+        t.others = 0;
         let work = if t.rng.random_range(0..100) < t.full {
             BUDGET
         } else {
             t.rng.random_range(0..BUDGET)
         };
-        for _ in 0..work {
+        for before in 0..work {
             let class = t.rng.random_range(0..8u32);
             let hash = t.rng.random_range(0..t.flows);
-            let verdict = core.packet(&plan, class as usize, hash, Nanos(t.now));
+            let verdict = core.packet(&plan, class as usize, hash, before, || t.moment());
             let passes = verdict == Verdict::Pass;
             count.drops += u64::from(!passes);
-            tell(Event::packet(class, hash, t.now), passes);
+            tell(Event::packet(class, hash, before, t.moment()), passes);
             let takes = if passes { t.packet_ns } else { t.drop_ns };
             t.pass(takes);
         }
         let end = PollEnd {
             napi,
-            now: Nanos(t.now),
+            at: t.moment(),
             work,
             budget: if t.rng.random_bool(0.001) { 0 } else { BUDGET },
             express: t.rng.random_bool(0.7),

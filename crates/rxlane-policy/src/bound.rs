@@ -1,6 +1,6 @@
 //! The RT latency bound that a configuration implies (low-latency-router III.D).
 
-use crate::overload::shortest_turn_ns;
+use crate::overload::first_turn_ns;
 use crate::{Nanos, Ps};
 use serde::{Deserialize, Serialize};
 
@@ -48,9 +48,9 @@ pub fn stack_packets_of(turn_ns: f64, stack_packet_ns: f64) -> f64 {
 }
 
 /// What stands in front of an RT packet in the express lane while the stack classes are shed: the stack packets that pass in
-/// the shortest turn of the Rx ring, which an overload so deep that nothing lengthens it leaves.
+/// the first turn of the Rx ring.
 pub fn stack_packets_of_a_turn(poll_target: Nanos, stack_packet_ns: f64) -> f64 {
-    stack_packets_of(shortest_turn_ns(poll_target) as f64, stack_packet_ns)
+    stack_packets_of(first_turn_ns(poll_target) as f64, stack_packet_ns)
 }
 
 /// Eq. 2: the largest ring budget that keeps `T_max` within `m` service times, at least 1.

@@ -127,7 +127,7 @@ impl Worst {
             ),
             ("protection", "RT loss", &self.rt_loss, 0.0),
             ("protection", "RT wait beyond bound, us", &self.wait_us, 0.0),
-            ("no trap", "hysteresis", &self.hysteresis, 0.01),
+            ("no trap", "hysteresis", &self.hysteresis, 0.02),
             ("no trap", "dropped after overload", &self.trapped, 0.002),
             ("fairness", "class off its weight", &self.unfair, 0.12),
             ("fairness", "least flow below mean", &self.starved, 0.55),
@@ -248,9 +248,7 @@ fn the_guard_keeps_what_every_other_controller_breaks() {
         judged.push((under, worst.kept()));
     }
     for (under, kept) in judged {
-        // The guard's clock knows batches of up to 16: what is collected for longer it takes for cheap.
-        let knows = under.controller == Controller::Guard && under.batch <= 8;
-        assert_eq!(kept, knows, "{under:?}");
+        assert_eq!(kept, under.controller == Controller::Guard, "{under:?}");
     }
 }
 
@@ -338,7 +336,7 @@ prop_compose! {
         (rt, share) in (0.0..0.5, prop_oneof![Just(0.0), 0.2..0.8]),
         ring in prop_oneof![Just(256usize), Just(512), Just(1024)],
         jitter in prop_oneof![Just(None), (0.0..1.0).prop_map(Some)],
-        batch in prop_oneof![Just(1usize), Just(8)],
+        batch in prop_oneof![Just(1usize), Just(8), Just(64)],
     ) -> Scenario {
         let mut s = router(Controller::Guard, stack_ns);
         s.express.stack_batch = batch;

@@ -14,6 +14,7 @@ pub mod ethtool;
 pub mod features;
 pub mod filters;
 pub mod firewall;
+pub mod gro;
 pub mod links;
 pub mod napi;
 pub mod neighbours;

@@ -15,6 +15,8 @@ const COUNT_SHIFT: u32 = 10;
 pub(super) struct Sample {
     /// Time that the core had: its own and idle, ns.
     pub(super) had_ns: u64,
+    /// With what others had of it, ns.
+    pub(super) wall_ns: u64,
     /// Of this idle, ns.
     pub(super) idle_ns: u64,
     /// Of this spent on packets that were passed, and on packets that were dropped, ns.
@@ -31,6 +33,7 @@ pub(super) struct Sample {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Demand {
     pub(super) had_ns: u64,
+    pub(super) wall_ns: u64,
     pub(super) idle_ns: u64,
     pub(super) passed_ns: u64,
     pub(super) dropped_ns: u64,
@@ -40,7 +43,7 @@ pub(super) struct Demand {
     pub(super) polls: u64,
 }
 
-fn fade(sum: &mut u64, passed: u64, add: u64) {
+pub(super) fn fade(sum: &mut u64, passed: u64, add: u64) {
     *sum = *sum - ((*sum * passed) >> MEMORY_SHIFT) + add;
 }
 
@@ -50,6 +53,7 @@ impl Demand {
         let had = sample.had_ns.min(1 << (MEMORY_SHIFT - 2));
         let count = |n: u32| u64::from(n.min(4096)) << COUNT_SHIFT;
         fade(&mut self.had_ns, had, had);
+        fade(&mut self.wall_ns, had, sample.wall_ns.min(1 << 30));
         fade(&mut self.idle_ns, had, sample.idle_ns.min(had));
         fade(&mut self.passed_ns, had, sample.passed_ns.min(had));
         fade(&mut self.dropped_ns, had, sample.dropped_ns.min(had));
@@ -57,6 +61,12 @@ impl Demand {
         fade(&mut self.dropped, had, count(sample.dropped));
         fade(&mut self.work, had, count(sample.work));
         fade(&mut self.polls, had, count(1));
+    }
+
+    /// Whether a core would keep up that needs `each_ns` for a packet, with a thirty-second to spare.
+    pub(super) fn is_slower_than(&self, each_ns: u64) -> bool {
+        let needed = (self.work >> COUNT_SHIFT) * each_ns.min(1 << 30);
+        needed > 0 && self.wall_ns > needed + (needed >> 5)
     }
 
     /// What was asked for and what there was, ns. `budget`: packets of a full poll.

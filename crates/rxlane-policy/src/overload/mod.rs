@@ -6,20 +6,26 @@
 //! dropped that the core would have had time for; RT is lost last; equal loads give equal throughput, whatever came
 //! before; stack classes share by weight, flows of a class by hash.
 //!
-//! The rule: **a ring that was not empty for its limit passes nothing more until it is empty.** Every packet in it came
-//! after it was last empty, so none has waited longer. At an overload of L the wait is T (1 - 1/L), so T is the
-//! target times L / (L - 1), and without end where all that is asked for fits. L compares what all packets would have
+//! The rule: **what has waited for more than half of the target is not passed, nor is anything once a poll has passed for the target.**
+//! How long a packet has waited is told from how fast packets came between two moments at which the ring was empty
+//! (`arrivals.rs`). So that what is told stays true, a ring that was not empty for a *turn* passes nothing more until it is; turns are as long as
+//! what is found then was expected. At an overload of L the wait is T (1 - 1/L), so T is the
+//! target times L / (L - 1) and more where nearly all that is asked for fits. L compares what all packets would have
 //! taken, served in full polls, with the time there was. Nothing that a load can be trapped in is remembered: sums fade
 //! within 4 ms, and they are only over what was seen between two moments at which the ring was empty.
 //!
 //! Integers only, bounded loops, unsigned division: the BPF side is to compute the same in lockstep. Calls come as the
 //! kernel's events do: [`Core::poll_begins`] at a poll's first packet, [`Core::packet`] at each packet of a class that
-//! may be dropped, [`Core::poll_ends`] at the tracepoint `napi_poll`. While the core is not guarded only the last is needed.
+//! may be dropped, [`Core::poll_ends`] at the tracepoint `napi_poll`. While the core is not guarded only the last is needed. Hosts
+//! should not let a guarded core sleep between two packets of an overload.
 //! Sources: low-latency-router III.B and III.D (target, budget), Beyond Softnet 2.2 (early drop).
 
+mod arrivals;
 mod clock;
 mod core;
 mod demand;
+mod entry;
+mod limits;
 mod numbers;
 mod plan;
 mod shares;
@@ -27,7 +33,8 @@ mod shares;
 use crate::Nanos;
 
 pub use clock::IDLE_MEMORY_NS;
-pub use core::{Core, RINGS, longest_turn_ns, shortest_turn_ns};
+pub use core::{Core, RINGS};
+pub use limits::first_turn_ns;
 pub use plan::{GuardedClass, Plan, Service};
 pub use shares::FLOW_BUCKETS;
 
@@ -40,13 +47,31 @@ pub enum Verdict {
     Drop,
 }
 
+/// A reading of the clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Moment {
+    /// The wall clock.
+    pub now: Nanos,
+    /// How much of the time since the poll began others had, as far as the host knows: threads that the scheduler preferred.
+    pub others: Nanos,
+}
+
+impl From<Nanos> for Moment {
+    fn from(now: Nanos) -> Self {
+        Self {
+            now,
+            others: Nanos(0),
+        }
+    }
+}
+
 /// The end of a poll, as the kernel's tracepoint `napi_poll` tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PollEnd {
     /// NAPI id of the ring.
     pub napi: u32,
-    /// The wall clock.
-    pub now: Nanos,
+    /// When it ended.
+    pub at: Moment,
     /// Packets taken off the ring.
     pub work: u32,
     /// How many it might have taken.

@@ -11,8 +11,14 @@ impl Core {
             self.clock.own_ns,
             self.clock.cost_ns,
             self.clock.owed_ns,
+            self.clock.usual_ns,
+            self.clock.taken_ns,
             self.clock.idle_ns,
             self.clock.idle_at_ns,
+            self.clock.told_ns,
+            self.clock.others_ns,
+            self.clock.had_until_ns,
+            self.clock.had_for_ns,
             self.ring as u64,
             self.drain_ns,
             match self.last {
@@ -23,26 +29,33 @@ impl Core {
             self.class.into(),
             self.hash.into(),
             self.passed_ns,
-            self.stretch_x16,
-            self.balance_ns as u64,
-            self.dropped_last.into(),
+            self.stretch_x64,
+            self.turn_ns,
+            self.shared_ns,
+            self.ran_out.into(),
             self.fits.into(),
+            self.fits_alone.into(),
+            self.alone_ns,
             self.cap_ns,
             self.poll_ns,
             self.dropping.into(),
             self.unread.into(),
             self.counted_ns,
+            self.counted_others_ns,
             self.counting.into(),
             self.express_ns,
             self.entered_ns,
             self.left_ns,
+            self.left_alone.into(),
+            self.alone_after_ns,
+            self.alone_wait_ns,
             self.patience_ns,
         ];
         let s = &self.sample;
-        all.extend([s.had_ns, s.idle_ns, s.passed_ns, s.dropped_ns]);
+        all.extend([s.had_ns, s.wall_ns, s.idle_ns, s.passed_ns, s.dropped_ns]);
         all.extend([s.passed, s.dropped, s.work].map(u64::from));
         let d = &self.demand;
-        all.extend([d.had_ns, d.idle_ns, d.passed_ns, d.dropped_ns]);
+        all.extend([d.had_ns, d.wall_ns, d.idle_ns, d.passed_ns, d.dropped_ns]);
         all.extend([d.passed, d.dropped, d.work, d.polls]);
         for ring in &self.rings {
             all.extend([
@@ -50,8 +63,12 @@ impl Core {
                 ring.cut_ns,
                 ring.cut.into(),
                 ring.cut_drops.into(),
-                ring.ran_out.into(),
                 ring.passed.into(),
+                ring.taken.into(),
+                ring.since_ns,
+                ring.arrivals.during_ns,
+                ring.arrivals.came,
+                ring.arrivals.distance,
                 ring.full_since_ns,
                 ring.full_work.into(),
             ]);

@@ -1,7 +1,7 @@
 //! What controls overload: the guard of the policy, and what it is compared with.
 
 use rxlane_policy::Nanos;
-use rxlane_policy::overload::{Core, Plan, PollEnd, Verdict};
+use rxlane_policy::overload::{Core, Moment, Plan, PollEnd, Verdict};
 
 use super::packet_budget::PacketBudget;
 use super::time_budget::TimeBudget;
@@ -38,35 +38,41 @@ impl Control {
         })
     }
 
-    /// Whether it reads the clock at each packet that it is asked about.
-    pub(super) fn reads_clock(&self) -> bool {
-        match self {
-            Self::None | Self::DropAll | Self::PacketBudget(_) => false,
-            Self::TimeBudget(t) => t.is_guarded(),
-            Self::Guard(_, core) => core.reads_clock(),
-        }
-    }
-
     /// Before the first packet of a poll.
-    pub(super) fn poll_begins(&mut self, napi: u32, now: Nanos, idle: Nanos) {
+    pub(super) fn poll_begins(&mut self, napi: u32, at: Moment, idle: Nanos) {
         match self {
             Self::None | Self::DropAll | Self::PacketBudget(_) => {}
-            Self::TimeBudget(t) => t.poll_begins(now, idle),
-            Self::Guard(_, core) => core.poll_begins(napi, now, idle),
+            Self::TimeBudget(t) => t.poll_begins(at.now, idle),
+            Self::Guard(_, core) => core.poll_begins(napi, at, idle),
         }
     }
 
-    /// A packet of a class below the highest. `stack`: it would be passed to the stack.
-    pub(super) fn packet(&mut self, class: usize, stack: bool, hash: u32, now: Nanos) -> Verdict {
-        match self {
+    /// A packet of a class below the highest. `stack`: it would be passed to the stack. Says whether the clock was read, too.
+    pub(super) fn packet(
+        &mut self,
+        class: usize,
+        stack: bool,
+        hash: u32,
+        before: u32,
+        at: Moment,
+    ) -> (Verdict, bool) {
+        let mut read = false;
+        let verdict = match self {
             Self::None => Verdict::Pass,
             Self::DropAll => Verdict::Drop,
-            Self::Guard(plan, core) => core.packet(plan, class, hash, now),
+            Self::Guard(plan, core) => core.packet(plan, class, hash, before, || {
+                read = true;
+                at
+            }),
             // The others know one kind of express class.
             _ if !stack => Verdict::Pass,
-            Self::PacketBudget(p) => p.packet(class, now),
-            Self::TimeBudget(t) => t.packet(now),
-        }
+            Self::PacketBudget(p) => p.packet(class, at.now),
+            Self::TimeBudget(t) => {
+                read = t.is_guarded();
+                t.packet(at.now)
+            }
+        };
+        (verdict, read)
     }
 
     pub(super) fn poll_ends(&mut self, end: PollEnd) {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use rxlane_policy::Ps;
-use rxlane_policy::overload::{PollEnd, Verdict};
+use rxlane_policy::overload::{Moment, PollEnd, Verdict};
 use rxlane_policy::poll;
 
 use super::control::Control;
@@ -50,6 +50,8 @@ pub(super) struct Aside {
     /// Passed, and not taken by the stack yet.
     pub(super) collected: Vec<Packet>,
     pub(super) windows: Windows,
+    /// When the poll under way began, with its first packet.
+    poll_began: Ps,
     /// When the last poll ended.
     poll_ended: Ps,
     /// Whether it used up its budget.
@@ -67,6 +69,7 @@ impl Aside {
             batch: Vec::new(),
             collected: Vec::new(),
             windows: Windows::new(Ps::from_ns(scenario.express.window_ms * 1e6)),
+            poll_began: Ps::ZERO,
             poll_ended: Ps::ZERO,
             was_full: false,
             taken: VecDeque::new(),
@@ -125,13 +128,16 @@ impl SimulatedCore {
                     true => Ps::ZERO,
                     false => self.now - ended - taken,
                 };
-                lanes
-                    .control
-                    .poll_begins(device as u32, self.now.into(), idle.into());
+                let at = Moment {
+                    now: self.now.into(),
+                    others: taken.into(),
+                };
+                lanes.control.poll_begins(device as u32, at, idle.into());
+                self.aside.poll_began = self.now;
             }
             work += 1;
             express |= packet.class == 0;
-            self.serve_lane(&mut lanes, packet, device);
+            self.serve_lane(&mut lanes, packet, work - 1, device);
         }
         if !self.aside.batch.is_empty() && !self.cut {
             self.work(lanes.flush, Work::Tx);
@@ -147,7 +153,7 @@ impl SimulatedCore {
             self.aside.was_full = work >= lanes.budget;
             lanes.control.poll_ends(PollEnd {
                 napi: device as u32,
-                now: self.now.into(),
+                at: self.moment(),
                 work,
                 budget: lanes.budget,
                 express,
@@ -164,6 +170,15 @@ impl SimulatedCore {
         self.lanes = Some(lanes);
     }
 
+    /// The time, and what others had of it since the poll began, as the scheduler tells.
+    fn moment(&self) -> Moment {
+        let others = self.aside.taken_between(self.aside.poll_began, self.now);
+        Moment {
+            now: self.now.into(),
+            others: others.into(),
+        }
+    }
+
     fn next_packet(&mut self, device: usize) -> Option<Packet> {
         self.know(self.devices[device].port, self.now);
         let ring = &mut self.devices[device].rings[0];
@@ -171,7 +186,7 @@ impl SimulatedCore {
         ring.pop()
     }
 
-    fn serve_lane(&mut self, lanes: &mut Lanes, packet: Packet, device: usize) {
+    fn serve_lane(&mut self, lanes: &mut Lanes, packet: Packet, before: u32, device: usize) {
         let class = usize::from(packet.class);
         self.tally.classes[class]
             .waiting
@@ -180,10 +195,10 @@ impl SimulatedCore {
         let verdict = if class == 0 {
             Verdict::Pass
         } else {
-            let read = lanes.control.reads_clock();
-            let verdict = lanes
+            let at = self.moment();
+            let (verdict, read) = lanes
                 .control
-                .packet(class, stack, hash(packet.flow), self.now.into());
+                .packet(class, stack, hash(packet.flow), before, at);
             if read && lanes.clock > Ps::ZERO {
                 self.work(lanes.clock, Work::Poll);
             }

@@ -70,7 +70,7 @@ impl PacketBudget {
     }
 
     pub(super) fn poll_ends(&mut self, end: PollEnd) {
-        let now = end.now.0;
+        let now = end.at.now.0;
         self.saturated = if end.work >= end.budget {
             self.saturated + 1
         } else {

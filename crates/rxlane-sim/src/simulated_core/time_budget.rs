@@ -65,7 +65,7 @@ impl TimeBudget {
     }
 
     pub(super) fn poll_ends(&mut self, end: PollEnd) {
-        let now = end.now.0;
+        let now = end.at.now.0;
         let full = end.work >= end.budget;
         self.saturated = if full { self.saturated + 1 } else { 0 };
         if !self.guarded {
