@@ -20,6 +20,10 @@ struct cpu {
 	__u32 full; /* the last poll left packets on the ring, while guarded */
 	__u32 begun; /* the guard knows of the poll under way */
 	__u32 ring; /* that it polls */
+	__u32 last_ring; /* that was polled */
+	__u32 last_task; /* that polled */
+	__u64 last_delay_ns; /* how long it had waited for the CPU until then */
+	__u64 alone_since_ns; /* since when no other ring was polled */
 	__u64 delay_ns; /* how long the task that polls had waited for the CPU when the poll began */
 	__u32 owners[GUARD_RINGS]; /* of the guard's rings: port and queue */
 	__u64 longest_wait_ns; /* of express packets in an Rx ring, while guarded */
@@ -80,13 +84,13 @@ static __always_inline __u64 delay_ns(void)
 
 /*
  * How much others had of the time since the last poll ended, as far as is known: a thread that polls knows how long it
- * had to wait for the CPU since it polled last.
+ * had to wait for the CPU since then, if it was the one that polled.
  */
-static __always_inline __u64 others_since(const struct core *core)
+static __always_inline __u64 others_since(const struct cpu *cpu)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 
-	return (__u32)task->pid == core->task ? minus(delay_ns(), core->run_delay_ns) : 0;
+	return (__u32)task->pid == cpu->last_task ? minus(delay_ns(), cpu->last_delay_ns) : 0;
 }
 
 /*
@@ -94,7 +98,7 @@ static __always_inline __u64 others_since(const struct core *core)
  * Polls from an interrupt find either nothing running or somebody else. After a poll that left packets behind, the time
  * went into handing on what it took.
  */
-static __always_inline __u64 idle_since(const struct cpu *cpu, const struct core *core, __u64 now, __u64 others)
+static __always_inline __u64 idle_since(const struct cpu *cpu, const struct core *core, __u64 now)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 gap = minus(now, cpu->ended_ns);
@@ -105,7 +109,7 @@ static __always_inline __u64 idle_since(const struct cpu *cpu, const struct core
 		return gap;
 	if ((__u32)task->pid != core->task || !bpf_core_field_exists(task->sched_info.run_delay))
 		return 0;
-	return minus(gap, others);
+	return minus(gap, minus(delay_ns(), core->run_delay_ns));
 }
 
 /* Within a poll. */
@@ -160,6 +164,8 @@ static __always_inline void note_end(struct cpu *cpu, struct core *core, __u64 n
 	cpu->full = full;
 	core->task = task->pid;
 	core->run_delay_ns = delay_ns();
+	cpu->last_task = core->task;
+	cpu->last_delay_ns = core->run_delay_ns;
 }
 
 #endif

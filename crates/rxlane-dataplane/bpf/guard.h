@@ -43,6 +43,7 @@
 #define ALONE_WAIT_NS (1ULL << 24)
 #define MOST_ALONE_WAIT_NS (1ULL << 28)
 #define FORGET_NS (1ULL << 30)
+#define MOST_OTHERS_NS (1ULL << 17)
 #define PRESENT_NS 200000000ULL
 #define SHORTEST_CAP_NS (1ULL << 14)
 #define TRICKLE_NS (1ULL << 20)
@@ -52,7 +53,8 @@
 /* How fast packets come (arrivals.rs). */
 #define LONGEST_ARRIVALS_NS (1ULL << 30)
 #define FORGET_ARRIVALS_NS (1ULL << 20)
-#define SLOWER_SHIFT 6
+#define MOST_DISTANCE (1ULL << 31)
+#define FASTER_SHIFT 6
 
 /* Demand (demand.rs) and shares (plan.rs, shares.rs). */
 #define COUNT_SHIFT 10
@@ -246,13 +248,15 @@ static __always_inline __u64 gap_without(struct guard *g, struct moment at)
 /* `at.others` is what others had since the last poll. */
 static __always_inline void guard_begin(struct guard *g, __u32 napi, struct moment at, __u64 idle)
 {
-	__u64 now = at.now, gap, passed, of_packets = 0, rest, between;
+	__u64 now = at.now, gap, passed, of_packets = 0, rest, between, before;
+	struct guard_ring *ring;
 
 	if (!g->guarded)
 		return;
 	g->told_ns = 0;
 	gap = gap_without(g, at);
 	g->told_ns = 0;
+	before = g->ring;
 	g->ring = masked(napi, GUARD_RINGS - 1);
 	idle = least(idle, gap);
 	idle = least(idle - least(idle >> 1, WAKE_NS), LONGEST_IDLE_NS);
@@ -273,9 +277,14 @@ static __always_inline void guard_begin(struct guard *g, __u32 napi, struct mome
 	g->sample.idle_ns += idle;
 	g->sample.passed_ns += of_packets;
 	g->poll_ns = g->own_ns;
+	ring = ring_at(g, g->ring);
+	if (!ring->taken && g->ring != before) {
+		ring->since_ns = busy_ns(g);
+		ring->empty_ns = g->own_ns;
+	}
 	g->last = LAST_NOTHING;
 	g->unread = 0;
-	g->dropping = ring_at(g, g->ring)->cut && g->poll_ns - g->passed_ns <= TRICKLE_NS;
+	g->dropping = ring->cut && g->poll_ns - g->passed_ns <= TRICKLE_NS;
 }
 
 /* The part of the gap since the last event that counts. */
@@ -399,20 +408,20 @@ static __always_inline __u64 since_empty_ns(const struct guard *g, const struct 
 	return g->own_ns + g->owed_ns - ring->empty_ns;
 }
 
-/* The first packet of a ring that was empty passes, and one now and then. */
+/* The first packet of the stack from a ring that was empty passes, and one now and then. */
 static __always_inline int must_pass(const struct guard *g, const struct guard_ring *ring)
 {
 	return !ring->passed || g->own_ns - g->passed_ns > TRICKLE_NS;
 }
 
 /* Whether ring, poll or the packet, the `nth` since the ring was empty, are too old to pass it. */
-static __always_inline int is_spent(const struct guard *g, const struct guard_ring *ring, __u64 nth, __u64 poll,
-				    __u64 limit)
+static __always_inline int is_spent(const struct guard *g, const struct guard_ring *ring, int stack, __u64 nth,
+				    __u64 poll, __u64 limit)
 {
 	__u64 at = (nth * ring->distance) >> COUNT_SHIFT;
-	__u64 waited = own_since(g, ring->since_ns + at - (at >> SLOWER_SHIFT)) + g->owed_ns;
+	__u64 waited = own_since(g, ring->since_ns + at - (at >> FASTER_SHIFT)) + g->owed_ns;
 
-	if (must_pass(g, ring))
+	if (stack && must_pass(g, ring))
 		return 0;
 	return since_empty_ns(g, ring) >= limit || g->own_ns + g->owed_ns - g->poll_ns >= poll ||
 	       waited >= poll >> AGE_SHIFT;
@@ -483,13 +492,13 @@ static __always_inline int guard_passes(struct guard *g, const struct guard_plan
 	poll = stack ? poll_limit(g, target) : NO_LIMIT;
 	limit = ring_limit(g, plan, target, stack);
 	nth = least(ring->taken + before, 0xffffffffULL);
-	if (g->last != LAST_PASSED && is_spent(g, ring, nth, poll, limit)) {
+	if (g->last != LAST_PASSED && is_spent(g, ring, stack, nth, poll, limit)) {
 		g->unread += !!stack;
 		return drop_spent(g, ring, stack, limit);
 	}
 	at = clock(of);
 	guard_charge(g, plan, at, EVENT_PACKET);
-	if (is_spent(g, ring, nth, poll, limit)) {
+	if (is_spent(g, ring, stack, nth, poll, limit)) {
 		if (stack)
 			g->last = LAST_DROPPED;
 		return drop_spent(g, ring, stack, limit);
@@ -604,6 +613,7 @@ static __always_inline void arrivals_add(struct guard_ring *ring, __u64 taken, _
 	}
 	if (ring->came)
 		ring->distance = (ring->during_ns << (2 * COUNT_SHIFT)) / ring->came;
+	ring->distance = least(ring->distance, MOST_DISTANCE);
 }
 
 static __always_inline void ring_is_empty(struct guard *g, const struct guard_plan *plan)
@@ -692,6 +702,7 @@ static __always_inline void guard_leave(struct guard *g, __u64 now)
 struct poll_end {
 	__u32 napi;
 	__u32 work;
+	__u32 packets;
 	__u32 budget;
 	__u32 express;
 	__u32 held;
@@ -716,7 +727,7 @@ static __always_inline void guard_end(struct guard *g, const struct guard_plan *
 		} else {
 			__u64 took = minus(now, ring->full_since_ns);
 
-			ring->full_work += end->work;
+			ring->full_work += end->packets;
 			if (took >= g->patience_ns) {
 				__u64 guess = took / most(ring->full_work, 1);
 
@@ -729,12 +740,12 @@ static __always_inline void guard_end(struct guard *g, const struct guard_plan *
 	}
 	g->ring = masked(end->napi, GUARD_RINGS - 1);
 	guard_charge(g, plan, at, emptied ? EVENT_EMPTIED : EVENT_FULL);
-	g->sample.work += end->work;
+	g->sample.work += end->packets;
 	g->sample.had_ns = g->own_ns - g->counted_ns + g->sample.idle_ns;
-	g->sample.wall_ns = g->sample.had_ns + (g->others_ns - g->counted_others_ns);
+	g->sample.wall_ns = g->sample.had_ns + least(g->others_ns - g->counted_others_ns, MOST_OTHERS_NS);
 	g->counted_ns = g->own_ns;
 	g->counted_others_ns = g->others_ns;
-	ring->taken = least(ring->taken + end->work, 0xffffffffULL);
+	ring->taken = least(ring->taken + end->packets, 0xffffffffULL);
 	if (g->counting)
 		demand_add(&g->demand, &g->sample);
 	__builtin_memset(&g->sample, 0, sizeof(g->sample));

@@ -16,7 +16,7 @@ enum kind { KIND_BEGIN, KIND_PACKET, KIND_END };
 struct event {
 	struct moment at;
 	__u64 idle;
-	__u32 kind, napi, class, hash, before, unused;
+	__u32 kind, napi, class, hash, before;
 	struct poll_end end;
 	__u32 passes; /* the answer */
 };

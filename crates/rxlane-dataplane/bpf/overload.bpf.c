@@ -17,6 +17,10 @@ struct bpf_prog;
 
 #define AWAIT_NS 20000ULL /* for the next packet */
 #define AWAIT_LOOKS 1024
+#define ALONE_NS 1000000ULL /* another ring that was polled this lately may have packets, too */
+
+/* Not where a tracing program keeps threads of higher priority waiting that a poll would not (PREEMPT_RT). */
+const volatile __u32 awaits = 1;
 
 #define RING_QUIET_NS 1000000ULL /* a ring must be empty this long before its class is passed again */
 
@@ -160,6 +164,7 @@ int BPF_PROG(end_of_poll, struct napi_struct *napi, int work, int budget)
 	core->queue = 0;
 	core->express = 0;
 	core->exceptions = 0;
+	end.packets = core->taken;
 	core->taken = 0;
 	/*
 	 * The XDP program saw nothing: a NAPI that only transmits, as virtio-net has it, or a poll for nothing. After a
@@ -207,7 +212,11 @@ int BPF_PROG(end_of_poll, struct napi_struct *napi, int work, int budget)
 		cpu->guarded_ns += now - guard->entered_ns;
 	}
 	core->guarded = guard->guarded;
-	if (guard->guarded && !guard->fits && work && work < budget)
+	if (cpu->last_ring != end.napi) {
+		cpu->last_ring = end.napi;
+		cpu->alone_since_ns = now;
+	}
+	if (awaits && guard->guarded && !guard->fits && work && work < budget && now - cpu->alone_since_ns > ALONE_NS)
 		await_packet(napi, now);
 	return 0;
 }

@@ -64,11 +64,11 @@ __noinline int begin_poll(__u32 slot, __u32 queue)
 	if (!core || !cpu || !cpu->guard.guarded)
 		return 0;
 	at.now = bpf_ktime_get_ns();
-	at.others = others_since(core);
+	at.others = others_since(cpu);
 	cpu->delay_ns = delay_ns();
 	cpu->begun = 1;
 	cpu->ring = ring_number(cpu, slot, queue);
-	idle = idle_since(cpu, core, at.now, at.others);
+	idle = idle_since(cpu, core, at.now);
 	ring_fills(cpu, cpu->ring, at.now, idle);
 	guard_begin(&cpu->guard, cpu->ring, at, idle);
 	return 1;

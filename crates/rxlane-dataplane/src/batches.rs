@@ -4,6 +4,7 @@
 //! stack's work on those that were received before and behind it. With batches of a whole poll it leaves first. The setting is the
 //! machine's, and so kept as it was before the first router until the last has gone (docs/src/decisions/whole-batches.md).
 
+use rxlane_system::SystemError;
 use rxlane_system::gro::NormalBatch;
 use tracing::{info, warn};
 
@@ -13,63 +14,85 @@ use crate::instance::Instance;
 /// Packets of a whole poll (`NAPI_POLL_WEIGHT`).
 const WHOLE_POLL: u32 = 64;
 
-/// Has the stack take whole polls, unless it takes more already.
-///
-/// # Errors
-/// When it cannot be remembered what the setting was; that it cannot be changed is a warning, for the router works without.
-pub(crate) fn lengthen(instance: &Instance, setting: &NormalBatch) -> Result<(), DataplaneError> {
-    let was = match setting.get() {
-        Ok(was) => was,
-        Err(error) => {
-            warn!(%error, "RT packets may wait for what the stack does with others");
-            return Ok(());
-        }
+/// Has the stack take whole polls, unless it takes more already. That it cannot is a warning: the router works without.
+pub(crate) fn lengthen(instance: &Instance, setting: Option<&NormalBatch>) {
+    let Some(setting) = setting else {
+        info!(
+            "net.core.gro_normal_batch is out of reach here: RT packets wait for what the stack does with others in a poll"
+        );
+        return;
     };
-    // Another router has changed it before.
-    let others = Instance::all()?;
-    let recorded = others.iter().find_map(Instance::load_normal_batch);
-    let original = recorded.unwrap_or(was);
-    if original >= WHOLE_POLL {
-        return Ok(());
+    if let Err(error) = try_lengthen(instance, setting) {
+        warn!(%error, "RT packets wait for what the stack does with others in a poll");
     }
+}
+
+fn try_lengthen(instance: &Instance, setting: &NormalBatch) -> Result<(), DataplaneError> {
+    let _lock = Instance::lock_normal_batch()?;
+    let was = setting.get()?;
+    let holders = holders(instance)?;
+    // A whole poll may be what another router has set. Anything else is the administrator's, also while routers run.
+    let original = match was {
+        WHOLE_POLL => instance
+            .load_normal_batch()
+            .or(holders.first().map(|(_, original)| *original)),
+        other => Some(other),
+    };
+    let Some(original) = original.filter(|o| *o < WHOLE_POLL) else {
+        return Ok(());
+    };
+    for (holder, _) in &holders {
+        holder.save_normal_batch(original)?;
+    }
+    // First what it was: whoever is killed in between has then changed nothing that is not known.
     instance.save_normal_batch(original)?;
-    if was < WHOLE_POLL {
-        match setting.set(WHOLE_POLL) {
-            Ok(()) => info!(
-                was,
-                "the stack takes packets by whole polls, as long as rxlane is attached"
-            ),
-            Err(error) => warn!(%error, "RT packets may wait for what the stack does with others"),
-        }
+    if was != WHOLE_POLL {
+        setting.set(WHOLE_POLL)?;
+        info!(
+            was,
+            "the stack takes packets by whole polls, as long as rxlane is attached"
+        );
     }
     Ok(())
 }
 
-/// Forgets what a router had changed, and takes the change back if it was the last. Warnings only: there is nothing to do without.
+/// Routers besides this one that have changed the setting, or found it changed, and what it was. Those of namespaces that are gone
+/// need nothing any more.
+fn holders(instance: &Instance) -> Result<Vec<(Instance, u32)>, DataplaneError> {
+    let gone: Vec<String> = Instance::abandoned()?.iter().map(Instance::name).collect();
+    let others = Instance::all()?
+        .into_iter()
+        .filter(|other| other.name() != instance.name() && !gone.contains(&other.name()));
+    Ok(others
+        .filter_map(|other| other.load_normal_batch().map(|original| (other, original)))
+        .collect())
+}
+
+/// Takes the change back if this router was the last that needed it. Warnings only: there is nothing to do without.
 pub(crate) fn give_back(instance: &Instance, setting: Option<&NormalBatch>) {
+    if let Err(error) = try_to_give_back(instance, setting) {
+        warn!(%error, "the stack may go on taking packets by whole polls (net.core.gro_normal_batch)");
+    }
+}
+
+fn try_to_give_back(
+    instance: &Instance,
+    setting: Option<&NormalBatch>,
+) -> Result<(), DataplaneError> {
+    let _lock = Instance::lock_normal_batch()?;
     let Some(original) = instance.load_normal_batch() else {
-        return;
+        return Ok(());
     };
-    instance.forget_normal_batch();
-    let others = Instance::all().unwrap_or_default();
-    if others
-        .iter()
-        .any(|other| other.load_normal_batch().is_some())
-    {
-        return;
-    }
-    let Some(setting) = setting else {
-        warn!("cannot set net.core.gro_normal_batch to {original} again from here");
-        return;
-    };
-    // Whoever has changed it since meant it.
-    match setting.get() {
-        Ok(WHOLE_POLL) => {
-            if let Err(error) = setting.set(original) {
-                warn!(%error, "the stack goes on taking packets by whole polls");
-            }
+    if holders(instance)?.is_empty() {
+        let setting = setting.ok_or_else(|| SystemError::Refused {
+            what: format!("set net.core.gro_normal_batch to {original} again"),
+            source: std::io::Error::other("it is out of reach from this network namespace"),
+        })?;
+        // Whoever has changed it since meant it.
+        if setting.get()? == WHOLE_POLL {
+            setting.set(original)?;
         }
-        Ok(_) => {}
-        Err(error) => warn!(%error, "the stack may go on taking packets by whole polls"),
     }
+    instance.forget_normal_batch();
+    Ok(())
 }

@@ -271,6 +271,23 @@ impl Instance {
         let _ = std::fs::remove_file(self.normal_batch_path());
     }
 
+    /// Held while the machine's setting or what is remembered of it is looked at or changed.
+    pub(crate) fn lock_normal_batch() -> Result<Lock, DataplaneError> {
+        let run = Path::new(RUN);
+        std::fs::create_dir_all(run).at(run)?;
+        let path = run.join("gro-normal-batch.lock");
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .at(&path)?;
+        fcntl(&file, FcntlArg::F_OFD_SETLKW(&whole_file()))
+            .map_err(std::io::Error::from)
+            .at(&path)?;
+        Ok(Lock { _file: file })
+    }
+
     /// The instances of all namespaces, of those that are gone too.
     pub(crate) fn all() -> Result<Vec<Self>, DataplaneError> {
         let run = Path::new(RUN);

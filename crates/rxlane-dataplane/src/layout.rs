@@ -313,6 +313,14 @@ pub struct Cpu {
     pub begun: u32,
     /// The ring that it polls.
     pub ring: u32,
+    /// The ring that was polled last, by which task, and how long that had waited for the CPU until then.
+    pub last_ring: u32,
+    /// See [`Cpu::last_ring`].
+    pub last_task: u32,
+    /// See [`Cpu::last_ring`].
+    pub last_delay_ns: u64,
+    /// Since when no other ring was polled.
+    pub alone_since_ns: u64,
     /// How long the task that polls had waited for the CPU when the poll began.
     pub delay_ns: u64,
     /// Port and queue of each of the guard's rings.

@@ -30,8 +30,7 @@ pub struct Event {
     class: u32,
     hash: u32,
     before: u32,
-    unused: u32,
-    end: [u32; 5],
+    end: [u32; 6],
     passes: u32,
 }
 
@@ -67,7 +66,7 @@ impl Event {
             now: end.at.now.0,
             others: end.at.others.0,
             kind: 2,
-            end: [end.napi, end.work, end.budget, express, held],
+            end: [end.napi, end.work, end.packets, end.budget, express, held],
             ..Self::default()
         }
     }

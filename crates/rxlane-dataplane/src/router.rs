@@ -110,10 +110,13 @@ impl Router {
                     batch,
                     _lock: lock,
                 };
-                router.look_around()?;
-                if let Some(setting) = &router.batch {
-                    batches::lengthen(&router.instance, setting)?;
+                if let Err(error) = router.look_around() {
+                    if !orphan {
+                        remove(&router.instance, router.batch.as_ref())?;
+                    }
+                    return Err(error);
                 }
+                batches::lengthen(&router.instance, router.batch.as_ref());
                 Ok(router)
             }
             Err(error) => {

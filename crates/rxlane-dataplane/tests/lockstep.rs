@@ -144,6 +144,11 @@ fn sequence(guard: &Lockstep, seed: u64, count: &mut Count) {
             napi,
             at: t.moment(),
             work,
+            packets: if t.rng.random_bool(0.9) {
+                work
+            } else {
+                work / 3
+            },
             budget: if t.rng.random_bool(0.001) { 0 } else { BUDGET },
             express: t.rng.random_bool(0.7),
             held: t.rng.random_bool(0.05),

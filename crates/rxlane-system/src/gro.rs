@@ -10,8 +10,8 @@ use nix::sched::{CloneFlags, setns};
 use crate::{SystemError, Tried};
 
 const SETTING: &str = "/proc/sys/net/core/gro_normal_batch";
-/// Whose namespace is the machine's own, unless they are of a container: the first process, into which not everybody may look, and
-/// the parent of the kernel's threads. In a wrong one the setting is missing.
+/// Whose namespace is the machine's own, unless they are of a container: the first process, into which not even root may look
+/// everywhere, and the parent of the kernel's threads. In a wrong one the setting is missing.
 const MACHINE: [&str; 2] = ["/proc/1/ns/net", "/proc/2/ns/net"];
 
 /// The setting, held open: whoever has given up entering namespaces can still change it.
@@ -20,7 +20,7 @@ pub struct NormalBatch(File);
 
 impl NormalBatch {
     /// Opens the setting from whatever network namespace; `None` where the kernel has none (before Linux 5.4), or the machine's own
-    /// namespace is out of reach, as in a container.
+    /// namespace is out of reach: from a container, and from another namespace without `CAP_SYS_ADMIN` and `CAP_SYS_PTRACE`.
     pub fn open() -> Option<Self> {
         let open = || OpenOptions::new().read(true).write(true).open(SETTING).ok();
         let file = open().or_else(|| {

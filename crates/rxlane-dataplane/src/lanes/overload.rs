@@ -136,6 +136,8 @@ fn with_programs<T>(
         .tried(|| "open the tracing programs".into())?;
     if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
         constants.netns_cookie = rxlane_system::netns::cookie()?;
+        // There a tracing program keeps threads waiting that a poll would not.
+        constants.awaits = u32::from(!is_preempt_rt());
     }
     let p = &mut open.progs;
     let all = [
@@ -241,4 +243,10 @@ pub(crate) fn leave_polling_cores(shared: &Shared) {
             tracing::debug!(%error, "staying on a polling core");
         }
     }
+}
+
+/// Whether the kernel says that it is built for real-time preemption.
+fn is_preempt_rt() -> bool {
+    let version = nix::sys::utsname::uname().map(|u| u.version().to_string_lossy().into_owned());
+    version.is_ok_and(|v| v.contains("PREEMPT_RT"))
 }

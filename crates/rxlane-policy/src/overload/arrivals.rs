@@ -12,8 +12,10 @@ const COUNT_SHIFT: u32 = 10;
 const LONGEST_NS: u64 = 1 << 30;
 /// Longer than this, and what came before is forgotten, ns.
 const FORGET_NS: u64 = 1 << 20;
-/// Packets are taken to come slower than they do by this part, so that a ring that is said to be empty becomes so.
-const SLOWER_SHIFT: u32 = 6;
+/// No packets are farther apart than this, which is 2 ms.
+const MOST_DISTANCE: u64 = 1 << 31;
+/// Packets are taken to come faster than they do by this part, so that a ring that is said to be empty becomes so.
+const FASTER_SHIFT: u32 = 6;
 
 /// Packets that came to a ring over the last ms, between moments at which it was empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,7 +37,7 @@ impl Arrivals {
             fade(&mut self.came, ns, came);
         }
         let distance = (self.during_ns << (2 * COUNT_SHIFT)).checked_div(self.came);
-        self.distance = distance.unwrap_or(self.distance);
+        self.distance = distance.unwrap_or(self.distance).min(MOST_DISTANCE);
     }
 
     /// How long after the ring was empty the packet came before which `taken` others were taken, ns.
@@ -46,6 +48,6 @@ impl Arrivals {
     /// As [`Self::at_ns`], but rather too early than too late.
     pub(super) fn not_before_ns(&self, taken: u32) -> u64 {
         let at = self.at_ns(taken);
-        at - (at >> SLOWER_SHIFT)
+        at - (at >> FASTER_SHIFT)
     }
 }

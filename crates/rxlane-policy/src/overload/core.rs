@@ -18,6 +18,9 @@ const IDLE_LEAVE_NS: u64 = 1 << 17;
 pub(super) const PATIENCE_NS: (u64, u64) = (1 << 20, 1 << 25);
 /// A guard that is left this soon had been entered for a burst, ns.
 pub(super) const BURST_NS: u64 = 1 << 24;
+/// Longer than this, and what came while others had the core did not all find room in the ring: then it says nothing of how fast
+/// packets come, ns.
+const MOST_OTHERS_NS: u64 = 1 << 17;
 /// RT traffic counts as present this long, ns.
 const PRESENT_NS: u64 = 200_000_000;
 
@@ -159,11 +162,17 @@ impl Core {
     /// nothing to do, nor had anybody else; `at.others` is what others had of that time.
     pub fn poll_begins(&mut self, napi: u32, at: Moment, idle: Nanos) {
         if self.guarded {
-            self.ring = napi as usize & (RINGS - 1);
+            let before = std::mem::replace(&mut self.ring, napi as usize & (RINGS - 1));
             let (idle, of_packets) = self.clock.poll_begins(at.now.0, idle.0, at.others.0);
             self.sample.idle_ns += idle;
             self.sample.passed_ns += of_packets;
             self.poll_ns = self.clock.own_ns;
+            let ring = &mut self.rings[self.ring];
+            // While others were polled nobody looked. A few packets since then are no sign of a ring that has long been full.
+            if ring.taken == 0 && self.ring != before {
+                ring.since_ns = self.clock.busy_ns();
+                ring.empty_ns = self.clock.own_ns;
+            }
             self.last = Last::Nothing;
             self.unread = 0;
             let starved = self.poll_ns.wrapping_sub(self.passed_ns) > TRICKLE_NS;
@@ -198,12 +207,12 @@ impl Core {
         };
         let ring_limit = self.ring_limit_ns(plan, class);
         // Time only makes it worse. But what a packet took that was passed must be told from what drops take.
-        if self.last != Last::Passed && self.is_spent(before, poll_limit, ring_limit) {
+        if self.last != Last::Passed && self.is_spent(stack, before, poll_limit, ring_limit) {
             self.unread = self.unread.saturating_add(u32::from(stack));
             return self.drop_spent(stack, ring_limit);
         }
         self.advance(plan, clock(), None);
-        if self.is_spent(before, poll_limit, ring_limit) {
+        if self.is_spent(stack, before, poll_limit, ring_limit) {
             if stack {
                 self.last = Last::Dropped;
             }
@@ -276,19 +285,22 @@ impl Core {
         // A budget of 0 takes nothing off the ring, and so does not show that it is empty.
         let emptied = end.work < end.budget;
         if !self.guarded {
-            self.unguarded_poll_ends(plan, slot, emptied, protect, end.work, now);
+            self.unguarded_poll_ends(plan, slot, emptied, protect, end.packets, now);
             return;
         }
         self.ring = slot;
         self.advance(plan, end.at, Some(emptied));
-        self.sample.work = self.sample.work.saturating_add(end.work);
+        self.sample.work = self.sample.work.saturating_add(end.packets);
         self.sample.had_ns = self.clock.own_ns.wrapping_sub(self.counted_ns) + self.sample.idle_ns;
         let others = self.clock.others_ns.wrapping_sub(self.counted_others_ns);
-        self.sample.wall_ns = self.sample.had_ns.saturating_add(others);
+        self.sample.wall_ns = self
+            .sample
+            .had_ns
+            .saturating_add(others.min(MOST_OTHERS_NS));
         self.counted_ns = self.clock.own_ns;
         self.counted_others_ns = self.clock.others_ns;
         let ring = &mut self.rings[slot];
-        ring.taken = ring.taken.saturating_add(end.work);
+        ring.taken = ring.taken.saturating_add(end.packets);
         // What was in the rings when the guard began came before the time that is counted.
         if self.counting {
             self.demand.add(&self.sample);

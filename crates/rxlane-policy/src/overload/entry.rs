@@ -24,7 +24,7 @@ impl Core {
         slot: usize,
         emptied: bool,
         protect: bool,
-        work: u32,
+        packets: u32,
         now: u64,
     ) {
         let ring = &mut self.rings[slot];
@@ -34,7 +34,7 @@ impl Core {
             ring.full_since_ns = now.max(1);
             ring.full_work = 0;
         } else {
-            ring.full_work = ring.full_work.saturating_add(work);
+            ring.full_work = ring.full_work.saturating_add(packets);
             let took = now.saturating_sub(ring.full_since_ns);
             if took >= self.patience_ns {
                 // The first guess counts all that the polls did as what their packets took.

@@ -65,7 +65,7 @@ impl Core {
         turn.saturating_sub(self.drain_ns).max(turn >> 2)
     }
 
-    /// The first packet of a ring that was empty passes, and one now and then.
+    /// The first packet of the stack from a ring that was empty passes, and one now and then.
     pub(super) fn must_pass(&self) -> bool {
         let starved = self.clock.own_ns.wrapping_sub(self.passed_ns) > TRICKLE_NS;
         !self.rings[self.ring].passed || starved
@@ -78,8 +78,14 @@ impl Core {
     }
 
     /// Whether ring, poll or packet are too old to pass it.
-    pub(super) fn is_spent(&self, before: u32, poll_limit: u64, ring_limit: u64) -> bool {
-        if self.must_pass() {
+    pub(super) fn is_spent(
+        &self,
+        stack: bool,
+        before: u32,
+        poll_limit: u64,
+        ring_limit: u64,
+    ) -> bool {
+        if stack && self.must_pass() {
             return false;
         }
         let ring = &self.rings[self.ring];

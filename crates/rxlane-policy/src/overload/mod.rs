@@ -72,8 +72,10 @@ pub struct PollEnd {
     pub napi: u32,
     /// When it ended.
     pub at: Moment,
-    /// Packets taken off the ring.
+    /// What the driver says that it has done: less than the budget if the ring is empty. Some say more than they received.
     pub work: u32,
+    /// Packets taken off the ring.
+    pub packets: u32,
     /// How many it might have taken.
     pub budget: u32,
     /// Whether packets of the highest class were among them.

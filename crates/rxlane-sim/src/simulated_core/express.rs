@@ -155,6 +155,7 @@ impl SimulatedCore {
                 napi: device as u32,
                 at: self.moment(),
                 work,
+                packets: work,
                 budget: lanes.budget,
                 express,
                 held: false,
