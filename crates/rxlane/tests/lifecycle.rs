@@ -300,7 +300,7 @@ fn a_foreign_xdp_program_is_respected() {
         let held = std::os::fd::AsFd::as_fd(&link)
             .try_clone_to_owned()
             .unwrap();
-        instance.remove().unwrap();
+        instance.remove_pins().unwrap();
         Ok(held)
     })
     .unwrap();
