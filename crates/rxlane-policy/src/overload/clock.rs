@@ -71,7 +71,7 @@ impl Clock {
             return 0;
         }
         let until = self.busy_ns().wrapping_sub(self.had_until_ns);
-        since - since.saturating_sub(until).min(self.had_for_ns).min(since)
+        since - since.saturating_sub(until).min(self.had_for_ns)
     }
 
     /// The time since the last event, without what others had of it: of what they had since the poll began, what has not been
