@@ -10,10 +10,10 @@ const IDLE_FREE_NS: u64 = 7 << 13;
 const IDLE_DOUBLING_SHIFT: u32 = 13;
 /// Doublings of the limit at most.
 const MOST_DOUBLINGS: u64 = 9;
-/// As many, while more is asked for than there is and a packet takes more than an eighth of the target: a poll then passes so
+/// As many, while more is asked for than there is and a packet takes more than a sixteenth of the target: a poll then passes so
 /// few that its ring is empty again and again.
 const MOST_DOUBLINGS_DEAR: u64 = 3;
-const DEAR_SHIFT: u32 = 3;
+const DEAR_SHIFT: u32 = 4;
 /// Polls pass for so many targets at most, in 1/64.
 const MOST_STRETCH_X64: u64 = 1 << 14;
 /// The next packet of a ring may have waited for this part of what a poll may pass.
