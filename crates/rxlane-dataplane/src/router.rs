@@ -46,8 +46,10 @@ pub struct Router {
     pub(crate) port_mtu: u32,
     pub(crate) egress_asked: Instant,
     pub(crate) untracked: bool,
+    /// Whether nobody can be express, as was found last.
+    pub(crate) idle: Option<bool>,
     pub(crate) noted: Noted,
-    batch: Option<NormalBatch>,
+    pub(crate) batch: Option<NormalBatch>,
     _lock: crate::instance::Lock,
 }
 
@@ -106,6 +108,7 @@ impl Router {
                     port_mtu: 0,
                     egress_asked: Instant::now(),
                     untracked: false,
+                    idle: None,
                     noted: Noted::default(),
                     batch,
                     _lock: lock,
@@ -116,7 +119,6 @@ impl Router {
                     }
                     return Err(error);
                 }
-                batches::lengthen(&router.instance, router.batch.as_ref());
                 Ok(router)
             }
             Err(error) => {

@@ -9,6 +9,7 @@ use rxlane_system::{links, neighbours};
 use tracing::{info, warn};
 
 use crate::DataplaneError;
+use crate::batches;
 use crate::lanes::gates;
 use crate::lanes::witness::WitnessMaps;
 use crate::layout::Gates;
@@ -50,7 +51,8 @@ impl Router {
             .map(|d| d.mtu)
             .min()
             .unwrap_or(0);
-        self.untracked = self.open_gates(&objections)?;
+        let found = self.open_gates(&objections)?;
+        self.note(&found);
         if objections == self.state.objections {
             return Ok(());
         }
@@ -114,12 +116,13 @@ impl Router {
             ports::write_egress(&self.lane, &self.state.ports, &links::all()?)?;
             neighbours::are_used(self.noted.used_since(&self.lane.next_hops)?)?;
         }
-        self.untracked = self.open_gates(&self.state.objections)?;
+        let found = self.open_gates(&self.state.objections)?;
+        self.note(&found);
         Ok(())
     }
 
-    /// Tells the XDP program what was found, and returns whether nothing is tracked.
-    fn open_gates(&self, objections: &[(String, Vec<String>)]) -> Result<bool, DataplaneError> {
+    /// Tells the XDP program what was found.
+    fn open_gates(&self, objections: &[(String, Vec<String>)]) -> Result<Gates, DataplaneError> {
         let config = &self.state.config;
         let untracked = surroundings::nothing_is_tracked(config);
         let found = Gates {
@@ -130,7 +133,20 @@ impl Router {
             idle: u16::from(untracked && gates::only_established(&config.classes)),
         };
         gates::set(&self.shared.gates, &found)?;
-        Ok(untracked)
+        Ok(found)
+    }
+
+    /// Where nobody can be express, the stack takes packets as it does by itself.
+    fn note(&mut self, found: &Gates) {
+        self.untracked = found.untracked != 0;
+        let idle = found.idle != 0;
+        if self.idle.replace(idle) != Some(idle) {
+            let setting = self.batch.as_ref();
+            match idle {
+                true => batches::give_back(&self.instance, setting),
+                false => batches::lengthen(&self.instance, setting),
+            }
+        }
     }
 
     /// Whether classes ask connection tracking about flows, and it knew of none when that was looked at last: no rule of

@@ -3,10 +3,19 @@
 
 mod common;
 
+use std::os::fd::AsRawFd;
+use std::sync::Mutex;
+
 use nix::sys::signal::Signal;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, sendto, socket,
+};
+use rxlane_bench::lab::Place;
+use rxlane_system::netns::within;
 
-use common::{REST, TestLab, VOICE_ALL};
+use common::{REST, TestLab, VOICE_ALL, VOICE_ESTABLISHED, wait_for};
 
+const STATEFUL: &str = "table inet fw { chain forwarded { type filter hook forward priority 0; ct state established accept; }; }";
 const SETTING: &str = "/proc/sys/net/core/gro_normal_batch";
 
 fn batch() -> u32 {
@@ -23,9 +32,52 @@ impl Drop for Original {
     }
 }
 
+/// Tests of one file run at once, and the machine is one.
+static MACHINE: Mutex<()> = Mutex::new(());
+
+/// Empties the router's connection tracking, as `conntrack -F` does: a request to delete that names no flow.
+fn forget_flows(t: &TestLab) {
+    const BYTES: u8 = 20;
+    const CT_DELETE: [u8; 2] = [2, 1];
+    const NLM_F_REQUEST: u8 = 1;
+    let mut request = [0; BYTES as usize];
+    request[0] = BYTES;
+    request[4..6].copy_from_slice(&CT_DELETE);
+    request[6] = NLM_F_REQUEST;
+    let sent = within(&t.lab.netns(Place::Router), false, || {
+        let netfilter = Some(SockProtocol::NetlinkNetFilter);
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let kernel = socket(AddressFamily::Netlink, SockType::Raw, flags, netfilter)
+            .expect("a netlink socket");
+        let to = NetlinkAddr::new(0, 0);
+        Ok(sendto(kernel.as_raw_fd(), &request, &to, MsgFlags::empty()))
+    });
+    assert_eq!(sent.expect("the namespace"), Ok(request.len()));
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn the_stack_takes_packets_as_before_while_nobody_can_be_express() {
+    let _alone = MACHINE.lock();
+    let _original = Original(batch());
+    std::fs::write(SETTING, "11").expect("root");
+    let mut t = TestLab::up("batch3", |_| ());
+    let router = t.router(&(VOICE_ESTABLISHED.to_owned() + REST));
+    assert_eq!(batch(), 11, "connection tracking knows of no flow");
+    t.must(Place::Router, &format!("nft '{STATEFUL}'"));
+    t.must(Place::Gen, "ping -c 1 10.20.0.2");
+    wait_for("batches of whole polls", || batch() == 64);
+    t.must(Place::Router, "nft flush ruleset");
+    forget_flows(&t);
+    wait_for("batches as before", || batch() == 11);
+    router.end(Signal::SIGTERM);
+    assert_eq!(batch(), 11);
+}
+
 #[test]
 #[ignore = "needs root: make test"]
 fn the_stack_takes_whole_polls_from_the_first_router_until_the_last() {
+    let _alone = MACHINE.lock();
     let _original = Original(batch());
     std::fs::write(SETTING, "11").expect("root");
     let classes = VOICE_ALL.to_owned() + REST;
