@@ -22,6 +22,7 @@ struct received {
 	__u64 sum_ns;
 	__u64 max_ns;
 	__u64 first_ns, last_ns; /* arrivals */
+	__u64 stalled_ns; /* in which nothing arrived for longer than a window's stall_ns at once */
 };
 
 struct {
@@ -147,6 +148,8 @@ static __always_inline int receive(struct xdp_md *ctx)
 		r->max_ns = latency;
 	if (!r->first_ns)
 		r->first_ns = now;
+	else if (now - r->last_ns > window->stall_ns)
+		r->stalled_ns += now - r->last_ns;
 	r->last_ns = now;
 	if (sequence < flow->last)
 		r->reordered++;

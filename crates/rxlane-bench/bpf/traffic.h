@@ -22,6 +22,7 @@ struct window {
 	__u64 start_ns;
 	__u64 end_ns;
 	__u64 bin_ns; /* 0: nobody asks what became of them when */
+	__u64 stall_ns; /* a longer time without an arrival is a stall */
 };
 
 /* A window in pieces, by the time at which packets are sent. */

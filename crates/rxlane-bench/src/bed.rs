@@ -34,6 +34,10 @@ const DRAIN: Duration = Duration::from_millis(60);
 /// A generator that sent less than this share of what was offered fell behind.
 const KEPT_UP: f64 = 0.98;
 
+/// Nothing arrives for longer than this, and than so many packets apart, where the machine stalls.
+const STALL_NS: u64 = 1_000_000;
+const STALL_PACKETS: f64 = 50.0;
+
 /// Generator and sink, ready for trials.
 pub struct Bed {
     generator: Generator,
@@ -220,7 +224,7 @@ impl Bed {
         meanwhile: impl FnOnce(),
     ) -> Result<Trial, BenchError> {
         let mut bulk = self.bulk()?;
-        let window = self.prepare(length, Duration::ZERO)?;
+        let window = self.prepare(length, Duration::ZERO, rate.0)?;
         self.generator.start(rate.0, window)?;
         if let Some(bulk) = &mut bulk {
             bulk.send()?;
@@ -285,7 +289,7 @@ impl Bed {
     }
 
     /// Teaches the router where packets go, and opens a window a little later.
-    fn prepare(&self, length: Duration, bin: Duration) -> Result<Window, BenchError> {
+    fn prepare(&self, length: Duration, bin: Duration, pps: f64) -> Result<Window, BenchError> {
         stop::check()?;
         self.generator.start(LEARNING_PPS, Window::default())?;
         stop::sleep(LEARNING)?;
@@ -303,6 +307,7 @@ impl Bed {
             start_ns,
             end_ns: start_ns + Nanos::from(length).0,
             bin_ns: Nanos::from(bin).0,
+            stall_ns: STALL_NS.max((STALL_PACKETS * 1e9 / pps) as u64),
         };
         self.sink.measure(window)?;
         if let Ok(sampler) = &self.sampler {
@@ -324,7 +329,7 @@ impl Bed {
     }
 
     fn pass_through(&self, capacity_pps: f64, profile: &Profile) -> Result<Course, BenchError> {
-        let window = self.prepare(profile.length(), profile.bin())?;
+        let window = self.prepare(profile.length(), profile.bin(), capacity_pps)?;
         let steps = profile.steps();
         let stages: Vec<PacedStage> = steps
             .iter()
@@ -360,8 +365,14 @@ impl Bed {
         let state = self.generator.state()?;
         let mut classes = Vec::new();
         let mut latency_ns = Vec::new();
-        for (class, name) in (0u32..).zip(CLASSES) {
-            let arrivals = self.sink.arrivals(class)?;
+        let arrivals = [0, 1].map(|class| self.sink.arrivals(class));
+        let [rt, be] = arrivals;
+        let arrivals = [rt?, be?];
+        // A router that drops a class for some ms is not stalled as long as the other arrives.
+        let stalled_ns = arrivals.iter().map(|a| a.counters.stalled_ns).min();
+        let stalled_ns = stalled_ns.filter(|ns| *ns != u64::MAX).unwrap_or(0);
+        let stalled = stalled_ns as f64 / Nanos::from(length).0 as f64;
+        for ((class, name), arrivals) in (0u32..).zip(CLASSES).zip(arrivals) {
             let sent = state.sent[class as usize];
             let received = arrivals.counters.packets;
             let us = |q| arrivals.latency_ns.value_at_quantile(q) as f64 / 1000.0;
@@ -370,6 +381,7 @@ impl Bed {
                 sent: sent as f64,
                 received: received as f64,
                 lost: sent.saturating_sub(received) as f64,
+                lost_unstalled: (sent as f64 * (1.0 - stalled) - received as f64).max(0.0),
                 reordered: arrivals.counters.reordered as f64,
                 latency_us: Latency {
                     p50: us(0.5),
@@ -400,6 +412,7 @@ impl Bed {
             },
             cpu: beside.in_use,
             hog_share: beside.hog_share,
+            stalled,
             tcp_bps: beside.tcp_bps,
             core: beside.core,
             packet_ns: beside.packet_ns,

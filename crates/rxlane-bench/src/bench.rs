@@ -129,19 +129,34 @@ fn rounds(
 ) -> Result<Vec<Vec<Trial>>, BenchError> {
     let mut rounds = Vec::new();
     for round in 0..options.repeat {
-        let mut trials = Vec::new();
-        for dut in &options.duts {
+        rounds.push(in_turn(round, options.duts.len(), |i| {
+            let dut = &options.duts[i];
             session.bar.set_message(format!(
                 "{} at {:.3} Mpps, round {}",
                 dut.name(),
                 pps / 1e6,
                 round + 1
             ));
-            trials.push(session.trial(dut, pps, options.seconds)?);
-        }
-        rounds.push(trials);
+            session.trial(dut, pps, options.seconds)
+        })?);
     }
     Ok(rounds)
+}
+
+/// One trial of each device, in the order of the devices, but measured from another one on in each round: what comes and goes in the
+/// machine at the pace of the trials must not always hit the same one.
+pub(crate) fn in_turn<T, E>(
+    round: u32,
+    devices: usize,
+    mut trial: impl FnMut(usize) -> Result<T, E>,
+) -> Result<Vec<T>, E> {
+    let first = round as usize % devices.max(1);
+    let mut trials = Vec::with_capacity(devices);
+    for i in (first..devices).chain(0..first) {
+        trials.push(trial(i)?);
+    }
+    trials.rotate_right(first);
+    Ok(trials)
 }
 
 pub(crate) fn summarise<'a>(name: &str, trials: impl Iterator<Item = &'a Trial>) -> DutResult {
@@ -157,6 +172,7 @@ pub(crate) fn summarise<'a>(name: &str, trials: impl Iterator<Item = &'a Trial>)
         forwarded_pps: of(&|t| t.forwarded_pps),
         cpu: of(&|t| t.cpu),
         hog_share: of(&|t| t.hog_share),
+        stalled: of(&|t| t.stalled),
         tcp_bps: of(&|t| t.tcp_bps),
         core: core.shares(of(&|t| t.cpu), of(&|t| t.hog_share)),
         packet_ns: median_of_known(trials.iter().map(|t| t.packet_ns)),
@@ -174,6 +190,7 @@ pub(crate) fn summarise<'a>(name: &str, trials: impl Iterator<Item = &'a Trial>)
                     sent: of(&|c| c.sent),
                     received: of(&|c| c.received),
                     lost: of(&|c| c.lost),
+                    lost_unstalled: of(&|c| c.lost_unstalled),
                     reordered: of(&|c| c.reordered),
                     latency_us: Latency {
                         p50: of(&|c| c.latency_us.p50),
@@ -348,6 +365,19 @@ pub fn sweep(options: &Options, axes: SweepAxes<'_>) -> Result<SweepReport, Benc
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_round_begins_with_another_device_and_tells_of_them_in_order() {
+        let mut order = Vec::new();
+        for round in 0..4 {
+            let trials: Result<Vec<usize>, ()> = in_turn(round, 3, |i| {
+                order.push(i);
+                Ok(i)
+            });
+            assert_eq!(trials, Ok(vec![0, 1, 2]));
+        }
+        assert_eq!(order, [0, 1, 2, 1, 2, 0, 2, 0, 1, 0, 1, 2]);
+    }
 
     #[test]
     fn rates_and_multiples_are_read() {

@@ -38,6 +38,7 @@ pub(crate) struct Window {
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
     pub(crate) bin_ns: u64,
+    pub(crate) stall_ns: u64,
 }
 
 /// Where a core was found.
@@ -103,4 +104,5 @@ pub(crate) struct Received {
     pub(crate) max_ns: u64,
     pub(crate) first_ns: u64,
     pub(crate) last_ns: u64,
+    pub(crate) stalled_ns: u64,
 }

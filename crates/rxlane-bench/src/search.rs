@@ -112,6 +112,7 @@ mod tests {
             loss: (sent_pps - router_pps).max(0.0) / sent_pps,
             cpu: 0.0,
             hog_share: 0.0,
+            stalled: 0.0,
             tcp_bps: 0.0,
             core: None,
             packet_ns: None,

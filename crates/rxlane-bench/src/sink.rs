@@ -126,7 +126,10 @@ impl Sink {
     /// What arrived of a class.
     pub(crate) fn arrivals(&self, class: u32) -> Result<Arrivals, BenchError> {
         let what = "read the sink";
-        let mut counters = Received::default();
+        let mut counters = Received {
+            stalled_ns: u64::MAX,
+            ..Received::default()
+        };
         let values = self
             .receiveds
             .lookup_percpu(&class.to_ne_bytes(), MapFlags::ANY)
@@ -138,6 +141,9 @@ impl Sink {
             counters.sum_ns += one.sum_ns;
             counters.max_ns = counters.max_ns.max(one.max_ns);
             counters.last_ns = counters.last_ns.max(one.last_ns);
+            if one.packets > 0 {
+                counters.stalled_ns = counters.stalled_ns.min(one.stalled_ns);
+            }
             if one.first_ns != 0 && (counters.first_ns == 0 || one.first_ns < counters.first_ns) {
                 counters.first_ns = one.first_ns;
             }

@@ -37,6 +37,8 @@ pub struct ClassResult {
     pub received: f64,
     /// Of these, not received.
     pub lost: f64,
+    /// Of these, more than were sent while the machine stalled.
+    pub lost_unstalled: f64,
     /// Received behind a later one of their flow.
     pub reordered: f64,
     /// Time from the generator to the sink, us.
@@ -75,6 +77,8 @@ pub struct Trial {
     pub cpu: f64,
     /// Share of the router's core that a hog really had, 0 to 1.
     pub hog_share: f64,
+    /// Share of the time in which nothing arrived for a millisecond and more, 0 to 1: as with a machine that stands still.
+    pub stalled: f64,
     /// What bulk TCP connections brought beside the packets, bits a second.
     pub tcp_bps: f64,
     /// What the router's core was found doing; `None` where it was not sampled.

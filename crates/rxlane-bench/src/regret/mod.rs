@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use self::record::{Record, Run};
 pub use self::verdict::{FORWARDED, P99_BELOW, RT_P99_ABOVE, Regret};
 use crate::BenchError;
-use crate::bench::{Options, summarise};
+use crate::bench::{Options, in_turn, summarise};
 use crate::frame::Frame;
 use crate::lab::{Firewall, LabConfig};
 use crate::report::{DutResult, RegretReport};
@@ -205,7 +205,7 @@ fn along(
         let mut rounds = Vec::new();
         let mut wanted = if reachable { options.repeat } else { 0 };
         while (rounds.len() as u32) < wanted {
-            let Some(round) = round(options, session, offered_pps)? else {
+            let Some(round) = round(options, session, offered_pps, rounds.len() as u32)? else {
                 reachable = false;
                 break;
             };
@@ -240,16 +240,20 @@ fn round(
     options: &Options,
     session: &mut Session,
     pps: f64,
+    round: u32,
 ) -> Result<Option<Vec<Trial>>, BenchError> {
-    let mut trials = Vec::new();
-    for dut in &options.duts {
-        let trial = session.trial(dut, pps, options.seconds)?;
-        if !trial.valid {
-            return Ok(None);
+    let trials = in_turn(round, options.duts.len(), |i| {
+        match session.trial(&options.duts[i], pps, options.seconds) {
+            Ok(trial) if trial.valid => Ok(trial),
+            Ok(_) => Err(None),
+            Err(e) => Err(Some(e)),
         }
-        trials.push(trial);
+    });
+    match trials {
+        Ok(trials) => Ok(Some(trials)),
+        Err(None) => Ok(None),
+        Err(Some(e)) => Err(e),
     }
-    Ok(Some(trials))
 }
 
 fn results(options: &Options, rounds: &[Vec<Trial>]) -> Vec<DutResult> {

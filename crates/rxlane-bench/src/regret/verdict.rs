@@ -13,7 +13,7 @@ pub struct Regret {
     pub rt_p99: Option<f64>,
     /// The same of BE.
     pub be_p99: Option<f64>,
-    /// Share of RT packets lost by this device, 0 to 1.
+    /// Share of RT packets lost by this device, without those that were sent while the machine stalled, 0 to 1.
     pub rt_loss: f64,
 }
 
@@ -40,7 +40,7 @@ impl Regret {
             rt_p99: p99(0),
             be_p99: p99(1),
             rt_loss: if rt.sent > 0.0 {
-                rt.lost / rt.sent
+                rt.lost_unstalled / rt.sent
             } else {
                 0.0
             },

@@ -35,6 +35,8 @@ pub struct DutResult {
     /// Share of the router's core that a hog really had, 0 to 1.
     #[serde(default)]
     pub hog_share: f64,
+    /// Share of the time in which nothing arrived, as with a machine that stands still, 0 to 1.
+    pub stalled: f64,
     /// What bulk TCP connections brought beside the packets, bits a second.
     #[serde(default)]
     pub tcp_bps: f64,

@@ -223,6 +223,7 @@ fn lines(report: &RegretReport) -> Table {
         "RT p99",
         "RT lost %",
         "BE p99",
+        "stalled %",
         "",
     ];
     let last = header.len() - 1;
@@ -253,6 +254,7 @@ fn lines(report: &RegretReport) -> Table {
                 ratio(r.rt_p99),
                 format!("{:.2}", r.rt_loss * 100.0),
                 ratio(r.be_p99),
+                format!("{:.2}", p.duts[i].stalled * 100.0),
                 if r.is_none(p.load) { "" } else { "yes" }.into(),
             ]);
             lines.add_row(row);
@@ -266,7 +268,7 @@ impl std::fmt::Display for RegretReport {
         let first = self.duts.first().map_or("", String::as_str);
         writeln!(
             f,
-            "ratios to {first}, trials of {} s; a point that looked worse than wanted was measured twice more, medians\n\n{}\n",
+            "ratios to {first}, trials of {} s; a point that looked worse than wanted was measured twice more, medians; RT lost: without what was sent while the machine stalled\n\n{}\n",
             self.seconds,
             lines(self)
         )?;

@@ -88,18 +88,20 @@ fn core_of(core: &CoreShares) -> Vec<String> {
     percent.chain([core.samples.to_string()]).collect()
 }
 
-const TOTALS: [&str; 5] = [
+const TOTALS: [&str; 6] = [
     "forwarded Mpps",
     "core in use %",
+    "stalled %",
     "NAPI wake-ups/s",
     "worker wake-ups/s",
     "TCP Mbit/s",
 ];
 
-fn totals_of(dut: &DutResult, connections: u32) -> [String; 5] {
+fn totals_of(dut: &DutResult, connections: u32) -> [String; 6] {
     [
         format!("{:.3}", dut.forwarded_pps / 1e6),
         format!("{:.0}", dut.cpu * 100.0),
+        format!("{:.2}", dut.stalled * 100.0),
         format!("{:.0}", dut.wakeups_per_s),
         format!("{:.0}", dut.worker_wakeups_per_s),
         match connections {
@@ -355,6 +357,7 @@ mod tests {
             forwarded_pps: 1e5,
             cpu: 0.9,
             hog_share: 0.31,
+            stalled: 0.0,
             tcp_bps: 0.0,
             core: None,
             packet_ns: None,
