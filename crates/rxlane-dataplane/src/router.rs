@@ -8,6 +8,7 @@ use libbpf_rs::MapHandle;
 use rxlane_policy::class::{Lane, Overload, Trust};
 use rxlane_system::links;
 use rxlane_system::route_mtu::RouteMtu;
+use rxlane_system::sysctl::Held;
 use tracing::{info, warn};
 
 use crate::DataplaneError;
@@ -46,6 +47,8 @@ pub struct Router {
     pub(crate) port_mtu: u32,
     pub(crate) egress_asked: Instant,
     pub(crate) untracked: bool,
+    pub(crate) flows: Option<Held>,
+    pub(crate) told: Instant,
     /// Whether nobody can be express, as was found last.
     pub(crate) idle: Option<bool>,
     pub(crate) noted: Noted,
@@ -108,6 +111,8 @@ impl Router {
                     port_mtu: 0,
                     egress_asked: Instant::now(),
                     untracked: false,
+                    flows: None,
+                    told: Instant::now(),
                     idle: None,
                     noted: Noted::default(),
                     batch,

@@ -74,10 +74,12 @@ impl Surroundings {
     }
 }
 
+/// How many flows connection tracking knows of in this network namespace.
+pub(crate) const FLOWS: &str = "net.netfilter.nf_conntrack_count";
+
 /// Whether classes trust established flows, and connection tracking knows of no flow in this network namespace.
 pub(crate) fn nothing_is_tracked(config: &RouterConfig) -> bool {
-    trusts(config, |t| *t == Trust::Established)
-        && sysctl::read("net.netfilter.nf_conntrack_count").unwrap_or(0) == 0
+    trusts(config, |t| *t == Trust::Established) && sysctl::read(FLOWS).unwrap_or(0) == 0
 }
 
 /// Why a class stays with the kernel.

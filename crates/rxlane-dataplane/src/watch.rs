@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use rxlane_config::RouterConfig;
 use rxlane_policy::Nanos;
+use rxlane_system::sysctl::Held;
 use rxlane_system::{links, neighbours};
 use tracing::{info, warn};
 
@@ -15,10 +16,12 @@ use crate::lanes::witness::WitnessMaps;
 use crate::layout::Gates;
 use crate::ports;
 use crate::router::Router;
-use crate::surroundings::{self, Surroundings};
+use crate::surroundings::{self, FLOWS, Surroundings};
 
 /// Drivers are asked this often whether they take frames, and the kernel told where frames went.
 const EGRESS_EVERY: Duration = Duration::from_secs(1);
+/// The XDP program is told this often that somebody watches, if nothing happens.
+const TELL_EVERY: Duration = Duration::from_secs(1);
 
 impl Router {
     /// Something has changed that decides about forwarded packets: flows must be seen to be forwarded by Linux again before
@@ -138,7 +141,11 @@ impl Router {
 
     /// Where nobody can be express, the stack takes packets as it does by itself.
     fn note(&mut self, found: &Gates) {
+        self.told = Instant::now();
         self.untracked = found.untracked != 0;
+        if self.untracked && self.flows.is_none() {
+            self.flows = Held::open(FLOWS);
+        }
         let idle = found.idle != 0;
         if self.idle.replace(idle) != Some(idle) {
             let setting = self.batch.as_ref();
@@ -147,6 +154,14 @@ impl Router {
                 false => batches::lengthen(&self.instance, setting),
             }
         }
+    }
+
+    /// Whether the XDP program need not be told again: some time ago nothing was tracked, and that is so. Asked many times a second, so
+    /// it must take little of whatever core that is: one system call.
+    #[must_use]
+    pub fn still_nothing_is_tracked(&self) -> bool {
+        let flows = self.flows.as_ref().and_then(Held::read);
+        self.untracked && flows == Some(0) && self.told.elapsed() < TELL_EVERY
     }
 
     /// Whether classes ask connection tracking about flows, and it knew of none when that was looked at last: no rule of

@@ -1,5 +1,7 @@
 //! Sysctls of the current network namespace.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use crate::{SystemError, Tried};
@@ -24,6 +26,28 @@ pub fn of_interface(family: &str, interface: &str, setting: &str) -> Option<u64>
         .trim()
         .parse()
         .ok()
+}
+
+/// A number that is asked for often: held open, of the network namespace in which it was opened.
+#[derive(Debug)]
+pub struct Held(File);
+
+impl Held {
+    /// `None` where there is no such sysctl.
+    pub fn open(name: &str) -> Option<Self> {
+        File::open(path(name)).ok().map(Self)
+    }
+
+    /// The number now.
+    pub fn read(&self) -> Option<u64> {
+        let mut text = [0; 24];
+        let length = self.0.read_at(&mut text, 0).ok()?;
+        std::str::from_utf8(&text[..length])
+            .ok()?
+            .trim()
+            .parse()
+            .ok()
+    }
 }
 
 /// Writes a sysctl.

@@ -170,7 +170,7 @@ impl Watch {
     /// A ruleset that is loaded piece by piece is looked at this often at most.
     const APART: Duration = Duration::from_millis(100);
     /// Where nothing is tracked the tracker is asked this often, of which nobody tells: the first flow that is may become
-    /// express. It takes a few microseconds.
+    /// express.
     const TRACKER: Duration = Duration::from_millis(20);
 
     fn timeout(&self, router: &Router) -> PollTimeout {
@@ -190,7 +190,10 @@ impl Watch {
         }
         router.hear_of_routes()?;
         if !self.due {
-            return router.keep_watch();
+            return match router.still_nothing_is_tracked() {
+                true => Ok(()),
+                false => router.keep_watch(),
+            };
         }
         if self.looked.is_none_or(|at| at.elapsed() >= Self::APART) {
             router.look_around()?;
