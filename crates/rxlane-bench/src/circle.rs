@@ -12,14 +12,12 @@ use crate::BenchError;
 use crate::clock::now_ns;
 use crate::error::BpfTried;
 use crate::generator::{Generator, map};
-use crate::layout::{Flow, HEADERS, Slot, Window};
+use crate::layout::{Flow, HEADERS, MAGIC, Slot, Window};
 use crate::sink::{self, Sink};
 use crate::skeletons::circle as skel;
 use crate::test_run;
 use crate::wire::Wire;
 
-/// Of the stamp, in front of which nothing but headers is (bpf/traffic.h).
-const MAGIC: u16 = 0x5258;
 /// The first blanks: the program makes the others of them.
 const FIRST: u32 = 2;
 /// A circle that is not stopped ends this long after what it is for.

@@ -10,6 +10,8 @@ pub(crate) const MAX_TRAFFIC_CLASSES: usize = 8;
 pub(crate) const SCHEDULE: usize = 65536;
 /// Bytes of Ethernet, IPv4 and UDP header.
 pub(crate) const HEADERS: usize = 42;
+/// How a stamp begins, in front of which are nothing but headers.
+pub(crate) const MAGIC: u16 = 0x5258;
 /// Histogram buckets a class.
 pub(crate) const BUCKETS: usize = 2048;
 

@@ -163,12 +163,7 @@ impl Instance {
     pub fn lock(&self) -> Result<Lock, DataplaneError> {
         std::fs::create_dir_all(&self.run).at(&self.run)?;
         let path = self.lock_path();
-        let mut file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path)
-            .at(&path)?;
+        let mut file = lock_file(&path)?;
         match fcntl(&file, FcntlArg::F_OFD_SETLK(&whole_file())) {
             Ok(_) => {}
             Err(Errno::EAGAIN | Errno::EACCES) => {
@@ -276,12 +271,7 @@ impl Instance {
         let run = Path::new(RUN);
         std::fs::create_dir_all(run).at(run)?;
         let path = run.join("gro-normal-batch.lock");
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path)
-            .at(&path)?;
+        let file = lock_file(&path)?;
         fcntl(&file, FcntlArg::F_OFD_SETLKW(&whole_file()))
             .map_err(std::io::Error::from)
             .at(&path)?;
@@ -367,6 +357,13 @@ impl Instance {
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
+}
+
+/// The file of a lock, made if need be: what is in it belongs to whoever holds the lock.
+fn lock_file(path: &Path) -> Result<File, DataplaneError> {
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true);
+    options.open(path).at(path)
 }
 
 /// An exclusive lock, or the question who holds one. Locks of open file descriptions can be asked about

@@ -71,10 +71,15 @@ impl Core {
         !self.rings[self.ring].passed || starved
     }
 
+    /// When all that was passed so far will have been served, on the own clock.
+    fn served_ns(&self) -> u64 {
+        self.clock.own_ns.wrapping_add(self.clock.owed_ns)
+    }
+
     /// How long the ring has not been empty; what was passed and has not been served yet takes its time, too.
     pub(super) fn since_empty_ns(&self) -> u64 {
-        let served = self.clock.own_ns.wrapping_add(self.clock.owed_ns);
-        served.wrapping_sub(self.rings[self.ring].empty_ns)
+        self.served_ns()
+            .wrapping_sub(self.rings[self.ring].empty_ns)
     }
 
     /// Whether ring, poll or packet are too old to pass it.
@@ -92,8 +97,7 @@ impl Core {
         let nth = ring.taken.saturating_add(before);
         let came = ring.since_ns.wrapping_add(ring.arrivals.not_before_ns(nth));
         let waited = self.clock.own_since(came) + self.clock.owed_ns;
-        let served = self.clock.own_ns.wrapping_add(self.clock.owed_ns);
-        let long = served.wrapping_sub(self.poll_ns) >= poll_limit;
+        let long = self.served_ns().wrapping_sub(self.poll_ns) >= poll_limit;
         self.since_empty_ns() >= ring_limit || long || waited >= poll_limit >> AGE_SHIFT
     }
 
