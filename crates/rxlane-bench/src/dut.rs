@@ -24,6 +24,8 @@ pub enum Dut {
     Rxlane(String, Box<RouterConfig>),
     /// A program that does the least with every packet.
     Bare(String, Bare),
+    /// `xdp-forward` of xdp-tools.
+    XdpForward,
     /// Plain Linux forwarding under `rxlane tune watch` with these options.
     Watched(String, Vec<String>),
 }
@@ -81,7 +83,7 @@ fn by_default() -> Lane {
 }
 
 /// Names that `--dut` takes, with what each is.
-pub const DUTS: [(&str, &str); 16] = [
+pub const DUTS: [(&str, &str); 17] = [
     ("kernel", "plain Linux forwarding"),
     ("express", "RT express, BE by the stack, defaults otherwise"),
     (
@@ -122,7 +124,11 @@ pub const DUTS: [(&str, &str); 16] = [
     ),
     (
         "xdp-fib",
-        "one that sends everything where the kernel's FIB says, as xdp-forward",
+        "one that sends everything where the kernel's FIB says",
+    ),
+    (
+        "xdp-forward",
+        "xdp-forward of xdp-tools, where it is installed",
     ),
     ("external", "a router behind --in and --out"),
 ];
@@ -137,6 +143,7 @@ impl std::str::FromStr for Dut {
             "external" => return Ok(Self::External),
             "xdp-drop" => return Ok(Self::Bare(text.into(), Bare::Drop)),
             "xdp-redirect" => return Ok(Self::Bare(text.into(), Bare::Redirect)),
+            "xdp-forward" => return Ok(Self::XdpForward),
             "xdp-fib" => return Ok(Self::Bare(text.into(), Bare::Fib)),
             "express" => vec![voice(Trust::All), be(by_default())],
             "express-established" => vec![voice(Trust::Established), be(by_default())],
@@ -301,6 +308,7 @@ impl Dut {
         match self {
             Self::Kernel => "kernel",
             Self::External => "external",
+            Self::XdpForward => "xdp-forward",
             Self::Rxlane(name, _) | Self::Bare(name, _) | Self::Watched(name, _) => name,
         }
     }
@@ -308,7 +316,8 @@ impl Dut {
     /// Its configuration, which has no ports yet; `None` where it is not rxlane's.
     pub fn config(&self) -> Option<&RouterConfig> {
         match self {
-            Self::Kernel | Self::External | Self::Bare(..) | Self::Watched(..) => None,
+            Self::Kernel | Self::External | Self::XdpForward => None,
+            Self::Bare(..) | Self::Watched(..) => None,
             Self::Rxlane(_, config) => Some(config),
         }
     }

@@ -13,6 +13,7 @@ use crate::bare;
 use crate::daemon::{self, Ear, Said};
 use crate::dut::Dut;
 use crate::lab::{Lab, Place};
+use crate::xdp_forward::XdpForward;
 
 /// What an emulated machine takes to load the programs and attach them, several times over.
 const ATTACH: Duration = Duration::from_secs(60);
@@ -32,6 +33,11 @@ impl Dut {
         }
         if let Self::Watched(_, options) = self {
             return watch(lab, options);
+        }
+        if *self == Self::XdpForward {
+            let mut installed = Installed::default();
+            installed.xdp_forward = Some(XdpForward::load(lab)?);
+            return Ok(installed);
         }
         if let Self::Bare(_, what) = self {
             let mut installed = Installed::default();
@@ -76,6 +82,7 @@ impl Dut {
             netns,
             config: text,
             links: Vec::new(),
+            xdp_forward: None,
         };
         installed.wait_until_attached(&log_path)?;
         Ok(installed)
@@ -117,6 +124,7 @@ fn watch(lab: &Lab, options: &[String]) -> Result<Installed, BenchError> {
         netns,
         config: String::new(),
         links: Vec::new(),
+        xdp_forward: None,
     };
     // Its first decision is a change, of which its journal tells.
     let deadline = Instant::now() + Duration::from_secs(10);
@@ -147,6 +155,7 @@ pub struct Installed {
     config: String,
     /// Programs that are attached as long as it lives.
     links: Vec<OwnedFd>,
+    xdp_forward: Option<XdpForward>,
 }
 
 /// A class that no test packet is in, for a reload that changes something.

@@ -44,6 +44,7 @@ pub mod steps;
 mod symbols;
 mod test_run;
 mod wire;
+mod xdp_forward;
 
 pub use error::BenchError;
 pub use pattern::capture_gaps;
