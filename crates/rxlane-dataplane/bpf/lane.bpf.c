@@ -76,7 +76,8 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 
 	if (full) {
 		to_numbers(p, &core->packet);
-		if (may_be_known()) {
+		core->place = 0;
+		if (may_be_known() && known_dscps >> (p->dscp & 63) & 1) {
 			ret = by_known_flow(ctx, core);
 			if (ret >= 0)
 				return ret;

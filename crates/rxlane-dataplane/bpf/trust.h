@@ -116,8 +116,8 @@ __noinline int is_witnessed(struct xdp_md *ctx, struct core *core)
 	struct witnessed_key key = {};
 	struct witness *witness;
 	struct witnessed *seen;
-	__u32 zero = 0;
-	__u64 now;
+	__u32 zero = 0, again;
+	__u64 now, ticks;
 
 	if (!core || !any_conntrack)
 		return 0;
@@ -129,6 +129,7 @@ __noinline int is_witnessed(struct xdp_md *ctx, struct core *core)
 	if (!witness)
 		return 0;
 	seen = bpf_map_lookup_elem(&witnessed_flows, &key);
+	again = seen && awaits_answer(seen);
 	if (seen && seen->flow == t->flow && seen->ingress == ctx->ingress_ifindex && seen->tos == t->tos &&
 	    (seen->ttl == t->ttl || !seen->ttl) && seen->generation == witness->generation) {
 		/* The coarse clock may be a tick behind that of the witness. */
@@ -153,7 +154,13 @@ __noinline int is_witnessed(struct xdp_md *ctx, struct core *core)
 
 		bpf_map_update_elem(&witnessed_flows, &key, &ask, BPF_ANY);
 	}
-	witness->asked_ticks = bpf_jiffies64();
+	ticks = bpf_jiffies64();
+	if (ticks - witness->asked_ticks > WITNESS_ANSWER_TICKS)
+		witness->open = 0;
+	witness->asked_ticks = ticks;
+	/* Somebody asks: whatever was counted, the witness must look. */
+	if (!again || !witness->open)
+		__sync_fetch_and_add(&witness->open, 1);
 	return 0;
 }
 

@@ -62,8 +62,8 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 	witness = bpf_map_lookup_elem(&witnesses, &zero);
 	if (!witness)
 		return 0;
-	/* Most of the time nothing is asked, and this is all. */
-	if (bpf_jiffies64() - witness->asked_ticks > WITNESS_ANSWER_TICKS)
+	/* Most of the time nothing is asked, or all is answered, and this is all. */
+	if (!witness->open || bpf_jiffies64() - witness->asked_ticks > WITNESS_ANSWER_TICKS)
 		return 0;
 	key.conntrack = skb->_nfct & ~NFCT_INFOMASK;
 	info = skb->_nfct & NFCT_INFOMASK;
@@ -82,6 +82,8 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 	/* At this place the frame is complete: its data begin with the address of the next hop. */
 	if (bpf_probe_read_kernel(seen->next_hop, sizeof(seen->next_hop), skb->data))
 		return 0;
+	if (awaits_answer(seen) && witness->open)
+		__sync_fetch_and_sub(&witness->open, 1);
 	seen->egress = dev->ifindex;
 	seen->seen_ns = now;
 	return 0;

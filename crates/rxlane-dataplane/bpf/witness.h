@@ -25,6 +25,9 @@ struct witness {
 	__u64 asked_ticks; /* when any flow was asked for last, in jiffies, which cost a load */
 	__u32 generation; /* of firewall, rules, policies, addresses: the daemon counts it up when they change */
 	__u32 routes; /* the same of routes: what is remembered of flows is looked up again */
+	__u32 open; /* questions without an answer, about: cores count together, and what is forgotten is never answered
+		     */
+	__u32 pad;
 };
 
 /* One direction of a flow. */
@@ -43,6 +46,12 @@ struct witnessed {
 	__u8 ttl; /* as it came; 0, which measurements set: any */
 	__u8 next_hop[6]; /* to whom Linux sent it */
 };
+
+/* Whether a flow has been asked for and not been seen since. */
+static __always_inline int awaits_answer(const struct witnessed *seen)
+{
+	return seen->seen_ns < seen->asked_ns;
+}
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

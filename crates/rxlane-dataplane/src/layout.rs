@@ -466,6 +466,10 @@ pub struct Witness {
     pub generation: u32,
     /// How often routes have changed.
     pub routes: u32,
+    /// Questions that have no answer yet, about.
+    pub open: u32,
+    /// Nothing.
+    pub pad: u32,
 }
 
 /// A direction of a flow (`struct witnessed` of bpf/witness.h).

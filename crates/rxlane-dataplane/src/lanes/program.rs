@@ -294,6 +294,7 @@ fn set_constants(
     c.n_classes = config.classes.len() as u32;
     c.any_police = u32::from(config.classes.iter().any(|c| c.police.is_some()));
     c.any_conntrack = u32::from(trusts(config, |t| *t == Trust::Established));
+    c.known_dscps = dscps_of_established(&config.classes);
     c.any_prefix = u32::from(trusts(config, |t| matches!(t, Trust::Prefixes(_))));
     for (to, class) in c.classes.iter_mut().zip(&config.classes) {
         *to = constants_of(class)?;
@@ -329,6 +330,23 @@ pub(crate) fn trusts(config: &RouterConfig, which: impl Fn(&Trust) -> bool) -> b
         .classes
         .iter()
         .any(|c| matches!(&c.lane, Lane::Express { trust } if which(trust)))
+}
+
+/// The code points that packets of classes with `trust = "established"` can have, one bit each.
+fn dscps_of_established(classes: &[Class]) -> u64 {
+    let is_established = |class: &&Class| matches!(&class.lane, Lane::Express { trust } if *trust == Trust::Established);
+    let last = classes.len().saturating_sub(1);
+    let of_class = |(i, class): (usize, &Class)| {
+        // The last class takes all that no rule took.
+        let all = if i == last { u64::MAX } else { 0 };
+        let of_rules = class.rules.iter().map(|rule| rule.dscp.unwrap_or(u64::MAX));
+        of_rules.fold(all, |set, dscps| set | dscps)
+    };
+    let established = classes
+        .iter()
+        .enumerate()
+        .filter(|(_, class)| is_established(class));
+    established.map(of_class).fold(0, |set, dscps| set | dscps)
 }
 
 /// The class as the XDP program has it (`struct class` of bpf/admit.h).
