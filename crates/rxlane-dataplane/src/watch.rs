@@ -96,16 +96,17 @@ impl Router {
         self.route_mtu.as_fd()
     }
 
-    /// Follows the MTUs of routes, and lets routes be looked up again for flows that are known.
+    /// Follows the MTUs of routes, and lets routes be looked up again for flows that are known. Returns whether there were news, of
+    /// which [`Router::keep_watch`] tells the XDP program.
     ///
     /// # Errors
     /// When routes cannot be read, or the map cannot be written.
-    pub fn hear_of_routes(&mut self) -> Result<(), DataplaneError> {
+    pub fn hear_of_routes(&mut self) -> Result<bool, DataplaneError> {
         let news = self.route_mtu.drain()?;
-        match &self.lane.witness {
-            Some(maps) if news => maps.look_up_again(),
-            _ => Ok(()),
+        if let Some(maps) = self.lane.witness.as_ref().filter(|_| news) {
+            maps.look_up_again()?;
         }
+        Ok(news)
     }
 
     /// Tells the XDP program that somebody watches, and what is found by looking alone; at least every few seconds.

@@ -188,12 +188,10 @@ impl Watch {
             router.hold_back()?;
             self.due = true;
         }
-        router.hear_of_routes()?;
+        let news = router.hear_of_routes()?;
         if !self.due {
-            return match router.still_nothing_is_tracked() {
-                true => Ok(()),
-                false => router.keep_watch(),
-            };
+            let nothing = !news && router.still_nothing_is_tracked();
+            return if nothing { Ok(()) } else { router.keep_watch() };
         }
         if self.looked.is_none_or(|at| at.elapsed() >= Self::APART) {
             router.look_around()?;
