@@ -4,7 +4,7 @@ SHELL := /bin/bash
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 RXLANE := target/release/rxlane
 PACKAGES := clang-19 clang-format libelf-dev zlib1g-dev pkg-config make gcc libc6-dev linux-libc-dev m4 \
-	iproute2 ethtool nftables iputils-ping traceroute socat shellcheck util-linux
+	iproute2 ethtool nftables iputils-ping traceroute socat tmux shellcheck util-linux
 SHELL_SCRIPTS := .ci/run contrib/release $(addprefix contrib/debian/,postinst prerm postrm) fuzz/run tests/differential/sabotage $(addprefix tests/vm/,build-kernel build-tests demo get-kernel init matrix mirror run table test-demo test-engine test-oracle test-suite test-tune)
 
 .PHONY: vm-setup help setup build package-files install uninstall deb demo test test-only test-vm test-kernels soak soak-vm sabotage fuzz miri sanitize nightly release docs crates deny alerts lint clean

@@ -26,6 +26,7 @@ mod engine;
 mod error;
 mod excerpt;
 mod file;
+mod lines;
 mod listen;
 mod names;
 mod place;
@@ -45,6 +46,7 @@ use serde::Deserialize;
 use toml::de::{DeTable, Deserializer};
 
 pub use error::{Complaint, Complaints, ConfigError, EngineError};
+pub use lines::{ClassLines, lines};
 pub use listen::Listen;
 pub use names::MAX_PORTS;
 use place::{Mistakes, Place};
@@ -52,6 +54,7 @@ pub use rings::{MAX_CORES, weight_of_nice};
 pub use router::{
     Copy, Datapath, EngineConfig, Priority, RINGS, RouterConfig, ring_cores, strategy,
 };
+pub use rules::protocol_number;
 pub use write::to_toml;
 
 /// Bytes of a configuration file. The longest that makes sense has 64 ports and 256 rules.
@@ -81,7 +84,11 @@ pub fn load(path: &Path) -> Result<Configuration, ConfigError> {
     })
 }
 
-fn text_of(path: &Path) -> Result<String, ConfigError> {
+/// The text of a configuration file; `-` is standard input.
+///
+/// # Errors
+/// When it cannot be read, or is longer than [`MAX_BYTES`].
+pub fn text_of(path: &Path) -> Result<String, ConfigError> {
     let cannot = |source| ConfigError::Read {
         path: path.into(),
         source,

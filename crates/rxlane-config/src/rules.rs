@@ -137,6 +137,14 @@ fn number<N: TryFrom<u64>>(word: &Word, key: &str, max: u64) -> Result<N, String
         .ok_or_else(|| format!("{key} = {word}: use a number from 0 to {max}"))
 }
 
+/// The number of a protocol: `udp`, `17`.
+///
+/// # Errors
+/// What could be written instead.
+pub fn protocol_number(text: &str) -> Result<u8, String> {
+    protocol(&Word::Text(text.to_owned()))
+}
+
 fn protocol(word: &Word) -> Result<u8, String> {
     let text = word.to_string().to_ascii_lowercase();
     if let Some((_, number)) = NAMES.iter().find(|(name, _)| *name == text) {

@@ -73,29 +73,48 @@ impl Rule {
 
     /// Whether the rule takes this packet. This is the reference the compiled classifier is held to.
     pub fn matches(&self, packet: &Headers) -> bool {
-        self.ports
-            .as_ref()
-            .is_none_or(|set| set.contains(&packet.port))
-            && self.dscp.is_none_or(|set| set & (1 << packet.dscp) != 0)
-            && self
-                .protocols
-                .as_ref()
-                .is_none_or(|set| set.contains(&packet.protocol))
-            && in_prefixes(&self.src, packet.src)
-            && in_prefixes(&self.dst, packet.dst)
-            && in_ranges(&self.src_ports, packet.src_port)
-            && in_ranges(&self.dst_ports, packet.dst_port)
-            && self
-                .vlans
-                .as_ref()
-                .is_none_or(|set| packet.vlan.is_some_and(|tag| set.contains(&tag.id)))
-            && self
-                .pcp
-                .is_none_or(|set| packet.vlan.is_some_and(|tag| set & (1 << tag.pcp) != 0))
-            && self
-                .flex
-                .is_none_or(|flex| packet.word(flex.offset).is_some_and(|w| flex.matches(w)))
+        self.refused_by(packet).next().is_none()
     }
+
+    /// The fields of this packet, by the keys of a configuration file, of which the rule wants other values.
+    pub fn refused_by(&self, packet: &Headers) -> impl Iterator<Item = &'static str> {
+        let id = packet.vlan.map(|tag| tag.id);
+        let pcp = packet.vlan.map(|tag| tag.pcp);
+        let fields = [
+            ("port", in_list(self.ports.as_deref(), Some(packet.port))),
+            (
+                "dscp",
+                self.dscp.is_none_or(|set| set & (1 << packet.dscp) != 0),
+            ),
+            (
+                "protocol",
+                in_list(self.protocols.as_deref(), Some(packet.protocol)),
+            ),
+            ("src", in_prefixes(&self.src, packet.src)),
+            ("dst", in_prefixes(&self.dst, packet.dst)),
+            ("src_port", in_ranges(&self.src_ports, packet.src_port)),
+            ("dst_port", in_ranges(&self.dst_ports, packet.dst_port)),
+            ("vlan", in_list(self.vlans.as_deref(), id)),
+            (
+                "pcp",
+                self.pcp
+                    .is_none_or(|set| pcp.is_some_and(|pcp| set & (1 << pcp) != 0)),
+            ),
+            (
+                "bytes",
+                self.flex
+                    .is_none_or(|flex| packet.word(flex.offset).is_some_and(|w| flex.matches(w))),
+            ),
+        ];
+        fields
+            .into_iter()
+            .filter(|(_, holds)| !holds)
+            .map(|(key, _)| key)
+    }
+}
+
+fn in_list<T: PartialEq>(list: Option<&[T]>, value: Option<T>) -> bool {
+    list.is_none_or(|list| value.is_some_and(|value| list.contains(&value)))
 }
 
 fn in_prefixes(prefixes: &[IpNet], address: IpAddr) -> bool {

@@ -7,6 +7,7 @@ mod commands;
 mod log;
 mod model;
 mod observe;
+mod top;
 
 use std::process::ExitCode;
 use std::sync::LazyLock;
@@ -37,6 +38,7 @@ static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
   rxlane check examples/voice.toml          read a configuration and say what is wrong with it
   sudo rxlane run                           start the router of /etc/rxlane/rxlane.toml
   sudo rxlane status                        what it is doing
+  sudo rxlane top                           the same, each second
   sudo rxlane lab up --firewall 60          a router to play with, in network namespaces
   sudo rxlane bench latency --offered 2x --firewall 200
                                             kernel against express, at twice the kernel's capacity
@@ -63,8 +65,12 @@ enum Command {
     Detach(commands::detach::Args),
     /// Show what the router is doing
     Status(commands::status::Args),
+    /// Watch what the router is doing, on a terminal
+    Top(top::Args),
     /// Check a configuration file without starting anything
     Check(commands::check::Args),
+    /// Say what would become of a packet, and which line of the configuration decides
+    Explain(commands::explain::Args),
     /// Write a configuration for this machine, with what was found as comments
     Init(commands::init::Args),
     /// Generator, router and sink in network namespaces
@@ -118,7 +124,9 @@ fn run(cli: Cli) -> Result<(), String> {
         Command::Reload(args) => commands::reload::run(&args),
         Command::Detach(args) => commands::detach::run(&args),
         Command::Status(args) => commands::status::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Check(args) => commands::check::run(&args),
+        Command::Explain(args) => commands::explain::run(&args),
         Command::Init(args) => commands::init::run(&args),
         Command::Lab(command) => commands::lab::run(&command),
         Command::Bench(command) => commands::bench::run(command),

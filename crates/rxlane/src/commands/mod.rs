@@ -5,6 +5,7 @@ pub(crate) mod calibrate;
 pub(crate) mod check;
 pub(crate) mod config;
 pub(crate) mod detach;
+pub(crate) mod explain;
 pub(crate) mod init;
 pub(crate) mod lab;
 pub(crate) mod manual;

@@ -52,6 +52,18 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     Ok(())
 }
 
+/// The status as JSON, of the maps or of the daemon.
+///
+/// # Errors
+/// One line, with what to do.
+pub(crate) fn as_json() -> Result<String, String> {
+    if rxlane_system::capabilities::missing().is_some() {
+        let socket = Instance::current().map_err(one_line)?.socket();
+        return client::get(&socket, "/status.json");
+    }
+    output::json_text(&status::read().map_err(one_line)?)
+}
+
 /// Whoever may not read the router's maps is told by the daemon what is in them.
 fn ask_the_daemon(format: Format) -> Result<(), String> {
     let socket = Instance::current().map_err(one_line)?.socket();

@@ -1,0 +1,324 @@
+//! `rxlane explain`: which line of a configuration decides about a packet, and what becomes of it then.
+
+mod packet;
+
+use std::fmt::Write;
+
+use rxlane_config::{ClassLines, Datapath, RouterConfig};
+use rxlane_policy::class::{Class, Lane, Trust};
+use rxlane_policy::headers::{Headers, Obstacle, Parsed, parse};
+use serde::Serialize;
+
+use self::packet::{MAC, Packet};
+use super::config;
+use crate::{one_line, output};
+
+const TCP: u8 = 6;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  rxlane explain --from wan0 'udp 10.1.0.2:4000 > 10.2.0.2:5060 dscp EF'
+  rxlane explain -c examples/voice.toml --from lan0 'tcp [2001:db8::2]:80 > [2001:db8::1]:40000'
+  rxlane explain --from lan0 --json 'icmp 10.2.0.2 > 10.1.0.2 ttl 1'    for machines, and tests of a configuration")]
+pub(crate) struct Args {
+    /// Configuration file; - is standard input
+    #[arg(short, long, value_name = "FILE", default_value = config::DEFAULT)]
+    config: std::path::PathBuf,
+    /// The port that receives the packet
+    #[arg(long, value_name = "PORT")]
+    from: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// PROTOCOL SOURCE > DESTINATION, then dscp, vlan, pcp and ttl where they matter
+    packet: String,
+}
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct Explanation {
+    /// The classes that were asked, in their order; the last of them takes the packet.
+    asked: Vec<Asked>,
+    class: String,
+    lane: &'static str,
+    /// The line of the file that decides: of a rule, or of the last class.
+    line: usize,
+    /// Why it is left to the kernel, whatever its class.
+    obstacle: Option<&'static str>,
+    /// What must be true for the express lane to take it, as far as the file does not say.
+    provided_that: Vec<String>,
+    /// The class that it is treated as if that is not so.
+    otherwise: Option<String>,
+}
+
+/// A class that was asked.
+#[derive(Debug, Serialize)]
+struct Asked {
+    class: String,
+    line: usize,
+    rules: Vec<AskedRule>,
+    takes: bool,
+}
+
+/// A rule that was asked.
+#[derive(Debug, Serialize)]
+struct AskedRule {
+    line: usize,
+    /// Keys of the rule that want something else; none for the rule that matches.
+    refused_by: Vec<&'static str>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), String> {
+    let packet: Packet = args.packet.parse()?;
+    let text = rxlane_config::text_of(&args.config).map_err(|e| config::show(&e))?;
+    let router = rxlane_config::parse(&text).map_err(|complaints| {
+        config::show(&rxlane_config::ConfigError::Wrong {
+            path: args.config.clone(),
+            complaints,
+        })
+    })?;
+    let port = router.ports.iter().position(|p| *p == args.from);
+    let port = port.and_then(|i| u8::try_from(i).ok()).ok_or_else(|| {
+        format!(
+            "`{}` is none of the ports: {}",
+            args.from,
+            router.ports.join(", ")
+        )
+    })?;
+    let headers = match parse(&packet.frame(), port, MAC) {
+        Parsed::Ip(headers) => *headers,
+        other => {
+            return Err(one_line(format!(
+                "that is no packet for a router: {other:?}"
+            )));
+        }
+    };
+    let explanation = explain(&router, &rxlane_config::lines(&text), &headers);
+    if args.json {
+        return output::json(&explanation);
+    }
+    let file = args.config.display().to_string();
+    print!("{}", in_words(&explanation, &file));
+    Ok(())
+}
+
+fn explain(router: &RouterConfig, lines: &[ClassLines], packet: &Headers) -> Explanation {
+    let last = router.classes.len().saturating_sub(1);
+    let mut asked = Vec::new();
+    let mut taken = (last, 0);
+    for (i, class) in router.classes.iter().enumerate() {
+        let at = lines.get(i).cloned().unwrap_or_default();
+        let mut rules = Vec::new();
+        for (j, rule) in class.rules.iter().enumerate() {
+            let refused_by: Vec<&'static str> = rule.refused_by(packet).collect();
+            let matches = refused_by.is_empty();
+            let line = at.rules.get(j).copied().unwrap_or(at.class);
+            rules.push(AskedRule { line, refused_by });
+            if matches {
+                taken = (i, line);
+                break;
+            }
+        }
+        // The last class takes what no rule took.
+        let takes = taken.1 > 0 || i == last;
+        if i == last && taken.1 == 0 {
+            taken = (last, at.class);
+        }
+        asked.push(Asked {
+            class: class.name.clone(),
+            line: at.class,
+            rules,
+            takes,
+        });
+        if takes {
+            break;
+        }
+    }
+    let (index, line) = taken;
+    let class = &router.classes[index];
+    let engine = matches!(router.datapath, Datapath::Afxdp(_));
+    let (provided_that, otherwise) = conditions(router, index, packet, engine);
+    Explanation {
+        asked,
+        class: class.name.clone(),
+        lane: if class.lane.is_express() {
+            "express"
+        } else {
+            "stack"
+        },
+        line,
+        obstacle: packet
+            .obstacle
+            .map(in_the_way)
+            .filter(|_| class.lane.is_express()),
+        provided_that,
+        otherwise,
+    }
+}
+
+/// What an express class asks of a packet besides its rules, and as which class it is treated otherwise.
+fn conditions(
+    router: &RouterConfig,
+    index: usize,
+    packet: &Headers,
+    engine: bool,
+) -> (Vec<String>, Option<String>) {
+    let class: &Class = &router.classes[index];
+    let Lane::Express { trust } = &class.lane else {
+        return (Vec::new(), None);
+    };
+    let mut conditions = Vec::new();
+    match trust {
+        Trust::All => {}
+        Trust::Established if packet.protocol == TCP => conditions.push(
+            "connection tracking knows its connection, which the firewall has let through, and net.netfilter.nf_conntrack_tcp_be_liberal is 1".to_owned(),
+        ),
+        Trust::Established => conditions.push(
+            "connection tracking knows its flow, which the firewall has let through, and Linux was seen to forward it".to_owned(),
+        ),
+        Trust::Prefixes(nets) if nets.iter().any(|net| net.contains(&packet.src)) => {}
+        Trust::Prefixes(_) => conditions.push(format!(
+            "its source lies in one of the prefixes that are trusted, which {} does not",
+            packet.src
+        )),
+    }
+    if class.police.is_some() {
+        conditions.push("its class stays within its rate (police)".to_owned());
+    }
+    conditions.push(
+        "Linux would send it, unchanged but for its TTL or as its flow is translated, out of another port to a neighbour that it knows".to_owned(),
+    );
+    if engine {
+        conditions.push("the ring of its class is not full".to_owned());
+    }
+    let stack = router.classes[index..]
+        .iter()
+        .find(|c| !c.lane.is_express());
+    (conditions, stack.map(|c| c.name.clone()))
+}
+
+fn in_the_way(obstacle: Obstacle) -> &'static str {
+    match obstacle {
+        Obstacle::Vlan => "it has a VLAN tag, which is the affair of the kernel's VLAN devices",
+        Obstacle::Options => {
+            "it has IPv4 options or IPv6 extension headers, behind which only the kernel looks"
+        }
+        Obstacle::Checksum => "the checksum of its header is wrong",
+        Obstacle::SpecialAddress => {
+            "one of its addresses is loopback, multicast, broadcast, link-local or unspecified"
+        }
+        Obstacle::Ttl => "its TTL ends here, so that an ICMP error is due",
+        Obstacle::Fragment => "it is a fragment",
+        Obstacle::IcmpError => {
+            "it is an ICMP error, which goes the way of the packet that it is about"
+        }
+    }
+}
+
+fn in_words(e: &Explanation, file: &str) -> String {
+    let mut text = String::new();
+    // Memory takes everything.
+    let _ = write_words(&mut text, e, file);
+    text
+}
+
+fn write_words(out: &mut String, e: &Explanation, file: &str) -> std::fmt::Result {
+    for asked in &e.asked {
+        writeln!(out, "class {}, line {}:", asked.class, asked.line)?;
+        for rule in &asked.rules {
+            match rule.refused_by.as_slice() {
+                [] => writeln!(out, "  line {}: matches", rule.line)?,
+                keys => writeln!(
+                    out,
+                    "  line {}: no, because of {}",
+                    rule.line,
+                    keys.join(", ")
+                )?,
+            }
+        }
+        if asked.takes && asked.rules.iter().all(|r| !r.refused_by.is_empty()) {
+            writeln!(out, "  the last class takes what no rule took")?;
+        }
+    }
+    write!(out, "\n{file}:{}: class {}, ", e.line, e.class)?;
+    if e.lane == "stack" {
+        return writeln!(
+            out,
+            "which the Linux stack serves; under overload it may be queued or shed"
+        );
+    }
+    if let Some(obstacle) = e.obstacle {
+        return writeln!(
+            out,
+            "whose express lane leaves it to the kernel: {obstacle}"
+        );
+    }
+    writeln!(out, "which leaves by the express lane, provided that")?;
+    for condition in &e.provided_that {
+        writeln!(out, "- {condition}")?;
+    }
+    match &e.otherwise {
+        Some(class) => writeln!(
+            out,
+            "If not, it takes the kernel's way, as one of {class} where it is not trusted."
+        ),
+        None => writeln!(out, "If not, it takes the kernel's way."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "ports = [\"wan0\", \"lan0\"]\noverlap = \"first-match\"\n[[class]]\nname = \"voice\"\nlane = \"express\"\ntrust = \"established\"\npolice = { pps = 1000, burst = 10 }\nmatch = [{ dscp = \"EF\", protocol = \"udp\" },\n { port = \"lan0\", dst_port = 5060 }]\n[[class]]\nname = \"office\"\nlane = \"express\"\ntrust = { prefixes = [\"10.0.0.0/8\"] }\nmatch = [{ dst = \"192.0.2.0/24\" }]\n[[class]]\nname = \"rest\"\nlane = \"stack\"\n";
+
+    fn explained(packet: &str) -> (Explanation, String) {
+        let packet: Packet = packet.parse().unwrap();
+        let Parsed::Ip(headers) = parse(&packet.frame(), 0, MAC) else {
+            panic!("a packet");
+        };
+        let router = rxlane_config::parse(TEXT).unwrap();
+        let e = explain(&router, &rxlane_config::lines(TEXT), &headers);
+        let words = in_words(&e, "f.toml");
+        (e, words)
+    }
+
+    #[test]
+    fn the_line_that_decides_is_named_with_those_that_did_not() {
+        let (e, words) = explained("udp 10.0.0.1:1 > 192.0.2.1:5060");
+        assert_eq!((e.class.as_str(), e.line), ("office", 14));
+        assert_eq!(e.asked[0].rules[0].refused_by, ["dscp"]);
+        assert_eq!(e.asked[0].rules[1].refused_by, ["port"]);
+        assert!(words.contains("line 8: no, because of dscp"), "{words}");
+        assert!(
+            words.contains("f.toml:14: class office, which leaves by the express lane"),
+            "{words}"
+        );
+        assert_eq!(e.provided_that.len(), 1, "its source is trusted: {words}");
+    }
+
+    #[test]
+    fn what_the_file_cannot_know_is_a_condition() {
+        let (e, words) = explained("udp 10.0.0.1:1 > 198.51.100.1:2 dscp EF");
+        assert_eq!((e.class.as_str(), e.line), ("voice", 8));
+        assert_eq!(e.otherwise.as_deref(), Some("rest"));
+        assert!(
+            words.contains("connection tracking") && words.contains("its rate"),
+            "{words}"
+        );
+        let (_, words) = explained("udp 172.16.0.1:1 > 192.0.2.1:2");
+        assert!(words.contains("which 172.16.0.1 does not"), "{words}");
+    }
+
+    #[test]
+    fn the_last_class_takes_the_rest_and_obstacles_are_said() {
+        let (e, words) = explained("tcp 10.0.0.1:1 > 198.51.100.1:2");
+        assert_eq!((e.class.as_str(), e.line, e.lane), ("rest", 15, "stack"));
+        assert!(words.contains("takes what no rule took"), "{words}");
+        let (e, words) = explained("udp 10.0.0.1:1 > 198.51.100.1:2 dscp EF ttl 1");
+        assert!(
+            e.obstacle.is_some() && words.contains("ICMP error is due"),
+            "{words}"
+        );
+    }
+}

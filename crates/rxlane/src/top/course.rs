@@ -1,0 +1,173 @@
+//! From counters to rates: what happened between two looks, and how it went over the last minutes.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::snapshot::{Counters, Snapshot};
+
+/// Looks that are remembered.
+const REMEMBERED: usize = 240;
+
+/// A rate of each counter, per second. Counters begin anew when classes or ports change; then a rate is 0.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Rates {
+    pub(super) packets: f64,
+    pub(super) bytes: f64,
+    pub(super) express: f64,
+    pub(super) passed: f64,
+    pub(super) queued: f64,
+    pub(super) early_drops: f64,
+    pub(super) policed: f64,
+    pub(super) untrusted: f64,
+}
+
+fn rate(before: u64, after: u64, seconds: f64) -> f64 {
+    after.saturating_sub(before) as f64 / seconds
+}
+
+impl Rates {
+    fn between(before: Counters, after: Counters, s: f64) -> Self {
+        Self {
+            packets: rate(before.packets, after.packets, s),
+            bytes: rate(before.bytes, after.bytes, s),
+            express: rate(before.express, after.express, s),
+            passed: rate(before.passed, after.passed, s),
+            queued: rate(before.queued, after.queued, s),
+            early_drops: rate(before.early_drops, after.early_drops, s),
+            policed: rate(before.policed, after.policed, s),
+            untrusted: rate(before.untrusted, after.untrusted, s),
+        }
+    }
+}
+
+/// Of a port, per second.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct PortRates {
+    pub(super) sent: f64,
+    pub(super) refused: f64,
+    /// By reason, the largest first, without those that did not occur.
+    pub(super) to_kernel: Vec<(String, f64)>,
+    pub(super) classes: BTreeMap<String, Rates>,
+}
+
+/// What was seen of a router so far.
+#[derive(Debug, Default)]
+pub(super) struct Course {
+    last: Option<(f64, Snapshot)>,
+    rates: BTreeMap<String, Rates>,
+    ports: BTreeMap<String, PortRates>,
+    packets: BTreeMap<String, VecDeque<f64>>,
+}
+
+impl Course {
+    /// A look at `at_s`, seconds since some moment.
+    pub(super) fn add(&mut self, at_s: f64, now: Snapshot) {
+        if let Some((before_s, before)) = &self.last {
+            let s = (at_s - before_s).max(1e-3);
+            let of_class = |class: &super::snapshot::Class| {
+                let was = before
+                    .class(&class.name)
+                    .map_or(class.counters, |c| c.counters);
+                (class.name.clone(), Rates::between(was, class.counters, s))
+            };
+            self.rates = now.classes.iter().map(of_class).collect();
+            self.ports = now
+                .ports
+                .iter()
+                .map(|port| (port.name.clone(), of_port(before, port, s)))
+                .collect();
+            self.packets.retain(|name, _| self.rates.contains_key(name));
+            for (name, rates) in &self.rates {
+                let seen = self.packets.entry(name.clone()).or_default();
+                seen.push_back(rates.packets);
+                if seen.len() > REMEMBERED {
+                    seen.pop_front();
+                }
+            }
+        }
+        self.last = Some((at_s, now));
+    }
+
+    /// The last look.
+    pub(super) fn now(&self) -> Option<&Snapshot> {
+        self.last.as_ref().map(|(_, snapshot)| snapshot)
+    }
+
+    pub(super) fn rates(&self, class: &str) -> Rates {
+        self.rates.get(class).copied().unwrap_or_default()
+    }
+
+    pub(super) fn port(&self, name: &str) -> PortRates {
+        self.ports.get(name).cloned().unwrap_or_default()
+    }
+
+    /// Packets a second of a class, the last `most` looks.
+    pub(super) fn packets(&self, class: &str, most: usize) -> Vec<f64> {
+        let seen = self.packets.get(class);
+        seen.map_or_else(Vec::new, |seen| {
+            seen.iter()
+                .skip(seen.len().saturating_sub(most))
+                .copied()
+                .collect()
+        })
+    }
+}
+
+fn of_port(before: &Snapshot, port: &super::snapshot::Port, s: f64) -> PortRates {
+    let was = before.port(&port.name).unwrap_or(port);
+    let reasons = port.to_kernel.iter().map(|(reason, n)| {
+        let before = was.to_kernel.get(reason).copied().unwrap_or(0);
+        (reason.clone(), rate(before, *n, s))
+    });
+    let mut to_kernel: Vec<(String, f64)> = reasons.filter(|(_, rate)| *rate > 0.0).collect();
+    to_kernel.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let of_class = |(name, counters): (&String, &Counters)| {
+        let was = was.classes.get(name).copied().unwrap_or(*counters);
+        (name.clone(), Rates::between(was, *counters, s))
+    };
+    PortRates {
+        sent: rate(was.tx_packets, port.tx_packets, s),
+        refused: rate(was.tx_drops, port.tx_drops, s),
+        to_kernel,
+        classes: port.classes.iter().map(of_class).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::example;
+    use super::*;
+
+    #[test]
+    fn rates_are_of_the_time_between_two_looks() {
+        let mut course = Course::default();
+        course.add(10.0, example(1000));
+        assert_eq!(course.rates("voice"), Rates::default());
+        course.add(12.0, example(5000));
+        let voice = course.rates("voice");
+        assert_eq!((voice.packets, voice.express), (2000.0, 2000.0));
+        assert_eq!(course.port("lan0").to_kernel, [("ttl".to_owned(), 200.0)]);
+        assert_eq!(course.packets("voice", 10), [2000.0]);
+    }
+
+    #[test]
+    fn counters_that_begin_anew_are_no_rate() {
+        let mut course = Course::default();
+        course.add(0.0, example(9000));
+        course.add(1.0, example(10));
+        assert_eq!(course.rates("voice").packets, 0.0);
+    }
+
+    #[test]
+    fn the_course_of_a_class_ends_with_it_and_is_not_endless() {
+        let mut course = Course::default();
+        for i in 0..2 * REMEMBERED as u64 {
+            course.add(i as f64, example(100 * i));
+        }
+        assert_eq!(course.packets("voice", usize::MAX).len(), REMEMBERED);
+        assert_eq!(course.packets("voice", 3), [100.0; 3]);
+        let mut without = example(0);
+        without.classes.remove(0);
+        course.add(1e6, without);
+        assert_eq!(course.packets("voice", 3), [0.0; 0]);
+    }
+}

@@ -1,0 +1,487 @@
+//! The screen. It fits into 80 columns and 24 lines, and says everything without colours, too.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Paragraph, Row, Table, Wrap};
+
+use super::course::Course;
+use super::keys::{Choice, Page};
+use super::snapshot::Snapshot;
+
+/// Eighths of a line.
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+const SPARK: u16 = 14;
+
+/// What stands out, and how.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Look {
+    heading: Style,
+    bad: Style,
+    picked: Style,
+}
+
+impl Look {
+    /// `colours`: whether there may be any (<https://no-color.org>).
+    pub(super) fn new(colours: bool) -> Self {
+        let plain = Style::new();
+        let bad = plain.add_modifier(Modifier::BOLD);
+        Self {
+            heading: plain.add_modifier(Modifier::UNDERLINED),
+            bad: if colours { bad.fg(Color::Red) } else { bad },
+            picked: plain.add_modifier(Modifier::REVERSED),
+        }
+    }
+}
+
+/// Everything.
+pub(super) fn draw(
+    frame: &mut Frame<'_>,
+    course: &Course,
+    choice: &Choice,
+    trouble: Option<&str>,
+    look: Look,
+) {
+    let [top, rest, bottom] = Layout::vertical([
+        Constraint::Length(2),
+        Constraint::Min(0),
+        Constraint::Length(1),
+    ])
+    .areas(frame.area());
+    let keys = match choice.page {
+        Page::Router => "q quit  p pause  s sort  up/down pick  enter class  ? help",
+        Page::Class | Page::Help => "q back",
+    };
+    frame.render_widget(Paragraph::new(keys), bottom);
+    let Some(now) = course.now() else {
+        let text = trouble.unwrap_or("looking for the first time");
+        return frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), rest);
+    };
+    frame.render_widget(head(now, choice, trouble, look), top);
+    match choice.page {
+        Page::Router => router(frame, rest, now, course, choice, look),
+        Page::Class => class(frame, rest, now, course, choice, look),
+        Page::Help => {
+            frame.render_widget(Paragraph::new(HELP).wrap(Wrap { trim: false }), rest);
+        }
+    }
+}
+
+fn head<'a>(
+    now: &'a Snapshot,
+    choice: &Choice,
+    trouble: Option<&'a str>,
+    look: Look,
+) -> Paragraph<'a> {
+    let daemon = now.daemon.map_or_else(
+        || Span::styled("daemon gone, lanes still forwarding", look.bad),
+        |pid| Span::raw(format!("running (pid {pid})")),
+    );
+    let mut first = Line::from(vec![
+        Span::raw("rxlane "),
+        daemon,
+        Span::raw(format!(", {}, Linux {}", now.config_file, now.kernel)),
+    ]);
+    if choice.paused {
+        first.spans.insert(0, Span::styled("PAUSED ", look.bad));
+    }
+    let refused = now.reload_refused.as_deref();
+    let warning = trouble
+        .or(refused)
+        .or(now.warnings.first().map(String::as_str));
+    let second = match warning {
+        Some(text) => Line::styled(text, look.bad),
+        None => Line::raw(bound(now)),
+    };
+    Paragraph::new(vec![first, second])
+}
+
+fn bound(now: &Snapshot) -> String {
+    let longest = now.rt_bound.longest_wait_us;
+    match now.rt_bound.t_max_ns {
+        Some(ns) => format!(
+            "RT waits at most {:.0} us; longest measured {longest:.0} us",
+            ns / 1e3
+        ),
+        None => format!("RT: {}", now.rt_bound.note),
+    }
+}
+
+fn heading<'a>(names: &[&'a str], look: Look) -> Row<'a> {
+    let cells: Vec<Span<'a>> = names.iter().map(|name| Span::raw(*name)).collect();
+    Row::new(cells).style(look.heading)
+}
+
+fn router(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    now: &Snapshot,
+    course: &Course,
+    choice: &Choice,
+    look: Look,
+) {
+    let lines = |n: usize| Constraint::Length(n as u16 + 2);
+    let [top, middle, bottom] = Layout::vertical([
+        lines(now.classes.len()),
+        lines(now.cores.len()),
+        Constraint::Min(0),
+    ])
+    .areas(area);
+    frame.render_widget(classes(now, course, choice, look), top);
+    frame.render_widget(cores(now, look), middle);
+    frame.render_widget(ports(now, course, look), bottom);
+}
+
+fn classes<'a>(now: &'a Snapshot, course: &Course, choice: &Choice, look: Look) -> Table<'a> {
+    let names = choice.classes(course);
+    let picked = choice.row(&names);
+    let rows = names.iter().enumerate().filter_map(|(i, name)| {
+        let class = now.class(name)?;
+        let r = course.rates(name);
+        let shedding =
+            class.at_work == "shed" || (class.lane == "express" && class.at_work == "pass");
+        let style = if shedding { look.bad } else { Style::new() };
+        let row = Row::new(vec![
+            Span::raw(class.name.as_str()),
+            Span::raw(class.lane.as_str()),
+            Span::styled(class.at_work.as_str(), style),
+            Span::raw(short(r.packets)),
+            Span::raw(short(r.bytes * 8.0)),
+            Span::raw(share(r.express, r.packets)),
+            Span::styled(
+                short(r.early_drops),
+                if r.early_drops > 0.0 {
+                    look.bad
+                } else {
+                    Style::new()
+                },
+            ),
+            Span::raw(bars(&course.packets(name, usize::from(SPARK)))),
+        ]);
+        Some(if i == picked {
+            row.style(look.picked)
+        } else {
+            row
+        })
+    });
+    let rows: Vec<Row<'a>> = rows.collect();
+    let widths = [15, 8, 8, 7, 7, 8, 7, SPARK].map(Constraint::Length);
+    let by = format!("by {}", choice.order.name());
+    let mut names = [
+        "class", "lane", "now", "pkt/s", "bit/s", "express", "drops/s", "",
+    ]
+    .map(Span::raw)
+    .to_vec();
+    names[7] = Span::raw(by);
+    Table::new(rows, widths).header(Row::new(names).style(look.heading))
+}
+
+fn cores<'a>(now: &Snapshot, look: Look) -> Table<'a> {
+    let rows = now.cores.iter().map(|c| {
+        let (text, style) = match c.overloaded {
+            true => ("yes", look.bad),
+            false => ("no", Style::new()),
+        };
+        Row::new(vec![
+            Span::raw(c.core.to_string()),
+            Span::styled(text, style),
+            Span::raw(format!("{} ({:.1} s)", c.overloads, c.overloaded_s)),
+            Span::raw(format!("{:.1} %", 100.0 * c.idle_share)),
+            Span::raw(format!("{} ns", c.service_time_ns)),
+            Span::raw(format!("{:.0} us", c.turn_us)),
+            Span::raw(format!("{:.0} us", c.longest_wait_us)),
+        ])
+    });
+    let rows: Vec<Row<'a>> = rows.collect();
+    let widths = [6, 11, 16, 8, 13, 8, 12].map(Constraint::Length);
+    let names = [
+        "core",
+        "overloaded",
+        "times",
+        "idle",
+        "stack packet",
+        "turn",
+        "longest wait",
+    ];
+    Table::new(rows, widths).header(heading(&names, look))
+}
+
+fn ports<'a>(now: &'a Snapshot, course: &Course, look: Look) -> Table<'a> {
+    let rows = now.ports.iter().map(|p| {
+        let rates = course.port(&p.name);
+        let reasons: Vec<String> = rates
+            .to_kernel
+            .iter()
+            .map(|(why, rate)| format!("{why} {}", short(*rate)))
+            .collect();
+        let mode = match &p.mode {
+            Some(mode) => Span::raw(mode.as_str()),
+            None => Span::styled("absent", look.bad),
+        };
+        Row::new(vec![
+            Span::raw(p.name.as_str()),
+            mode,
+            Span::raw(short(rates.sent)),
+            Span::styled(
+                short(rates.refused),
+                if rates.refused > 0.0 {
+                    look.bad
+                } else {
+                    Style::new()
+                },
+            ),
+            Span::raw(reasons.join(", ")),
+        ])
+    });
+    let rows: Vec<Row<'a>> = rows.collect();
+    let widths = [
+        Constraint::Length(15),
+        Constraint::Length(8),
+        Constraint::Length(9),
+        Constraint::Length(9),
+        Constraint::Min(0),
+    ];
+    let names = [
+        "port",
+        "XDP",
+        "express/s",
+        "refused/s",
+        "left to the kernel, per second",
+    ];
+    Table::new(rows, widths).header(heading(&names, look))
+}
+
+/// One class: what it does and why, its course, and its ports.
+fn class(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    now: &Snapshot,
+    course: &Course,
+    choice: &Choice,
+    look: Look,
+) {
+    let names = choice.classes(course);
+    let Some(class) = names
+        .get(choice.row(&names))
+        .and_then(|name| now.class(name))
+    else {
+        return frame.render_widget(Paragraph::new("There is no such class any more."), area);
+    };
+    let (n, r) = (&class.counters, course.rates(&class.name));
+    let [top, chart, middle, bottom] = Layout::vertical([
+        Constraint::Length(3),
+        Constraint::Length(2),
+        Constraint::Length(10),
+        Constraint::Min(0),
+    ])
+    .areas(area);
+    let text = format!(
+        "{}: {} lane, {} now, because {}",
+        class.name, class.lane, class.at_work, class.why
+    );
+    frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), top);
+    frame.render_widget(
+        Paragraph::new(bars(&course.packets(&class.name, usize::from(chart.width)))),
+        chart,
+    );
+    let line = |name: &'static str, total: u64, rate: f64| {
+        Row::new(vec![name.to_owned(), total.to_string(), short(rate)])
+    };
+    let rows = [
+        line("packets", n.packets, r.packets),
+        line("bytes", n.bytes, r.bytes),
+        line("express", n.express, r.express),
+        line("passed to the stack", n.passed, r.passed),
+        line("queued to other cores", n.queued, r.queued),
+        line("dropped early", n.early_drops, r.early_drops),
+        line("above the rate", n.policed, r.policed),
+        line("not trusted", n.untrusted, r.untrusted),
+    ];
+    let widths = [24, 18, 10].map(Constraint::Length);
+    let table =
+        Table::new(rows, widths).header(heading(&["", "since the start", "a second"], look));
+    frame.render_widget(table, middle);
+    let ports = now.ports.iter().filter_map(|port| {
+        let rates = course.port(&port.name);
+        let r = rates.classes.get(&class.name)?;
+        Some(Row::new(vec![
+            port.name.clone(),
+            short(r.packets),
+            share(r.express, r.packets),
+            short(r.early_drops),
+        ]))
+    });
+    let rows: Vec<Row<'_>> = ports.collect();
+    let widths = [15, 10, 10, 10].map(Constraint::Length);
+    let names = ["received by", "pkt/s", "express", "drops/s"];
+    frame.render_widget(
+        Table::new(rows, widths).header(heading(&names, look)),
+        bottom,
+    );
+}
+
+const HELP: &str = "\
+Classes are those of the configuration, the highest first, with what became of their packets in the last second:
+
+  lane      where its packets go if nothing speaks against it
+  now       what happens instead, for now: enter says why
+  express   share that left within the driver's poll, without the stack
+  drops/s   dropped before they cost much, because the core is overloaded
+
+Cores are those that poll: whether they are overloaded now, how often and for how long they have been, what share of the time \
+they have nothing to do, what a packet of the stack takes, how long a ring may go without being empty, and the longest that \
+express packets have waited.
+
+  up, down, j, k   pick a class      enter   the class in detail
+  s                sort by priority, packets or drops
+  p, space         pause             q, esc  back, or quit";
+
+/// A number with three digits and its unit.
+fn short(value: f64) -> String {
+    let (value, unit) = match value {
+        v if v >= 999.5e6 => (v / 1e9, "G"),
+        v if v >= 999.5e3 => (v / 1e6, "M"),
+        v if v >= 999.5 => (v / 1e3, "k"),
+        v => (v, ""),
+    };
+    let digits = match value {
+        _ if unit.is_empty() => 0,
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$}{unit}")
+}
+
+fn share(part: f64, all: f64) -> String {
+    match all > 0.0 {
+        true => format!("{:.0} %", 100.0 * part / all),
+        false => String::new(),
+    }
+}
+
+/// A bar for each value, the largest of them is a whole one.
+fn bars(values: &[f64]) -> String {
+    let most = values.iter().copied().fold(0.0, f64::max);
+    let bar = |v: &f64| match most > 0.0 {
+        true => BARS[((v / most * 8.0).ceil() as usize).clamp(1, 8) - 1],
+        false => BARS[0],
+    };
+    values.iter().map(bar).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::super::example;
+    use super::*;
+
+    fn course() -> Course {
+        let mut course = Course::default();
+        for second in 0..4 {
+            course.add(second as f64, example(2000 * second * second));
+        }
+        course
+    }
+
+    fn screen(width: u16, height: u16, choice: &Choice, trouble: Option<&str>) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal
+            .draw(|frame| draw(frame, &course(), choice, trouble, Look::new(true)))
+            .unwrap();
+        terminal.backend().to_string()
+    }
+
+    #[test]
+    fn all_of_a_router_fits_into_80_columns_and_24_lines() {
+        let seen = screen(80, 24, &Choice::default(), None);
+        for part in [
+            "running (pid 7)",
+            "RT waits at most 120 us",
+            "voice           express  forward  10.0k",
+            "100 %",
+            "▂▅█",
+            "0      yes         2 (1.5 s)",
+            "lan0",
+            "ttl 1.00k",
+            "wan0            absent",
+            "q quit",
+        ] {
+            assert!(seen.contains(part), "{part}:\n{seen}");
+        }
+    }
+
+    #[test]
+    fn a_class_says_why_it_does_what_it_does() {
+        let choice = Choice {
+            page: Page::Class,
+            class: Some("rest".into()),
+            ..Choice::default()
+        };
+        let seen = screen(80, 24, &choice, None);
+        for part in [
+            "rest: stack lane, shed now, because",
+            "dropped early",
+            "received by",
+        ] {
+            assert!(seen.contains(part), "{part}:\n{seen}");
+        }
+    }
+
+    #[test]
+    fn trouble_and_pauses_are_said_above_everything() {
+        let choice = Choice {
+            paused: true,
+            ..Choice::default()
+        };
+        let seen = screen(80, 24, &choice, Some("the router is gone"));
+        assert!(
+            seen.contains("PAUSED") && seen.contains("the router is gone"),
+            "{seen}"
+        );
+    }
+
+    #[test]
+    fn no_screen_is_too_small() {
+        for (width, height) in [(1, 1), (10, 3), (300, 100)] {
+            for page in [Page::Router, Page::Class, Page::Help] {
+                let choice = Choice {
+                    page,
+                    ..Choice::default()
+                };
+                screen(width, height, &choice, None);
+            }
+        }
+    }
+
+    #[test]
+    fn without_colours_nothing_has_one() {
+        let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+        let choice = Choice::default();
+        terminal
+            .draw(|frame| draw(frame, &course(), &choice, None, Look::new(false)))
+            .unwrap();
+        let cells = terminal.backend().buffer().content();
+        assert!(
+            cells
+                .iter()
+                .all(|c| c.fg == Color::Reset && c.bg == Color::Reset)
+        );
+    }
+
+    #[test]
+    fn numbers_have_three_digits_and_a_unit() {
+        let shown = [0.0, 7.0, 999.0, 999.7, 12_340.0, 999_700.0, 2.5e9].map(short);
+        assert_eq!(shown, ["0", "7", "999", "1.00k", "12.3k", "1.00M", "2.50G"]);
+    }
+
+    #[test]
+    fn bars_are_of_the_largest() {
+        assert_eq!(bars(&[0.0, 1.0, 4.0, 8.0]), "▁▁▄█");
+        assert_eq!(bars(&[0.0, 0.0]), "▁▁");
+        assert_eq!(bars(&[]), "");
+    }
+}
