@@ -29,7 +29,9 @@
 #define IDLE_DOUBLING_SHIFT 13
 #define MOST_DOUBLINGS 9ULL
 #define MOST_DOUBLINGS_DEAR 3ULL
-#define DEAR_SHIFT 4
+#define DEAR_X64 8
+#define MOST_DOUBLINGS_RATHER_DEAR 1ULL
+#define RATHER_DEAR_X64 5
 #define RING_TARGETS_SHIFT 3
 #define LONGEST_TURN_NS (1ULL << 19)
 #define AGE_SHIFT 1
@@ -378,8 +380,14 @@ static __always_inline __u64 poll_limit(const struct guard *g, __u64 target)
 {
 	__u64 limit = (target * g->stretch_x64) >> 6;
 	__u64 above = minus(g->idle_ns, IDLE_FREE_NS);
-	__u64 doublings = g->fits ? MOST_DOUBLINGS : (g->cost_ns << DEAR_SHIFT) > target ? MOST_DOUBLINGS_DEAR : 0;
+	__u64 cost = g->cost_ns << 6, doublings = 0;
 
+	if (g->fits)
+		doublings = MOST_DOUBLINGS;
+	else if (cost > target * DEAR_X64)
+		doublings = MOST_DOUBLINGS_DEAR;
+	else if (cost > target * RATHER_DEAR_X64)
+		doublings = MOST_DOUBLINGS_RATHER_DEAR;
 	if (doublings) {
 		__u64 whole = target << least(above >> IDLE_DOUBLING_SHIFT, doublings);
 		__u64 rest = above & ((1 << IDLE_DOUBLING_SHIFT) - 1);

@@ -10,10 +10,12 @@ const IDLE_FREE_NS: u64 = 7 << 13;
 const IDLE_DOUBLING_SHIFT: u32 = 13;
 /// Doublings of the limit at most.
 const MOST_DOUBLINGS: u64 = 9;
-/// As many, while more is asked for than there is and a packet takes more than a sixteenth of the target: a poll then passes so
-/// few that its ring is empty again and again.
+/// As many, while more is asked for than there is, where a packet takes more than so many 64ths of the target: a poll then passes
+/// so few that its ring is empty again and again. RT pays for each with its wait.
+const DEAR_X64: u64 = 8;
 const MOST_DOUBLINGS_DEAR: u64 = 3;
-const DEAR_SHIFT: u32 = 4;
+const RATHER_DEAR_X64: u64 = 5;
+const MOST_DOUBLINGS_RATHER_DEAR: u64 = 1;
 /// Polls pass for so many targets at most, in 1/64.
 const MOST_STRETCH_X64: u64 = 1 << 14;
 /// The next packet of a ring may have waited for this part of what a poll may pass.
@@ -36,10 +38,11 @@ impl Core {
     /// How long a poll may go on while a stack class with this target passes, ns of the core's own clock.
     pub(super) fn passing_limit_ns(&self, target: u64) -> u64 {
         let above = self.clock.idle_ns.saturating_sub(IDLE_FREE_NS);
-        let most = match (self.fits, self.clock.cost_ns << DEAR_SHIFT > target) {
-            (true, _) => MOST_DOUBLINGS,
-            (false, true) => MOST_DOUBLINGS_DEAR,
-            (false, false) => 0,
+        let most = match self.clock.cost_ns << 6 {
+            _ if self.fits => MOST_DOUBLINGS,
+            cost if cost > target * DEAR_X64 => MOST_DOUBLINGS_DEAR,
+            cost if cost > target * RATHER_DEAR_X64 => MOST_DOUBLINGS_RATHER_DEAR,
+            _ => 0,
         };
         let rest = above & ((1 << IDLE_DOUBLING_SHIFT) - 1);
         let whole = target << (above >> IDLE_DOUBLING_SHIFT).min(most);
