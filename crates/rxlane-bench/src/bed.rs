@@ -369,8 +369,14 @@ impl Bed {
         let [rt, be] = arrivals;
         let arrivals = [rt?, be?];
         // A router that drops a class for some ms is not stalled as long as the other arrives.
-        let stalled_ns = arrivals.iter().map(|a| a.counters.stalled_ns).min();
-        let stalled_ns = stalled_ns.filter(|ns| *ns != u64::MAX).unwrap_or(0);
+        let sent = |class: usize| state.sent[class] > 0;
+        let asked = (0..CLASSES.len()).filter(|class| sent(*class));
+        let stalled_ns = asked.map(|class| match arrivals[class].counters.stalled_ns {
+            // Nothing of it arrived, which is no stall.
+            u64::MAX => 0,
+            ns => ns,
+        });
+        let stalled_ns = stalled_ns.min().unwrap_or(0);
         let stalled = stalled_ns as f64 / Nanos::from(length).0 as f64;
         for ((class, name), arrivals) in (0u32..).zip(CLASSES).zip(arrivals) {
             let sent = state.sent[class as usize];

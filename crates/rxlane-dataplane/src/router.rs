@@ -51,6 +51,8 @@ pub struct Router {
     pub(crate) told: Instant,
     /// Whether nobody can be express, as was found last.
     pub(crate) idle: Option<bool>,
+    /// Since when, as long as nothing has followed from it.
+    pub(crate) idle_since: Option<Instant>,
     pub(crate) noted: Noted,
     pub(crate) batch: Option<NormalBatch>,
     _lock: crate::instance::Lock,
@@ -114,6 +116,7 @@ impl Router {
                     flows: None,
                     told: Instant::now(),
                     idle: None,
+                    idle_since: None,
                     noted: Noted::default(),
                     batch,
                     _lock: lock,

@@ -20,6 +20,8 @@ use crate::surroundings::{self, FLOWS, Surroundings};
 
 /// Drivers are asked this often whether they take frames, and the kernel told where frames went.
 const EGRESS_EVERY: Duration = Duration::from_secs(1);
+/// After so long without a tracked flow the stack takes packets as before again.
+const IDLE_FOR: Duration = Duration::from_secs(10);
 /// The XDP program is told this often that somebody watches, if nothing happens.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
@@ -147,12 +149,21 @@ impl Router {
         if self.untracked && self.flows.is_none() {
             self.flows = Held::open(FLOWS);
         }
-        let idle = found.idle != 0;
-        if self.idle.replace(idle) != Some(idle) {
-            let setting = self.batch.as_ref();
-            match idle {
-                true => batches::give_back(&self.instance, setting),
-                false => batches::lengthen(&self.instance, setting),
+        let setting = self.batch.as_ref();
+        match (found.idle != 0, self.idle) {
+            (false, Some(false)) => self.idle_since = None,
+            (false, _) => {
+                batches::lengthen(&self.instance, setting);
+                (self.idle, self.idle_since) = (Some(false), None);
+            }
+            (true, Some(true)) => {}
+            (true, before) => {
+                // The router's own questions to a time or name server come and go each minute.
+                let since = *self.idle_since.get_or_insert_with(Instant::now);
+                if before.is_none() || since.elapsed() >= IDLE_FOR {
+                    batches::give_back(&self.instance, setting);
+                    (self.idle, self.idle_since) = (Some(true), None);
+                }
             }
         }
     }

@@ -55,10 +55,13 @@ impl Terminal {
         self.tmux(&["send-keys", key]).expect("a key");
     }
 
-    /// The first process of the command.
-    fn pid(&self) -> String {
-        let pid = self.tmux(&["display-message", "-p", "#{pane_pid}"]);
-        pid.expect("a process").trim().to_owned()
+    /// The process that the shell waits for.
+    fn child(&self) -> String {
+        let shell = self.tmux(&["display-message", "-p", "#{pane_pid}"]);
+        let shell = shell.expect("a shell");
+        let children = format!("/proc/{0}/task/{0}/children", shell.trim());
+        let child = std::fs::read_to_string(children).expect("a shell's children");
+        child.trim().to_owned()
     }
 }
 
@@ -124,11 +127,26 @@ fn a_router_that_goes_is_missed_and_one_that_comes_back_is_seen() {
         terminal.shows("running (pid") && !terminal.shows("no router in this")
     });
     // Told to end, it leaves a terminal that a shell can go on with.
-    let children = format!("/proc/{0}/task/{0}/children", terminal.pid());
-    let child = std::fs::read_to_string(children).expect("a shell");
-    let status = Command::new("kill").args(["-TERM", child.trim()]).status();
+    let status = Command::new("kill")
+        .args(["-TERM", &terminal.child()])
+        .status();
     assert!(status.expect("kill").success());
     terminal.wait_for("ended with 0");
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn it_ends_with_its_terminal() {
+    let mut t = TestLab::up("tophup", |_| ());
+    let _router = t.router(&(VOICE_ALL.to_owned() + REST));
+    let netns = t.lab.netns(Place::Router);
+    let top = format!("exec {} --netns {netns} top", binary().display());
+    let terminal = Terminal::with("tophup", &format!("sh -c '{top}'"));
+    terminal.wait_for("running (pid");
+    let process = format!("/proc/{}", terminal.child());
+    assert!(std::path::Path::new(&process).exists());
+    drop(terminal);
+    wait_for("its end", || !std::path::Path::new(&process).exists());
 }
 
 #[test]

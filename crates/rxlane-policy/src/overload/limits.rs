@@ -14,7 +14,7 @@ const MOST_DOUBLINGS: u64 = 9;
 /// so few that its ring is empty again and again. RT pays for each with its wait.
 const DEAR_X64: u64 = 8;
 const MOST_DOUBLINGS_DEAR: u64 = 3;
-const RATHER_DEAR_X64: u64 = 5;
+const RATHER_DEAR_X64: u64 = 6;
 const MOST_DOUBLINGS_RATHER_DEAR: u64 = 1;
 /// Polls pass for so many targets at most, in 1/64.
 const MOST_STRETCH_X64: u64 = 1 << 14;

@@ -56,17 +56,19 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         signals.add(signal);
     }
     signals.thread_block().map_err(one_line)?;
-    let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
-    let signals = SignalFd::with_flags(&signals, flags).map_err(one_line)?;
-    let mut terminal =
-        ratatui::try_init().map_err(|e| format!("cannot use the terminal: {}", one_line(e)))?;
-    let watched = watch(
-        &mut terminal,
-        args.every,
-        &signals,
-        first,
-        Look::new(colours),
-    );
+    let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC).map_err(one_line)?;
+    let mut terminal = ratatui::try_init().map_err(|e| {
+        ratatui::restore();
+        format!("cannot use the terminal: {}", one_line(e))
+    })?;
+    // A thread of its own, because whoever reads keys may wait for more of them, or for ever where the terminal has gone away.
+    std::thread::spawn(move || {
+        if signals.read_signal().is_ok() {
+            ratatui::restore();
+            std::process::exit(0);
+        }
+    });
+    let watched = watch(&mut terminal, args.every, first, Look::new(colours));
     ratatui::restore();
     watched
 }
@@ -78,7 +80,6 @@ fn look() -> Result<Snapshot, String> {
 fn watch(
     terminal: &mut DefaultTerminal,
     every: Duration,
-    signals: &SignalFd,
     first: Snapshot,
     style: Look,
 ) -> Result<(), String> {
@@ -97,9 +98,6 @@ fn watch(
             && key.kind == KeyEventKind::Press
             && choice.press(key, &course)
         {
-            return Ok(());
-        }
-        if let Ok(Some(_)) = signals.read_signal() {
             return Ok(());
         }
         if Instant::now() < next {

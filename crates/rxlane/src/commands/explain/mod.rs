@@ -14,6 +14,7 @@ use super::config;
 use crate::{one_line, output};
 
 const TCP: u8 = 6;
+const UDP: u8 = 17;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -45,10 +46,16 @@ struct Explanation {
     line: usize,
     /// Why it is left to the kernel, whatever its class.
     obstacle: Option<&'static str>,
+    /// Why its class does not trust it, if the file alone says so.
+    untrusted: Option<String>,
+    /// The class that serves it.
+    served_as: String,
     /// What must be true for the express lane to take it, as far as the file does not say.
     provided_that: Vec<String>,
-    /// The class that it is treated as if that is not so.
+    /// The class that serves whoever is not trusted.
     otherwise: Option<String>,
+    /// Whether the AF_XDP engine takes packets of all classes first.
+    engine: bool,
 }
 
 /// A class that was asked.
@@ -136,65 +143,78 @@ fn explain(router: &RouterConfig, lines: &[ClassLines], packet: &Headers) -> Exp
     }
     let (index, line) = taken;
     let class = &router.classes[index];
-    let engine = matches!(router.datapath, Datapath::Afxdp(_));
-    let (provided_that, otherwise) = conditions(router, index, packet, engine);
-    Explanation {
-        asked,
-        class: class.name.clone(),
-        lane: if class.lane.is_express() {
-            "express"
-        } else {
-            "stack"
-        },
-        line,
-        obstacle: packet
-            .obstacle
-            .map(in_the_way)
-            .filter(|_| class.lane.is_express()),
-        provided_that,
-        otherwise,
-    }
-}
-
-/// What an express class asks of a packet besides its rules, and as which class it is treated otherwise.
-fn conditions(
-    router: &RouterConfig,
-    index: usize,
-    packet: &Headers,
-    engine: bool,
-) -> (Vec<String>, Option<String>) {
-    let class: &Class = &router.classes[index];
-    let Lane::Express { trust } = &class.lane else {
-        return (Vec::new(), None);
-    };
-    let mut conditions = Vec::new();
-    match trust {
-        Trust::All => {}
-        Trust::Established if packet.protocol == TCP => conditions.push(
-            "connection tracking knows its connection, which the firewall has let through, and net.netfilter.nf_conntrack_tcp_be_liberal is 1".to_owned(),
-        ),
-        Trust::Established => conditions.push(
-            "connection tracking knows its flow, which the firewall has let through, and Linux was seen to forward it".to_owned(),
-        ),
-        Trust::Prefixes(nets) if nets.iter().any(|net| net.contains(&packet.src)) => {}
-        Trust::Prefixes(_) => conditions.push(format!(
-            "its source lies in one of the prefixes that are trusted, which {} does not",
-            packet.src
-        )),
-    }
-    if class.police.is_some() {
-        conditions.push("its class stays within its rate (police)".to_owned());
-    }
-    conditions.push(
-        "Linux would send it, unchanged but for its TTL or as its flow is translated, out of another port to a neighbour that it knows".to_owned(),
-    );
-    if engine {
-        conditions.push("the ring of its class is not full".to_owned());
-    }
+    let obstacle = packet.obstacle.filter(|_| class.lane.is_express());
     let stack = router.classes[index..]
         .iter()
         .find(|c| !c.lane.is_express());
-    (conditions, stack.map(|c| c.name.clone()))
+    let untrusted = refused(class, packet).filter(|_| obstacle.is_none());
+    let express = class.lane.is_express() && untrusted.is_none() && obstacle.is_none();
+    let served = if untrusted.is_some() {
+        stack
+    } else {
+        Some(class)
+    };
+    let provided_that = match obstacle.is_none() && untrusted.is_none() {
+        true => conditions(router, index, packet),
+        false => Vec::new(),
+    };
+    Explanation {
+        asked,
+        class: class.name.clone(),
+        lane: if express { "express" } else { "stack" },
+        line,
+        obstacle: obstacle.map(in_the_way),
+        untrusted,
+        served_as: served.unwrap_or(class).name.clone(),
+        provided_that,
+        otherwise: stack.filter(|_| express).map(|c| c.name.clone()),
+        engine: matches!(router.datapath, Datapath::Afxdp(_)),
+    }
+}
+
+/// Why the file alone says that a packet of an express class is not trusted.
+fn refused(class: &Class, packet: &Headers) -> Option<String> {
+    let Lane::Express { trust } = &class.lane else {
+        return None;
+    };
+    match trust {
+        Trust::Established if ![TCP, UDP].contains(&packet.protocol) => Some(
+            "connection tracking is asked about TCP and UDP alone (trust = \"established\")".into(),
+        ),
+        Trust::Prefixes(nets) if !nets.iter().any(|net| net.contains(&packet.src)) => Some(
+            format!("{} lies in none of the prefixes that it trusts", packet.src),
+        ),
+        _ => None,
+    }
+}
+
+/// What must hold for a class to serve a packet besides its rules.
+fn conditions(router: &RouterConfig, index: usize, packet: &Headers) -> Vec<String> {
+    let class: &Class = &router.classes[index];
+    let mut conditions = Vec::new();
+    if let Lane::Express { trust } = &class.lane {
+        conditions.push(match trust {
+            Trust::All => "no hook or filter of the firewall speaks against its class (rxlane status), and Linux would take its source (rp_filter)",
+            Trust::Prefixes(_) => "no hook or filter of the firewall speaks against its class (rxlane status), and the way back to its source is the port that it came by",
+            Trust::Established if packet.protocol == TCP => "connection tracking knows its connection, which the firewall has let through and Linux was seen to forward; it neither opens nor closes it; net.netfilter.nf_conntrack_tcp_be_liberal is 1",
+            Trust::Established => "connection tracking knows its flow, which the firewall has let through and Linux was seen to forward",
+        }.to_owned());
+        conditions.push("Linux would send it, unchanged but for its TTL or as its flow is translated, out of another port to a neighbour that it knows".into());
+    }
+    if class.police.is_some() {
+        let next = router.classes.get(index + 1);
+        let next = next.map_or_else(String::new, |c| {
+            format!("; what exceeds it is treated as {}", c.name)
+        });
+        conditions.push(format!("its class stays within its rate (police){next}"));
+    }
+    if index > 0 && class.lane.is_express() {
+        let first = &router.classes[0].name;
+        conditions.push(format!(
+            "the core is not overloaded: then {first} goes first, and this may be dropped"
+        ));
+    }
+    conditions
 }
 
 fn in_the_way(obstacle: Obstacle) -> &'static str {
@@ -241,10 +261,11 @@ fn write_words(out: &mut String, e: &Explanation, file: &str) -> std::fmt::Resul
         }
     }
     write!(out, "\n{file}:{}: class {}, ", e.line, e.class)?;
-    if e.lane == "stack" {
+    if let Some(why) = &e.untrusted {
         return writeln!(
             out,
-            "which the Linux stack serves; under overload it may be queued or shed"
+            "which does not trust it, because {why}; it is served as {} by the Linux stack",
+            e.served_as
         );
     }
     if let Some(obstacle) = e.obstacle {
@@ -253,16 +274,35 @@ fn write_words(out: &mut String, e: &Explanation, file: &str) -> std::fmt::Resul
             "whose express lane leaves it to the kernel: {obstacle}"
         );
     }
-    writeln!(out, "which leaves by the express lane, provided that")?;
+    if e.lane == "stack" {
+        let first = if e.engine {
+            "which the engine gives, in the turns of its ring, to the Linux stack"
+        } else {
+            "which the Linux stack serves"
+        };
+        writeln!(out, "{first}; under overload it may be queued or dropped")?;
+        return e
+            .provided_that
+            .iter()
+            .try_for_each(|condition| writeln!(out, "- provided that {condition}"));
+    }
+    if e.engine {
+        writeln!(
+            out,
+            "which the engine forwards in the turns of its ring, unless that is full or its flow is translated, provided that"
+        )?;
+    } else {
+        writeln!(out, "which leaves by the express lane, provided that")?;
+    }
     for condition in &e.provided_that {
         writeln!(out, "- {condition}")?;
     }
     match &e.otherwise {
         Some(class) => writeln!(
             out,
-            "If not, it takes the kernel's way, as one of {class} where it is not trusted."
+            "Whoever is not trusted is served as {class}; anything else that is not so leaves it to the kernel."
         ),
-        None => writeln!(out, "If not, it takes the kernel's way."),
+        None => writeln!(out, "Anything that is not so leaves it to the kernel."),
     }
 }
 
@@ -294,7 +334,7 @@ mod tests {
             words.contains("f.toml:14: class office, which leaves by the express lane"),
             "{words}"
         );
-        assert_eq!(e.provided_that.len(), 1, "its source is trusted: {words}");
+        assert!(words.contains("voice goes first"), "{words}");
     }
 
     #[test]
@@ -306,8 +346,23 @@ mod tests {
             words.contains("connection tracking") && words.contains("its rate"),
             "{words}"
         );
-        let (_, words) = explained("udp 172.16.0.1:1 > 192.0.2.1:2");
-        assert!(words.contains("which 172.16.0.1 does not"), "{words}");
+    }
+
+    #[test]
+    fn whom_the_file_alone_does_not_trust_is_said_to_be_served_by_the_stack() {
+        let (e, words) = explained("udp 172.16.0.1:1 > 192.0.2.1:2");
+        assert_eq!((e.lane, e.served_as.as_str()), ("stack", "rest"));
+        assert!(words.contains("172.16.0.1 lies in none"), "{words}");
+        let (e, _) = explained("tcp 10.0.0.1:1 > 192.0.2.1:2");
+        assert_eq!((e.lane, e.served_as.as_str()), ("express", "office"));
+        let text = TEXT.replace(", protocol = \"udp\"", "");
+        let router = rxlane_config::parse(&text).unwrap();
+        let packet: Packet = "icmp 10.0.0.1 > 198.51.100.1 dscp EF".parse().unwrap();
+        let Parsed::Ip(headers) = parse(&packet.frame(), 0, MAC) else {
+            panic!("a packet");
+        };
+        let e = explain(&router, &rxlane_config::lines(&text), &headers);
+        assert_eq!((e.class.as_str(), e.served_as.as_str()), ("voice", "rest"));
     }
 
     #[test]

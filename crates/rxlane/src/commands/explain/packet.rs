@@ -31,7 +31,7 @@ pub(super) struct Packet {
     dscp: u8,
     ttl: u8,
     vlan: Option<u16>,
-    pcp: u8,
+    pcp: Option<u8>,
 }
 
 impl std::str::FromStr for Packet {
@@ -51,7 +51,7 @@ impl std::str::FromStr for Packet {
             dscp: 0,
             ttl: 64,
             vlan: None,
-            pcp: 0,
+            pcp: None,
         };
         if packet.from.address.is_ipv4() != packet.to.address.is_ipv4() {
             return Err(format!("{from} and {to} are of two families"));
@@ -92,7 +92,7 @@ impl Packet {
             "dscp" => self.dscp = dscp::parse(value).map_err(|e| e.to_string())?,
             "ttl" => self.ttl = number(255)? as u8,
             "vlan" => self.vlan = Some(number(4095)?),
-            "pcp" => self.pcp = number(7)? as u8,
+            "pcp" => self.pcp = Some(number(7)? as u8),
             _ => return Err(format!("`{key}` says nothing about a packet: {USE}")),
         }
         Ok(())
@@ -102,9 +102,9 @@ impl Packet {
     pub(super) fn frame(&self) -> Vec<u8> {
         let mut frame = Vec::from(MAC);
         frame.extend([2, 0, 0, 0, 0, 2]);
-        if self.vlan.is_some() || self.pcp > 0 {
+        if self.vlan.is_some() || self.pcp.is_some() {
             frame.extend(0x8100u16.to_be_bytes());
-            let tag = u16::from(self.pcp) << 13 | self.vlan.unwrap_or(0);
+            let tag = u16::from(self.pcp.unwrap_or(0)) << 13 | self.vlan.unwrap_or(0);
             frame.extend(tag.to_be_bytes());
         }
         let mut payload = [0u8; 8];
@@ -181,6 +181,12 @@ mod tests {
         assert_eq!(h.src, IpAddr::from([10, 1, 0, 2]));
         let tag = h.vlan.unwrap();
         assert_eq!((tag.id, tag.pcp), (10, 5));
+        assert_eq!(
+            headers("udp 10.1.0.2:1 > 10.2.0.2:2 pcp 0")
+                .vlan
+                .map(|t| t.pcp),
+            Some(0)
+        );
         let h = headers("tcp [2001:db8::1]:80>[2001:db8::2]:443 dscp 10");
         assert_eq!((h.protocol, h.dscp, h.dst_port), (6, 10, Some(443)));
         assert_eq!(h.obstacle, None);
