@@ -365,18 +365,16 @@ impl Bed {
         let state = self.generator.state()?;
         let mut classes = Vec::new();
         let mut latency_ns = Vec::new();
-        let arrivals = [0, 1].map(|class| self.sink.arrivals(class));
-        let [rt, be] = arrivals;
-        let arrivals = [rt?, be?];
+        let each = (0u32..)
+            .zip(CLASSES)
+            .map(|(class, _)| self.sink.arrivals(class));
+        let arrivals = each.collect::<Result<Vec<_>, _>>()?;
         // A router that drops a class for some ms is not stalled as long as the other arrives.
-        let sent = |class: usize| state.sent[class] > 0;
-        let asked = (0..CLASSES.len()).filter(|class| sent(*class));
-        let stalled_ns = asked.map(|class| match arrivals[class].counters.stalled_ns {
-            // Nothing of it arrived, which is no stall.
-            u64::MAX => 0,
-            ns => ns,
-        });
-        let stalled_ns = stalled_ns.min().unwrap_or(0);
+        let sent = arrivals
+            .iter()
+            .zip(state.sent)
+            .filter(|(_, sent)| *sent > 0);
+        let stalled_ns = sent.map(|(a, _)| a.counters.stalled_ns).min().unwrap_or(0);
         let stalled = stalled_ns as f64 / Nanos::from(length).0 as f64;
         for ((class, name), arrivals) in (0u32..).zip(CLASSES).zip(arrivals) {
             let sent = state.sent[class as usize];

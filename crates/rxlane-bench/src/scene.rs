@@ -4,12 +4,12 @@
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::time::Duration;
 
+use rxlane_policy::headers::ipv4_checksum;
 use rxlane_system::{SystemError, Tried, links, netns, sysctl};
 
 use crate::BenchError;
 use crate::lab::{Lab, Place};
 use crate::shell::{run, run_with_input};
-use crate::wire::ipv4_checksum;
 
 /// The flow: a connection of the lab's connection tracking.
 const FROM: (Ipv4Addr, u16) = (Ipv4Addr::new(10, 10, 0, 2), 6000);

@@ -1,7 +1,7 @@
 //! The tools every administrator has: ip, ethtool, nft.
 
 use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use crate::BenchError;
 
@@ -33,9 +33,17 @@ pub(crate) fn run_with_input(line: &str, input: &str) -> Result<String, BenchErr
         .wait_with_output()
         .map_err(|e| failed(e.to_string()))?;
     let _ = writer.join();
-    if !output.status.success() {
-        let text = String::from_utf8_lossy(&output.stderr);
-        return Err(failed(text.lines().take(3).collect::<Vec<_>>().join("; ")));
+    said(line, &output)
+}
+
+/// What a tool printed, if it succeeded.
+pub(crate) fn said(line: &str, output: &Output) -> Result<String, BenchError> {
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    let text = String::from_utf8_lossy(&output.stderr);
+    Err(BenchError::Tool {
+        command: line.into(),
+        output: text.lines().take(3).collect::<Vec<_>>().join("; "),
+    })
 }

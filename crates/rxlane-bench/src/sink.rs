@@ -126,10 +126,8 @@ impl Sink {
     /// What arrived of a class.
     pub(crate) fn arrivals(&self, class: u32) -> Result<Arrivals, BenchError> {
         let what = "read the sink";
-        let mut counters = Received {
-            stalled_ns: u64::MAX,
-            ..Received::default()
-        };
+        let mut counters = Received::default();
+        let mut stalled_ns = None;
         let values = self
             .receiveds
             .lookup_percpu(&class.to_ne_bytes(), MapFlags::ANY)
@@ -142,12 +140,15 @@ impl Sink {
             counters.max_ns = counters.max_ns.max(one.max_ns);
             counters.last_ns = counters.last_ns.max(one.last_ns);
             if one.packets > 0 {
-                counters.stalled_ns = counters.stalled_ns.min(one.stalled_ns);
+                let least = stalled_ns.unwrap_or(u64::MAX);
+                stalled_ns = Some(one.stalled_ns.min(least));
             }
             if one.first_ns != 0 && (counters.first_ns == 0 || one.first_ns < counters.first_ns) {
                 counters.first_ns = one.first_ns;
             }
         }
+        // Where nothing arrived there is no time between two arrivals.
+        counters.stalled_ns = stalled_ns.unwrap_or(0);
         let mut buckets = Vec::with_capacity(BUCKETS);
         for bucket in 0..BUCKETS {
             let key = class * BUCKETS as u32 + bucket as u32;

@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 
+use rxlane_policy::headers::ipv4_checksum;
 use rxlane_system::{links, netns};
 
 use crate::BenchError;
@@ -164,16 +165,6 @@ impl Wire {
         }
         flows
     }
-}
-
-/// Of a header whose checksum is still 0 (RFC 791).
-pub(crate) fn ipv4_checksum(header: &[u8]) -> u16 {
-    let words = header.chunks_exact(2);
-    let sum: u32 = words
-        .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])))
-        .sum();
-    let folded = (sum & 0xffff) + (sum >> 16);
-    !((folded & 0xffff) + (folded >> 16)) as u16
 }
 
 /// Ethernet, IPv4 and UDP (without checksum, RFC 768) of a test flow.

@@ -6,6 +6,7 @@ use rxlane_system::netns;
 
 use crate::BenchError;
 use crate::lab::{Lab, Place};
+use crate::shell;
 
 const TOOL: &str = "xdp-forward";
 
@@ -28,23 +29,16 @@ impl XdpForward {
     /// Runs one of the tool's commands on the ports. Not by `ip netns exec`, which hides where the tool pins its programs.
     fn tell(&self, command: &str) -> Result<(), BenchError> {
         let line = format!("{TOOL} {command} {}", self.ports.join(" "));
-        let failed = |output: String| BenchError::Tool {
-            command: line.clone(),
-            output,
-        };
-        let said = netns::within(&self.router, false, || {
+        let output = netns::within(&self.router, false, || {
             Ok(Command::new(TOOL).arg(command).args(&self.ports).output())
         })?;
-        let output = said.map_err(|e| {
-            failed(format!(
+        let output = output.map_err(|e| BenchError::Tool {
+            command: line.clone(),
+            output: format!(
                 "{e}; it is part of xdp-tools 1.4 and later; --dut xdp-fib does the same without"
-            ))
+            ),
         })?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let text = String::from_utf8_lossy(&output.stderr);
-        Err(failed(text.lines().take(3).collect::<Vec<_>>().join("; ")))
+        shell::said(&line, &output).map(|_| ())
     }
 }
 

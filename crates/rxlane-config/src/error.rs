@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use rxlane_policy::PolicyError;
 use thiserror::Error;
 
+use crate::lines;
 use crate::{MAX_BYTES, excerpt};
 
 /// A configuration file that cannot be used.
@@ -98,7 +99,7 @@ impl Complaint {
         let before = &text[..start];
         let line_start = before.rfind('\n').map_or(0, |i| i + 1);
         Self {
-            line: 1 + before.matches('\n').count(),
+            line: lines::line(text, start),
             column: 1 + before[line_start..].chars().count(),
             // Names of the file may be quoted in it, with whatever they contain.
             message: message

@@ -1,9 +1,7 @@
 //! In which lines classes and their rules stand.
 
 use toml::Spanned;
-use toml::de::DeTable;
-
-use crate::place::Place;
+use toml::de::{DeTable, DeValue};
 
 /// Lines of a class, counted from 1.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -17,42 +15,32 @@ pub struct ClassLines {
 /// Where the classes of a file stand, in their order; nothing for what is no configuration.
 #[must_use]
 pub fn lines(text: &str) -> Vec<ClassLines> {
-    let (table, _) = DeTable::parse_recoverable(text);
-    let classes = Place::top("class");
-    let of_class = |i: usize| {
-        let class = classes.index(i);
-        let rules = class.key("match");
-        ClassLines {
-            class: line(text, &table, &class),
-            rules: (0..length(&table, i))
-                .map(|j| line(text, &table, &rules.index(j)))
-                .collect(),
-        }
+    let (file, _) = DeTable::parse_recoverable(text);
+    let of_class = |class: &Spanned<DeValue<'_>>| ClassLines {
+        class: line(text, class.span().start),
+        rules: list(class.as_ref().as_table(), "match")
+            .map(|rule| line(text, rule.span().start))
+            .collect(),
     };
-    let all = table
-        .as_ref()
-        .get("class")
-        .and_then(|c| c.as_ref().as_array());
-    (0..all.map_or(0, |all| all.len())).map(of_class).collect()
+    list(Some(file.as_ref()), "class").map(of_class).collect()
 }
 
-/// How many rules a class has.
-fn length(table: &Spanned<DeTable<'_>>, class: usize) -> usize {
-    let classes = table
-        .as_ref()
-        .get("class")
-        .and_then(|c| c.as_ref().as_array());
-    let class = classes.and_then(|all| all.get(class)?.as_ref().as_table());
-    let rules = class.and_then(|class| class.get("match")?.as_ref().as_array());
-    rules.map_or(0, |rules| rules.len())
+/// The elements of a key's list; none where there is no list.
+fn list<'a, 'b>(
+    table: Option<&'a DeTable<'b>>,
+    key: &str,
+) -> impl Iterator<Item = &'a Spanned<DeValue<'b>>> {
+    let value = table.and_then(|table| table.get(key));
+    value
+        .and_then(|value| value.as_ref().as_array())
+        .into_iter()
+        .flat_map(|list| list.iter())
 }
 
-fn line(text: &str, table: &Spanned<DeTable<'_>>, place: &Place) -> usize {
-    let begin = place.span(table).start.min(text.len());
-    1 + text.as_bytes()[..begin]
-        .iter()
-        .filter(|b| **b == b'\n')
-        .count()
+/// The line of a byte of the text, counted from 1.
+pub(crate) fn line(text: &str, byte: usize) -> usize {
+    let before = &text.as_bytes()[..byte.min(text.len())];
+    1 + before.iter().filter(|b| **b == b'\n').count()
 }
 
 #[cfg(test)]

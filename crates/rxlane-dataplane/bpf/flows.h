@@ -136,7 +136,6 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 
 	if (!core || !may_be_known())
 		return -1;
-	core->place = 0;
 	witness = bpf_map_lookup_elem(&witnesses, &zero);
 	if (!witness || from_numbers(ctx, &core->packet, &p) < 0 || obstacle(&p) >= 0 || goes_on(&p) != TRUSTED)
 		return -1;

@@ -4,6 +4,8 @@
 //! stack's work on those that were received before and behind it. With batches of a whole poll it leaves first. The setting is the
 //! machine's, and so kept as it was before the first router until the last has gone (docs/src/decisions/whole-batches.md).
 
+use std::time::{Duration, Instant};
+
 use rxlane_system::SystemError;
 use rxlane_system::gro::NormalBatch;
 use tracing::{info, warn};
@@ -14,16 +16,68 @@ use crate::instance::Instance;
 /// Packets of a whole poll (`NAPI_POLL_WEIGHT`).
 const WHOLE_POLL: u32 = 64;
 
-/// Has the stack take whole polls, unless it takes more already. That it cannot is a warning: the router works without.
-pub(crate) fn lengthen(instance: &Instance, setting: Option<&NormalBatch>) {
-    let Some(setting) = setting else {
-        info!(
-            "net.core.gro_normal_batch is out of reach here: RT packets wait for what the stack does with others in a poll"
-        );
-        return;
-    };
-    if let Err(error) = try_lengthen(instance, setting) {
-        warn!(%error, "RT packets wait for what the stack does with others in a poll");
+/// After so long without a flow that may be express the stack takes packets as before again: the router's own questions to a time or
+/// name server come and go each minute.
+const IDLE_FOR: Duration = Duration::from_secs(10);
+
+/// The machine's setting, and what a router has made of it.
+pub(crate) struct Batches {
+    setting: Option<NormalBatch>,
+    /// Whether it was lengthened for this router; not known as long as nobody has looked.
+    long: Option<bool>,
+    /// Since when nobody can be express.
+    idle_since: Option<Instant>,
+}
+
+impl Batches {
+    /// Opens the setting, for which privileges are needed that a router gives up later.
+    pub(crate) fn open() -> Self {
+        Self {
+            setting: NormalBatch::open(),
+            long: None,
+            idle_since: None,
+        }
+    }
+
+    /// Has the stack take whole polls, except while nobody can be express.
+    pub(crate) fn follow(&mut self, instance: &Instance, idle: bool) {
+        if !idle {
+            self.idle_since = None;
+            if self.long.replace(true) != Some(true) {
+                self.lengthen(instance);
+            }
+            return;
+        }
+        let since = *self.idle_since.get_or_insert_with(Instant::now);
+        let due = match self.long {
+            Some(true) => since.elapsed() >= IDLE_FOR,
+            Some(false) => false,
+            None => true,
+        };
+        if due {
+            self.long = Some(false);
+            self.give_back(instance);
+        }
+    }
+
+    /// Has the stack take whole polls, unless it takes more already. That it cannot is a warning: the router works without.
+    fn lengthen(&self, instance: &Instance) {
+        let Some(setting) = &self.setting else {
+            info!(
+                "net.core.gro_normal_batch is out of reach here: RT packets wait for what the stack does with others in a poll"
+            );
+            return;
+        };
+        if let Err(error) = try_lengthen(instance, setting) {
+            warn!(%error, "RT packets wait for what the stack does with others in a poll");
+        }
+    }
+
+    /// Takes the change back if this router was the last that needed it. Warnings only: there is nothing to do without.
+    pub(crate) fn give_back(&self, instance: &Instance) {
+        if let Err(error) = try_to_give_back(instance, self.setting.as_ref()) {
+            warn!(%error, "the stack may go on taking packets by whole polls (net.core.gro_normal_batch)");
+        }
     }
 }
 
@@ -66,13 +120,6 @@ fn holders(instance: &Instance) -> Result<Vec<(Instance, u32)>, DataplaneError> 
     Ok(others
         .filter_map(|other| other.load_normal_batch().map(|original| (other, original)))
         .collect())
-}
-
-/// Takes the change back if this router was the last that needed it. Warnings only: there is nothing to do without.
-pub(crate) fn give_back(instance: &Instance, setting: Option<&NormalBatch>) {
-    if let Err(error) = try_to_give_back(instance, setting) {
-        warn!(%error, "the stack may go on taking packets by whole polls (net.core.gro_normal_batch)");
-    }
 }
 
 fn try_to_give_back(

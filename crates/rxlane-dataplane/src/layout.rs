@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 use rxlane_policy::class::MAX_CLASSES;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A source must be reached through this port (`rp_filter = 1`, or 2 where it has no IPv4 address).
 pub const PORT_STRICT: u8 = 1;
@@ -141,7 +141,9 @@ impl PortTable {
 }
 
 /// What happened to the packets of a class (`struct class_counters`).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable, Serialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable, Serialize, Deserialize, JsonSchema,
+)]
 #[repr(C)]
 pub struct ClassCounters {
     /// Served in this class.
@@ -497,7 +499,9 @@ pub struct Witnessed {
 }
 
 /// What an egress driver did with express frames (`struct port_counters`).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable, Serialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable, Serialize, Deserialize, JsonSchema,
+)]
 #[repr(C)]
 pub struct PortCounters {
     /// Express frames that the egress driver took.

@@ -12,7 +12,7 @@ use rxlane_system::sysctl::Held;
 use tracing::{info, warn};
 
 use crate::DataplaneError;
-use crate::batches;
+use crate::batches::Batches;
 use crate::changeover;
 use crate::engine::{self, Engine, Maps, Programs, RingMap};
 use crate::features::{AF_XDP, CONNTRACK, CPUMAP_TRACE, Features, TYPES};
@@ -27,7 +27,6 @@ use crate::ports;
 use crate::tags;
 use crate::watch;
 use rxlane_config::{Datapath, RouterConfig};
-use rxlane_system::gro::NormalBatch;
 
 /// Pins of the engine's counters.
 pub(crate) const ENGINE_RINGS: &str = "engine_rings";
@@ -49,12 +48,8 @@ pub struct Router {
     pub(crate) untracked: bool,
     pub(crate) flows: Option<Held>,
     pub(crate) told: Instant,
-    /// Whether nobody can be express, as was found last.
-    pub(crate) idle: Option<bool>,
-    /// Since when, as long as nothing has followed from it.
-    pub(crate) idle_since: Option<Instant>,
     pub(crate) noted: Noted,
-    pub(crate) batch: Option<NormalBatch>,
+    pub(crate) batches: Batches,
     _lock: crate::instance::Lock,
 }
 
@@ -79,7 +74,7 @@ impl Router {
         let instance = Instance::current()?;
         let lock = instance.lock()?;
         // Opened while that is allowed.
-        let batch = NormalBatch::open();
+        let batches = Batches::open();
         let features = Features::probe();
         check(&config, &features)?;
         watch::refuse(&config, accept_bypass)?;
@@ -115,15 +110,13 @@ impl Router {
                     untracked: false,
                     flows: None,
                     told: Instant::now(),
-                    idle: None,
-                    idle_since: None,
                     noted: Noted::default(),
-                    batch,
+                    batches,
                     _lock: lock,
                 };
                 if let Err(error) = router.look_around() {
                     if !orphan {
-                        remove(&router.instance, router.batch.as_ref())?;
+                        remove(&router.instance, &router.batches)?;
                     }
                     return Err(error);
                 }
@@ -131,7 +124,7 @@ impl Router {
             }
             Err(error) => {
                 if !orphan {
-                    remove(&instance, batch.as_ref())?;
+                    remove(&instance, &batches)?;
                 }
                 Err(error)
             }
@@ -307,14 +300,14 @@ impl Router {
     /// When a pin or file cannot be removed.
     pub fn detach(mut self) -> Result<(), DataplaneError> {
         self.engine = None;
-        remove(&self.instance, self.batch.as_ref())
+        remove(&self.instance, &self.batches)
     }
 }
 
 /// Removes a router of this namespace, and what it had changed about its ports and the machine.
-fn remove(instance: &Instance, batch: Option<&NormalBatch>) -> Result<(), DataplaneError> {
+fn remove(instance: &Instance, batches: &Batches) -> Result<(), DataplaneError> {
     tags::give_back(instance, |_| true);
-    batches::give_back(instance, batch);
+    batches.give_back(instance);
     instance.remove()
 }
 
@@ -375,7 +368,7 @@ pub fn remove_abandoned() -> Result<usize, DataplaneError> {
             router = instance.name(),
             "removing what the router of a namespace that is gone has left"
         );
-        batches::give_back(instance, NormalBatch::open().as_ref());
+        Batches::open().give_back(instance);
         instance.remove()?;
     }
     Ok(abandoned.len())
@@ -391,7 +384,7 @@ pub fn detach_orphan() -> Result<(), DataplaneError> {
         return Err(DataplaneError::NotRunning);
     }
     let _lock = instance.lock()?;
-    remove(&instance, NormalBatch::open().as_ref())
+    remove(&instance, &Batches::open())
 }
 
 /// What the kernel must have for this configuration.

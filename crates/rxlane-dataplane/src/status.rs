@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rxlane_policy::class::{Aim, Class, Lane, Overload, Trust};
 use rxlane_policy::overload;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::DataplaneError;
 use crate::bound::BoundStatus;
@@ -76,7 +76,7 @@ pub struct PortStatus {
 }
 
 /// A core that polls ports, and what its guard believes (docs/src/explanation/overload-control.md).
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct CoreStatus {
     /// Number of the core.
     pub core: usize,

@@ -10,7 +10,6 @@ use rxlane_system::{links, neighbours};
 use tracing::{info, warn};
 
 use crate::DataplaneError;
-use crate::batches;
 use crate::lanes::gates;
 use crate::lanes::witness::WitnessMaps;
 use crate::layout::Gates;
@@ -20,12 +19,10 @@ use crate::surroundings::{self, FLOWS, Surroundings};
 
 /// Drivers are asked this often whether they take frames, and the kernel told where frames went.
 const EGRESS_EVERY: Duration = Duration::from_secs(1);
-/// After so long without a tracked flow the stack takes packets as before again.
-const IDLE_FOR: Duration = Duration::from_secs(10);
-/// The XDP program is told this often that somebody watches, if nothing happens.
-const TELL_EVERY: Duration = Duration::from_secs(1);
-
 impl Router {
+    /// The XDP program is told this often that somebody watches, if nothing happens.
+    pub const TELL_EVERY: Duration = Duration::from_secs(1);
+
     /// Something has changed that decides about forwarded packets: flows must be seen to be forwarded by Linux again before
     /// they are express, and classes that trust without asking stay with the kernel until [`Router::look_around`].
     ///
@@ -142,30 +139,13 @@ impl Router {
         Ok(found)
     }
 
-    /// Where nobody can be express, the stack takes packets as it does by itself.
     fn note(&mut self, found: &Gates) {
         self.told = Instant::now();
         self.untracked = found.untracked != 0;
         if self.untracked && self.flows.is_none() {
             self.flows = Held::open(FLOWS);
         }
-        let setting = self.batch.as_ref();
-        match (found.idle != 0, self.idle) {
-            (false, Some(false)) => self.idle_since = None,
-            (false, _) => {
-                batches::lengthen(&self.instance, setting);
-                (self.idle, self.idle_since) = (Some(false), None);
-            }
-            (true, Some(true)) => {}
-            (true, before) => {
-                // The router's own questions to a time or name server come and go each minute.
-                let since = *self.idle_since.get_or_insert_with(Instant::now);
-                if before.is_none() || since.elapsed() >= IDLE_FOR {
-                    batches::give_back(&self.instance, setting);
-                    (self.idle, self.idle_since) = (Some(true), None);
-                }
-            }
-        }
+        self.batches.follow(&self.instance, found.idle != 0);
     }
 
     /// Whether the XDP program need not be told again: some time ago nothing was tracked, and that is so. Asked many times a second, so
@@ -173,7 +153,7 @@ impl Router {
     #[must_use]
     pub fn still_nothing_is_tracked(&self) -> bool {
         let flows = self.flows.as_ref().and_then(Held::read);
-        self.untracked && flows == Some(0) && self.told.elapsed() < TELL_EVERY
+        self.untracked && flows == Some(0) && self.told.elapsed() < Self::TELL_EVERY
     }
 
     /// Whether classes ask connection tracking about flows, and it knew of none when that was looked at last: no rule of

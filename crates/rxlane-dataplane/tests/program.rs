@@ -14,6 +14,7 @@ use rxlane_dataplane::layout::REASONS;
 use rxlane_dataplane::router::Router;
 use rxlane_dataplane::testing::{self, Counts};
 use rxlane_policy::class::{Class, Lane, Trust};
+use rxlane_policy::headers::ipv4_checksum;
 use rxlane_policy::headers::{Headers, Obstacle, Parsed, parse};
 use rxlane_policy::police::{Police, Rate};
 use rxlane_policy::rule::{Flex, Rule, first_match};
@@ -170,15 +171,6 @@ fn start(classes: Vec<Class>) -> Router {
     Router::start(config, Path::new("test.toml"), false, || ()).unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn checksum(header: &[u8]) -> u16 {
-    let sum: u32 = header
-        .chunks_exact(2)
-        .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])))
-        .sum();
-    let folded = (sum & 0xffff) + (sum >> 16);
-    !((folded & 0xffff) + (folded >> 16)) as u16
-}
-
 /// A packet whose fields come from small sets, so that rules are hit often.
 fn generate(rng: &mut Pcg64Mcg) -> Vec<u8> {
     let mut f = IN_MAC.to_vec();
@@ -225,7 +217,7 @@ fn generate(rng: &mut Pcg64Mcg) -> Vec<u8> {
             ][rng.random_range(0..6)],
         );
         f.resize(at + 20 + options, 1);
-        let check = checksum(&f[at..at + 20 + options]);
+        let check = ipv4_checksum(&f[at..at + 20 + options]);
         f[at + 10..at + 12].copy_from_slice(&check.to_be_bytes());
     } else {
         f.extend([0x86, 0xdd, 0x60 | dscp >> 2, dscp << 6, 0, 0]);
@@ -453,7 +445,7 @@ fn forwarded(before: &[u8], after: &[u8]) {
         wanted[22] -= 1;
         wanted[24] = 0;
         wanted[25] = 0;
-        let check = checksum(&wanted[14..34]);
+        let check = ipv4_checksum(&wanted[14..34]);
         wanted[24..26].copy_from_slice(&check.to_be_bytes());
     } else {
         wanted[21] -= 1;

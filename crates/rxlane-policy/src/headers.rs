@@ -173,7 +173,7 @@ fn ipv4(frame: &[u8], at: usize) -> Option<Headers> {
     };
     let obstacle = if header_len > 20 {
         Some(Obstacle::Options)
-    } else if !checksum_holds(fixed) {
+    } else if ipv4_checksum(fixed) != 0 {
         Some(Obstacle::Checksum)
     } else if special_v4(src) || special_v4(dst) {
         Some(Obstacle::SpecialAddress)
@@ -236,13 +236,14 @@ fn ipv6(frame: &[u8], at: usize) -> Option<Headers> {
     })
 }
 
-fn checksum_holds(header: &[u8]) -> bool {
-    let sum: u32 = header
-        .chunks_exact(2)
+/// Of an IPv4 header whose checksum is still 0 (RFC 791, RFC 1071); 0 of one whose checksum holds.
+pub fn ipv4_checksum(header: &[u8]) -> u16 {
+    let words = header.chunks_exact(2);
+    let sum: u32 = words
         .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])))
         .sum();
     let folded = (sum & 0xffff) + (sum >> 16);
-    folded == 0xffff || folded == 0x1_fffe
+    !((folded & 0xffff) + (folded >> 16)) as u16
 }
 
 /// Addresses that a router must not forward: 0/8, 127/8, 224/4 and above; link-local 169.254/16.

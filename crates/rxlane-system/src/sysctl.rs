@@ -12,11 +12,7 @@ fn path(name: &str) -> PathBuf {
 
 /// The number behind a dotted name, if there is one.
 pub fn read(name: &str) -> Option<u64> {
-    std::fs::read_to_string(path(name))
-        .ok()?
-        .trim()
-        .parse()
-        .ok()
+    Held::open(name)?.read()
 }
 
 /// A setting of an interface, whose name may have dots, of the family `ipv4` or `ipv6`.

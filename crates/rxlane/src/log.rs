@@ -33,8 +33,12 @@ pub(crate) fn begin() {
 
 /// Whether colours of standard error are seen and wanted (no-color.org).
 pub(crate) fn coloured() -> bool {
-    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
-    std::io::stderr().is_terminal() && !unwanted
+    std::io::stderr().is_terminal() && colours_are_wanted()
+}
+
+/// Whether there may be colours where they are seen (no-color.org).
+pub(crate) fn colours_are_wanted() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }
 
 /// Whether standard error is the stream that the service manager has connected to the journal (`JOURNAL_STREAM` of

@@ -4,7 +4,7 @@
 mod common;
 
 use std::os::fd::AsRawFd;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nix::sys::signal::Signal;
 use nix::sys::socket::{
@@ -23,17 +23,32 @@ fn batch() -> u32 {
     text.trim().parse().expect("a number")
 }
 
-/// Sets it back, however the test ends.
-struct Original(u32);
+/// Tests of one file run at once, and the machine is one.
+static MACHINE: Mutex<()> = Mutex::new(());
 
-impl Drop for Original {
-    fn drop(&mut self) {
-        let _ = std::fs::write(SETTING, self.0.to_string());
+/// The machine's setting for one test, which is set back however that ends.
+struct Alone {
+    original: u32,
+    _lock: MutexGuard<'static, ()>,
+}
+
+impl Alone {
+    fn with(packets: u32) -> Self {
+        let lock = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+        let original = batch();
+        std::fs::write(SETTING, packets.to_string()).expect("root");
+        Self {
+            original,
+            _lock: lock,
+        }
     }
 }
 
-/// Tests of one file run at once, and the machine is one.
-static MACHINE: Mutex<()> = Mutex::new(());
+impl Drop for Alone {
+    fn drop(&mut self) {
+        let _ = std::fs::write(SETTING, self.original.to_string());
+    }
+}
 
 /// Empties the router's connection tracking, as `conntrack -F` does: a request to delete that names no flow.
 fn forget_flows(t: &TestLab) {
@@ -58,9 +73,7 @@ fn forget_flows(t: &TestLab) {
 #[test]
 #[ignore = "needs root: make test"]
 fn the_stack_takes_packets_as_before_while_nobody_can_be_express() {
-    let _alone = MACHINE.lock();
-    let _original = Original(batch());
-    std::fs::write(SETTING, "11").expect("root");
+    let _alone = Alone::with(11);
     let mut t = TestLab::up("batch3", |_| ());
     let router = t.router(&(VOICE_ESTABLISHED.to_owned() + REST));
     assert_eq!(batch(), 11, "connection tracking knows of no flow");
@@ -77,9 +90,7 @@ fn the_stack_takes_packets_as_before_while_nobody_can_be_express() {
 #[test]
 #[ignore = "needs root: make test"]
 fn the_stack_takes_whole_polls_from_the_first_router_until_the_last() {
-    let _alone = MACHINE.lock();
-    let _original = Original(batch());
-    std::fs::write(SETTING, "11").expect("root");
+    let _alone = Alone::with(11);
     let classes = VOICE_ALL.to_owned() + REST;
     let mut one = TestLab::up("batch1", |_| ());
     let mut two = TestLab::up("batch2", |_| ());

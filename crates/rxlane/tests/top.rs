@@ -6,7 +6,7 @@ use std::process::Command;
 
 use rxlane_bench::lab::Place;
 
-use common::{REST, TestLab, VOICE_ALL, binary, error_of, udp, wait_for};
+use common::{Background, REST, TestLab, VOICE_ALL, binary, error_of, udp, wait_for};
 
 /// A terminal of 80 columns and 24 lines.
 struct Terminal(String);
@@ -71,14 +71,21 @@ impl Drop for Terminal {
     }
 }
 
+/// A router of two classes, and a terminal on which it is watched.
+fn watched(name: &str, options: &str) -> (TestLab, Background, Terminal) {
+    let mut t = TestLab::up(name, |_| ());
+    let router = t.router(&(VOICE_ALL.to_owned() + REST));
+    let netns = t.lab.netns(Place::Router);
+    let top = format!("{} --netns {netns} top {options}", binary().display());
+    let terminal = Terminal::with(name, &format!("sh -c 'exec {top}'"));
+    terminal.wait_for("running (pid");
+    (t, router, terminal)
+}
+
 #[test]
 #[ignore = "needs root: make test"]
 fn what_a_router_does_is_seen_while_it_does_it_and_keys_say_more() {
-    let mut t = TestLab::up("top", |_| ());
-    let _router = t.router(&(VOICE_ALL.to_owned() + REST));
-    let netns = t.lab.netns(Place::Router);
-    let top = format!("{} --netns {netns} top --every 0.2", binary().display());
-    let terminal = Terminal::with("top", &top);
+    let (t, _router, terminal) = watched("top", "--every 0.2");
     for text in [
         "running (pid",
         "voice",
@@ -113,16 +120,10 @@ fn what_a_router_does_is_seen_while_it_does_it_and_keys_say_more() {
 #[test]
 #[ignore = "needs root: make test"]
 fn a_router_that_goes_is_missed_and_one_that_comes_back_is_seen() {
-    let mut t = TestLab::up("topgone", |_| ());
-    let classes = VOICE_ALL.to_owned() + REST;
-    let router = t.router(&classes);
-    let netns = t.lab.netns(Place::Router);
-    let top = format!("{} --netns {netns} top --every 0.2", binary().display());
-    let terminal = Terminal::with("topgone", &top);
-    terminal.wait_for("running (pid");
+    let (mut t, router, terminal) = watched("topgone", "--every 0.2");
     router.end(nix::sys::signal::Signal::SIGTERM);
     terminal.wait_for("no router in this");
-    let _router = t.router(&classes);
+    let _router = t.router(&(VOICE_ALL.to_owned() + REST));
     wait_for("the new one", || {
         terminal.shows("running (pid") && !terminal.shows("no router in this")
     });
@@ -137,12 +138,7 @@ fn a_router_that_goes_is_missed_and_one_that_comes_back_is_seen() {
 #[test]
 #[ignore = "needs root: make test"]
 fn it_ends_with_its_terminal() {
-    let mut t = TestLab::up("tophup", |_| ());
-    let _router = t.router(&(VOICE_ALL.to_owned() + REST));
-    let netns = t.lab.netns(Place::Router);
-    let top = format!("exec {} --netns {netns} top", binary().display());
-    let terminal = Terminal::with("tophup", &format!("sh -c '{top}'"));
-    terminal.wait_for("running (pid");
+    let (_t, _router, terminal) = watched("tophup", "");
     let process = format!("/proc/{}", terminal.child());
     assert!(std::path::Path::new(&process).exists());
     drop(terminal);

@@ -149,7 +149,7 @@ impl Watchdog {
     fn feed(&mut self) {
         let Some(every) = self.every else { return };
         // The loop goes round once a second.
-        let soon = every.saturating_sub(Watch::EVERY);
+        let soon = every.saturating_sub(Router::TELL_EVERY);
         if self.fed.is_none_or(|at| at.elapsed() >= soon) {
             self.fed = Some(Instant::now());
             tell(&[NotifyState::Watchdog]);
@@ -165,8 +165,6 @@ struct Watch {
 }
 
 impl Watch {
-    /// The XDP program is told this often that somebody watches.
-    const EVERY: Duration = Duration::from_secs(1);
     /// A ruleset that is loaded piece by piece is looked at this often at most.
     const APART: Duration = Duration::from_millis(100);
     /// Where nothing is tracked the tracker is asked this often, of which nobody tells: the first flow that is may become
@@ -177,7 +175,7 @@ impl Watch {
         let wait = match self.due {
             _ if router.nothing_is_tracked() => Self::TRACKER,
             true => Self::APART,
-            false => Self::EVERY,
+            false => Router::TELL_EVERY,
         };
         PollTimeout::try_from(wait).unwrap_or(PollTimeout::ZERO)
     }

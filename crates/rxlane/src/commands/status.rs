@@ -38,17 +38,7 @@ enum Format {
 
 pub(crate) fn run(args: &Args) -> Result<(), String> {
     let format = if args.json { Format::Json } else { args.format };
-    if rxlane_system::capabilities::missing().is_some() {
-        return ask_the_daemon(format);
-    }
-    let status = status::read().map_err(one_line)?;
-    let text = match format {
-        Format::Text => text(&status),
-        Format::Json => output::json_text(&status)?,
-        Format::Prometheus => metrics::prometheus(status).map_err(one_line)?,
-        Format::Openmetrics => metrics::open_metrics(status).map_err(one_line)?,
-    };
-    print!("{text}");
+    print!("{}", as_now(format)?);
     Ok(())
 }
 
@@ -57,15 +47,24 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
 /// # Errors
 /// One line, with what to do.
 pub(crate) fn as_json() -> Result<String, String> {
-    if rxlane_system::capabilities::missing().is_some() {
-        let socket = Instance::current().map_err(one_line)?.socket();
-        return client::get(&socket, "/status.json");
-    }
-    output::json_text(&status::read().map_err(one_line)?)
+    as_now(Format::Json)
 }
 
 /// Whoever may not read the router's maps is told by the daemon what is in them.
-fn ask_the_daemon(format: Format) -> Result<(), String> {
+fn as_now(format: Format) -> Result<String, String> {
+    if rxlane_system::capabilities::missing().is_some() {
+        return of_the_daemon(format);
+    }
+    let status = status::read().map_err(one_line)?;
+    match format {
+        Format::Text => Ok(text(&status)),
+        Format::Json => output::json_text(&status),
+        Format::Prometheus => metrics::prometheus(status).map_err(one_line),
+        Format::Openmetrics => metrics::open_metrics(status).map_err(one_line),
+    }
+}
+
+fn of_the_daemon(format: Format) -> Result<String, String> {
     let socket = Instance::current().map_err(one_line)?.socket();
     let path = match format {
         Format::Text => "/status",
@@ -73,11 +72,10 @@ fn ask_the_daemon(format: Format) -> Result<(), String> {
         Format::Prometheus | Format::Openmetrics => "/metrics",
     };
     let answer = client::get(&socket, path)?;
-    match format {
-        Format::Prometheus => print!("{}", metrics::older(&answer)),
-        _ => print!("{answer}"),
-    }
-    Ok(())
+    Ok(match format {
+        Format::Prometheus => metrics::older(&answer),
+        _ => answer,
+    })
 }
 
 fn table<const N: usize>(header: [&str; N]) -> Table {

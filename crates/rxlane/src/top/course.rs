@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::snapshot::{Counters, Snapshot};
+use rxlane_dataplane::layout::ClassCounters;
+
+use super::snapshot::{Class, Port, Snapshot};
 
 /// Looks that are remembered.
 const REMEMBERED: usize = 240;
@@ -25,7 +27,7 @@ fn rate(before: u64, after: u64, seconds: f64) -> f64 {
 }
 
 impl Rates {
-    fn between(before: Counters, after: Counters, s: f64) -> Self {
+    fn between(before: ClassCounters, after: ClassCounters, s: f64) -> Self {
         Self {
             packets: rate(before.packets, after.packets, s),
             bytes: rate(before.bytes, after.bytes, s),
@@ -63,7 +65,7 @@ impl Course {
     pub(super) fn add(&mut self, at_s: f64, now: Snapshot) {
         if let Some((before_s, before)) = &self.last {
             let s = (at_s - before_s).max(1e-3);
-            let of_class = |class: &super::snapshot::Class| {
+            let of_class = |class: &Class| {
                 let was = before
                     .class(&class.name)
                     .map_or(class.counters, |c| c.counters);
@@ -112,7 +114,7 @@ impl Course {
     }
 }
 
-fn of_port(before: &Snapshot, port: &super::snapshot::Port, s: f64) -> PortRates {
+fn of_port(before: &Snapshot, port: &Port, s: f64) -> PortRates {
     let was = before.port(&port.name).unwrap_or(port);
     let reasons = port.to_kernel.iter().map(|(reason, n)| {
         let before = was.to_kernel.get(reason).copied().unwrap_or(0);
@@ -120,13 +122,13 @@ fn of_port(before: &Snapshot, port: &super::snapshot::Port, s: f64) -> PortRates
     });
     let mut to_kernel: Vec<(String, f64)> = reasons.filter(|(_, rate)| *rate > 0.0).collect();
     to_kernel.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let of_class = |(name, counters): (&String, &Counters)| {
+    let of_class = |(name, counters): (&String, &ClassCounters)| {
         let was = was.classes.get(name).copied().unwrap_or(*counters);
         (name.clone(), Rates::between(was, *counters, s))
     };
     PortRates {
-        sent: rate(was.tx_packets, port.tx_packets, s),
-        refused: rate(was.tx_drops, port.tx_drops, s),
+        sent: rate(was.egress.tx_packets, port.egress.tx_packets, s),
+        refused: rate(was.egress.tx_drops, port.egress.tx_drops, s),
         to_kernel,
         classes: port.classes.iter().map(of_class).collect(),
     }

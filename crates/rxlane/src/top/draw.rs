@@ -7,11 +7,10 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Row, Table, Wrap};
 
 use super::course::Course;
+use super::figures::{bars, share, short};
 use super::keys::{Choice, Page};
 use super::snapshot::Snapshot;
 
-/// Eighths of a line.
-const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const SPARK: u16 = 14;
 
 /// What stands out, and how.
@@ -32,6 +31,15 @@ impl Look {
             bad: if colours { bad.fg(Color::Red) } else { bad },
             picked: plain.add_modifier(Modifier::REVERSED),
         }
+    }
+
+    fn of(self, is_bad: bool) -> Style {
+        if is_bad { self.bad } else { Style::new() }
+    }
+
+    /// A rate of what should not happen.
+    fn loss(self, rate: f64) -> Span<'static> {
+        Span::styled(short(rate), self.of(rate > 0.0))
     }
 }
 
@@ -108,8 +116,8 @@ fn bound(now: &Snapshot) -> String {
     }
 }
 
-fn heading<'a>(names: &[&'a str], look: Look) -> Row<'a> {
-    let cells: Vec<Span<'a>> = names.iter().map(|name| Span::raw(*name)).collect();
+fn heading(names: &[&str], look: Look) -> Row<'static> {
+    let cells = names.iter().map(|name| (*name).to_owned());
     Row::new(cells).style(look.heading)
 }
 
@@ -141,51 +149,38 @@ fn classes<'a>(now: &'a Snapshot, course: &Course, choice: &Choice, look: Look) 
         let r = course.rates(name);
         let shedding =
             class.at_work == "shed" || (class.lane == "express" && class.at_work == "pass");
-        let style = if shedding { look.bad } else { Style::new() };
         let row = Row::new(vec![
             Span::raw(class.name.as_str()),
             Span::raw(class.lane.as_str()),
-            Span::styled(class.at_work.as_str(), style),
+            Span::styled(class.at_work.as_str(), look.of(shedding)),
             Span::raw(short(r.packets)),
             Span::raw(short(r.bytes * 8.0)),
             Span::raw(share(r.express, r.packets)),
-            Span::styled(
-                short(r.early_drops),
-                if r.early_drops > 0.0 {
-                    look.bad
-                } else {
-                    Style::new()
-                },
-            ),
+            look.loss(r.early_drops),
             Span::raw(bars(&course.packets(name, usize::from(SPARK)))),
         ]);
-        Some(if i == picked {
-            row.style(look.picked)
+        let style = if i == picked {
+            look.picked
         } else {
-            row
-        })
+            Style::new()
+        };
+        Some(row.style(style))
     });
     let rows: Vec<Row<'a>> = rows.collect();
     let widths = [15, 8, 8, 7, 7, 8, 7, SPARK].map(Constraint::Length);
     let by = format!("by {}", choice.order.name());
-    let mut names = [
-        "class", "lane", "now", "pkt/s", "bit/s", "express", "drops/s", "",
-    ]
-    .map(Span::raw)
-    .to_vec();
-    names[7] = Span::raw(by);
-    Table::new(rows, widths).header(Row::new(names).style(look.heading))
+    let names = [
+        "class", "lane", "now", "pkt/s", "bit/s", "express", "drops/s", &by,
+    ];
+    Table::new(rows, widths).header(heading(&names, look))
 }
 
 fn cores<'a>(now: &Snapshot, look: Look) -> Table<'a> {
     let rows = now.cores.iter().map(|c| {
-        let (text, style) = match c.overloaded {
-            true => ("yes", look.bad),
-            false => ("no", Style::new()),
-        };
+        let text = if c.overloaded { "yes" } else { "no" };
         Row::new(vec![
             Span::raw(c.core.to_string()),
-            Span::styled(text, style),
+            Span::styled(text, look.of(c.overloaded)),
             Span::raw(format!("{} ({:.1} s)", c.overloads, c.overloaded_s)),
             Span::raw(format!("{:.1} %", 100.0 * c.idle_share)),
             Span::raw(format!("{} ns", c.service_time_ns)),
@@ -223,14 +218,7 @@ fn ports<'a>(now: &'a Snapshot, course: &Course, look: Look) -> Table<'a> {
             Span::raw(p.name.as_str()),
             mode,
             Span::raw(short(rates.sent)),
-            Span::styled(
-                short(rates.refused),
-                if rates.refused > 0.0 {
-                    look.bad
-                } else {
-                    Style::new()
-                },
-            ),
+            look.loss(rates.refused),
             Span::raw(reasons.join(", ")),
         ])
     });
@@ -337,40 +325,6 @@ express packets have waited.
   s                sort by priority, packets or drops
   p, space         pause             q, esc  back, or quit";
 
-/// A number with three digits and its unit.
-fn short(value: f64) -> String {
-    let (value, unit) = match value {
-        v if v >= 999.5e6 => (v / 1e9, "G"),
-        v if v >= 999.5e3 => (v / 1e6, "M"),
-        v if v >= 999.5 => (v / 1e3, "k"),
-        v => (v, ""),
-    };
-    let digits = match value {
-        _ if unit.is_empty() => 0,
-        v if v < 9.995 => 2,
-        v if v < 99.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.digits$}{unit}")
-}
-
-fn share(part: f64, all: f64) -> String {
-    match all > 0.0 {
-        true => format!("{:.0} %", 100.0 * part / all),
-        false => String::new(),
-    }
-}
-
-/// A bar for each value, the largest of them is a whole one.
-fn bars(values: &[f64]) -> String {
-    let most = values.iter().copied().fold(0.0, f64::max);
-    let bar = |v: &f64| match most > 0.0 {
-        true => BARS[((v / most * 8.0).ceil() as usize).clamp(1, 8) - 1],
-        false => BARS[0],
-    };
-    values.iter().map(bar).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use ratatui::Terminal;
@@ -387,17 +341,21 @@ mod tests {
         course
     }
 
-    fn screen(width: u16, height: u16, choice: &Choice, trouble: Option<&str>) -> String {
-        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    fn drawn(size: (u16, u16), choice: &Choice, trouble: Option<&str>, look: Look) -> TestBackend {
+        let mut terminal = Terminal::new(TestBackend::new(size.0, size.1)).unwrap();
         terminal
-            .draw(|frame| draw(frame, &course(), choice, trouble, Look::new(true)))
+            .draw(|frame| draw(frame, &course(), choice, trouble, look))
             .unwrap();
-        terminal.backend().to_string()
+        terminal.backend().clone()
+    }
+
+    fn screen(choice: &Choice, trouble: Option<&str>) -> String {
+        drawn((80, 24), choice, trouble, Look::new(true)).to_string()
     }
 
     #[test]
     fn all_of_a_router_fits_into_80_columns_and_24_lines() {
-        let seen = screen(80, 24, &Choice::default(), None);
+        let seen = screen(&Choice::default(), None);
         for part in [
             "running (pid 7)",
             "RT waits at most 120 us",
@@ -421,7 +379,7 @@ mod tests {
             class: Some("rest".into()),
             ..Choice::default()
         };
-        let seen = screen(80, 24, &choice, None);
+        let seen = screen(&choice, None);
         for part in [
             "rest: stack lane, shed now, because",
             "dropped early",
@@ -437,7 +395,7 @@ mod tests {
             paused: true,
             ..Choice::default()
         };
-        let seen = screen(80, 24, &choice, Some("the router is gone"));
+        let seen = screen(&choice, Some("the router is gone"));
         assert!(
             seen.contains("PAUSED") && seen.contains("the router is gone"),
             "{seen}"
@@ -446,42 +404,25 @@ mod tests {
 
     #[test]
     fn no_screen_is_too_small() {
-        for (width, height) in [(1, 1), (10, 3), (300, 100)] {
+        for size in [(1, 1), (10, 3), (300, 100)] {
             for page in [Page::Router, Page::Class, Page::Help] {
                 let choice = Choice {
                     page,
                     ..Choice::default()
                 };
-                screen(width, height, &choice, None);
+                drawn(size, &choice, None, Look::new(true));
             }
         }
     }
 
     #[test]
     fn without_colours_nothing_has_one() {
-        let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
-        let choice = Choice::default();
-        terminal
-            .draw(|frame| draw(frame, &course(), &choice, None, Look::new(false)))
-            .unwrap();
-        let cells = terminal.backend().buffer().content();
+        let screen = drawn((80, 24), &Choice::default(), None, Look::new(false));
+        let cells = screen.buffer().content();
         assert!(
             cells
                 .iter()
                 .all(|c| c.fg == Color::Reset && c.bg == Color::Reset)
         );
-    }
-
-    #[test]
-    fn numbers_have_three_digits_and_a_unit() {
-        let shown = [0.0, 7.0, 999.0, 999.7, 12_340.0, 999_700.0, 2.5e9].map(short);
-        assert_eq!(shown, ["0", "7", "999", "1.00k", "12.3k", "1.00M", "2.50G"]);
-    }
-
-    #[test]
-    fn bars_are_of_the_largest() {
-        assert_eq!(bars(&[0.0, 1.0, 4.0, 8.0]), "▁▁▄█");
-        assert_eq!(bars(&[0.0, 0.0]), "▁▁");
-        assert_eq!(bars(&[]), "");
     }
 }

@@ -2,6 +2,7 @@
 
 mod course;
 mod draw;
+mod figures;
 mod keys;
 mod snapshot;
 
@@ -18,10 +19,7 @@ use self::draw::Look;
 use self::keys::Choice;
 use self::snapshot::Snapshot;
 use crate::commands::status;
-use crate::one_line;
-
-/// Whether to end is asked this often.
-const ATTENTIVE: Duration = Duration::from_millis(200);
+use crate::{log, one_line};
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -50,7 +48,6 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     }
     // What is wrong from the start is said where it can be read afterwards.
     let first = look()?;
-    let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let mut signals = SigSet::empty();
     for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT] {
         signals.add(signal);
@@ -68,7 +65,12 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
             std::process::exit(0);
         }
     });
-    let watched = watch(&mut terminal, args.every, first, Look::new(colours));
+    let watched = watch(
+        &mut terminal,
+        args.every,
+        first,
+        Look::new(log::colours_are_wanted()),
+    );
     ratatui::restore();
     watched
 }
@@ -93,7 +95,7 @@ fn watch(
             .draw(|frame| draw::draw(frame, &course, &choice, trouble.as_deref(), style))
             .map_err(failed)?;
         let wait = next.saturating_duration_since(Instant::now());
-        if event::poll(wait.min(ATTENTIVE)).map_err(failed)?
+        if event::poll(wait).map_err(failed)?
             && let Event::Key(key) = event::read().map_err(failed)?
             && key.kind == KeyEventKind::Press
             && choice.press(key, &course)

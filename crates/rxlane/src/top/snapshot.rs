@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use rxlane_dataplane::layout::{ClassCounters, PortCounters};
+use rxlane_dataplane::status::CoreStatus;
 use serde::Deserialize;
 
 use crate::one_line;
@@ -15,7 +17,7 @@ pub(super) struct Snapshot {
     pub(super) warnings: Vec<String>,
     pub(super) reload_refused: Option<String>,
     pub(super) classes: Vec<Class>,
-    pub(super) cores: Vec<Core>,
+    pub(super) cores: Vec<CoreStatus>,
     pub(super) ports: Vec<Port>,
     pub(super) rt_bound: Bound,
 }
@@ -27,42 +29,17 @@ pub(super) struct Class {
     pub(super) at_work: String,
     pub(super) why: String,
     #[serde(flatten)]
-    pub(super) counters: Counters,
-}
-
-/// Of a class, on all ports or on one.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-pub(super) struct Counters {
-    pub(super) packets: u64,
-    pub(super) bytes: u64,
-    pub(super) express: u64,
-    pub(super) passed: u64,
-    pub(super) queued: u64,
-    pub(super) early_drops: u64,
-    pub(super) policed: u64,
-    pub(super) untrusted: u64,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Core {
-    pub(super) core: usize,
-    pub(super) overloaded: bool,
-    pub(super) overloads: u64,
-    pub(super) overloaded_s: f64,
-    pub(super) service_time_ns: u64,
-    pub(super) idle_share: f64,
-    pub(super) turn_us: f64,
-    pub(super) longest_wait_us: f64,
+    pub(super) counters: ClassCounters,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Port {
     pub(super) name: String,
     pub(super) mode: Option<String>,
-    pub(super) tx_packets: u64,
-    pub(super) tx_drops: u64,
+    #[serde(flatten)]
+    pub(super) egress: PortCounters,
     pub(super) to_kernel: BTreeMap<String, u64>,
-    pub(super) classes: BTreeMap<String, Counters>,
+    pub(super) classes: BTreeMap<String, ClassCounters>,
 }
 
 /// Where there is none, `t_max_ns` is null.

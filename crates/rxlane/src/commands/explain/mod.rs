@@ -112,36 +112,20 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
 fn explain(router: &RouterConfig, lines: &[ClassLines], packet: &Headers) -> Explanation {
     let last = router.classes.len().saturating_sub(1);
     let mut asked = Vec::new();
-    let mut taken = (last, 0);
-    for (i, class) in router.classes.iter().enumerate() {
+    let decided = router.classes.iter().enumerate().find_map(|(i, class)| {
         let at = lines.get(i).cloned().unwrap_or_default();
-        let mut rules = Vec::new();
-        for (j, rule) in class.rules.iter().enumerate() {
-            let refused_by: Vec<&'static str> = rule.refused_by(packet).collect();
-            let matches = refused_by.is_empty();
-            let line = at.rules.get(j).copied().unwrap_or(at.class);
-            rules.push(AskedRule { line, refused_by });
-            if matches {
-                taken = (i, line);
-                break;
-            }
-        }
+        let (rules, matching) = ask(class, &at, packet);
         // The last class takes what no rule took.
-        let takes = taken.1 > 0 || i == last;
-        if i == last && taken.1 == 0 {
-            taken = (last, at.class);
-        }
+        let line = matching.or((i == last).then_some(at.class));
         asked.push(Asked {
             class: class.name.clone(),
             line: at.class,
             rules,
-            takes,
+            takes: line.is_some(),
         });
-        if takes {
-            break;
-        }
-    }
-    let (index, line) = taken;
+        line.map(|line| (i, line))
+    });
+    let (index, line) = decided.unwrap_or((last, 0));
     let class = &router.classes[index];
     let obstacle = packet.obstacle.filter(|_| class.lane.is_express());
     let stack = router.classes[index..]
@@ -170,6 +154,21 @@ fn explain(router: &RouterConfig, lines: &[ClassLines], packet: &Headers) -> Exp
         otherwise: stack.filter(|_| express).map(|c| c.name.clone()),
         engine: matches!(router.datapath, Datapath::Afxdp(_)),
     }
+}
+
+/// The rules of a class up to the first that matches, and the line of that.
+fn ask(class: &Class, at: &ClassLines, packet: &Headers) -> (Vec<AskedRule>, Option<usize>) {
+    let mut rules = Vec::new();
+    for (j, rule) in class.rules.iter().enumerate() {
+        let refused_by: Vec<&'static str> = rule.refused_by(packet).collect();
+        let matches = refused_by.is_empty();
+        let line = at.rules.get(j).copied().unwrap_or(at.class);
+        rules.push(AskedRule { line, refused_by });
+        if matches {
+            return (rules, Some(line));
+        }
+    }
+    (rules, None)
 }
 
 /// Why the file alone says that a packet of an express class is not trusted.
@@ -313,12 +312,16 @@ mod tests {
     const TEXT: &str = "ports = [\"wan0\", \"lan0\"]\noverlap = \"first-match\"\n[[class]]\nname = \"voice\"\nlane = \"express\"\ntrust = \"established\"\npolice = { pps = 1000, burst = 10 }\nmatch = [{ dscp = \"EF\", protocol = \"udp\" },\n { port = \"lan0\", dst_port = 5060 }]\n[[class]]\nname = \"office\"\nlane = \"express\"\ntrust = { prefixes = [\"10.0.0.0/8\"] }\nmatch = [{ dst = \"192.0.2.0/24\" }]\n[[class]]\nname = \"rest\"\nlane = \"stack\"\n";
 
     fn explained(packet: &str) -> (Explanation, String) {
+        explained_by(TEXT, packet)
+    }
+
+    fn explained_by(text: &str, packet: &str) -> (Explanation, String) {
         let packet: Packet = packet.parse().unwrap();
         let Parsed::Ip(headers) = parse(&packet.frame(), 0, MAC) else {
             panic!("a packet");
         };
-        let router = rxlane_config::parse(TEXT).unwrap();
-        let e = explain(&router, &rxlane_config::lines(TEXT), &headers);
+        let router = rxlane_config::parse(text).unwrap();
+        let e = explain(&router, &rxlane_config::lines(text), &headers);
         let words = in_words(&e, "f.toml");
         (e, words)
     }
@@ -356,12 +359,7 @@ mod tests {
         let (e, _) = explained("tcp 10.0.0.1:1 > 192.0.2.1:2");
         assert_eq!((e.lane, e.served_as.as_str()), ("express", "office"));
         let text = TEXT.replace(", protocol = \"udp\"", "");
-        let router = rxlane_config::parse(&text).unwrap();
-        let packet: Packet = "icmp 10.0.0.1 > 198.51.100.1 dscp EF".parse().unwrap();
-        let Parsed::Ip(headers) = parse(&packet.frame(), 0, MAC) else {
-            panic!("a packet");
-        };
-        let e = explain(&router, &rxlane_config::lines(&text), &headers);
+        let (e, _) = explained_by(&text, "icmp 10.0.0.1 > 198.51.100.1 dscp EF");
         assert_eq!((e.class.as_str(), e.served_as.as_str()), ("voice", "rest"));
     }
 

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use rxlane_policy::dscp;
-use rxlane_policy::headers::PORT_PROTOCOLS;
+use rxlane_policy::headers::{PORT_PROTOCOLS, ipv4_checksum};
 
 /// Whom frames are addressed to: any address does, as long as it is the port's.
 pub(super) const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -135,7 +135,7 @@ impl Packet {
                 header[9] = self.protocol;
                 header[12..16].copy_from_slice(&from.octets());
                 header[16..].copy_from_slice(&to.octets());
-                let sum = checksum(&header);
+                let sum = ipv4_checksum(&header);
                 header[10..12].copy_from_slice(&sum.to_be_bytes());
                 frame.extend(0x0800u16.to_be_bytes());
                 frame.extend(header);
@@ -145,18 +145,6 @@ impl Packet {
         frame.extend(payload);
         frame
     }
-}
-
-/// RFC 1071.
-fn checksum(header: &[u8; 20]) -> u16 {
-    let words = header
-        .chunks(2)
-        .map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));
-    let mut sum: u32 = words.sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
 }
 
 #[cfg(test)]
