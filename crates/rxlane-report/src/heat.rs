@@ -1,6 +1,6 @@
 //! Heat maps as HTML tables: numbers to read, colours to look at.
 
-use crate::escape;
+use maud::{Markup, html};
 
 /// One value of a map.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,30 +21,26 @@ pub fn map(
     corner: &str,
     columns: &[String],
     rows: &[(String, Vec<Option<Cell>>)],
-) -> String {
-    let head: String = columns
-        .iter()
-        .map(|c| format!("<th>{}</th>", escape(c)))
-        .collect();
-    let mut table = format!(
-        "<h2>{}</h2><table><tr><th>{}</th>{head}</tr>",
-        escape(title),
-        escape(corner)
-    );
-    for (name, cells) in rows {
-        table += &format!("<tr><td>{}</td>", escape(name));
-        for cell in cells {
-            table += &cell.as_ref().map_or("<td></td>".into(), |cell| {
-                format!(
-                    "<td style='background:{}'>{}</td>",
-                    colour(cell.heat),
-                    escape(&cell.text)
-                )
-            });
+) -> Markup {
+    html! {
+        h2 { (title) }
+        div.table {
+            table.heat {
+                tr { th { (corner) } @for column in columns { th { (column) } } }
+                @for (name, cells) in rows {
+                    tr {
+                        td { (name) }
+                        @for cell in cells {
+                            @match cell {
+                                Some(cell) => { td style={ "background:" (colour(cell.heat)) } { (cell.text) } }
+                                None => { td {} }
+                            }
+                        }
+                    }
+                }
+            }
         }
-        table += "</tr>";
     }
-    table + "</table>"
 }
 
 fn colour(heat: f64) -> String {
@@ -68,7 +64,11 @@ mod tests {
         };
         let rows = [("row".to_owned(), vec![cell(0.0), cell(1.0), None])];
         let html = map("T", "load", &["1x".into(), "2x".into(), "4x".into()], &rows);
-        assert!(html.contains("background:rgb(255,255,255)'>1 &lt; 2"));
+        let html = html.into_string();
+        assert!(
+            html.contains("background:rgb(255,255,255)\">1 &lt; 2"),
+            "{html}"
+        );
         assert!(html.contains("background:rgb(230,130,40)"));
         assert!(html.contains("<td></td>"));
     }

@@ -1,13 +1,18 @@
-//! Plots as SVG text.
+//! Plots as figures: SVG, once for a screen with the names beside the lines, and once for a phone with the names below.
 
-use plotters::prelude::*;
+mod draw;
+mod labels;
+
+use maud::{Markup, PreEscaped, html};
+use plotters::style::RGBColor;
 
 use crate::PlotError;
+use crate::unit::Unit;
 
 /// A line of a plot.
 #[derive(Debug, Clone, Default)]
 pub struct Line {
-    /// Its name in the legend.
+    /// Its name, which stands at its end.
     pub label: String,
     /// Its points, in their order.
     pub points: Vec<(f64, f64)>,
@@ -26,36 +31,49 @@ pub struct Mark {
     pub label: String,
 }
 
-/// Where the legend has room.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Legend {
-    /// At the bottom right.
-    #[default]
-    LowerRight,
-    /// At the top left.
-    UpperLeft,
-    /// At the top right.
-    UpperRight,
+/// A shaded part of the plot, such as what never arrived. It is cut off at the ends of the axes.
+#[derive(Debug, Clone)]
+pub struct Band {
+    /// From and to, on the x axis.
+    pub x: (f64, f64),
+    /// From and to, on the y axis.
+    pub y: (f64, f64),
+    /// Which of the colours.
+    pub colour: usize,
+    /// What it is.
+    pub label: String,
 }
 
-/// What the axes say.
+/// An axis.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Axes<'a> {
+pub struct Axis<'a> {
+    /// Quantity, and unit where the numbers do not say it.
+    pub says: &'a str,
+    /// How its numbers are said.
+    pub unit: Unit,
+    /// Whether it is logarithmic.
+    pub log: bool,
+    /// Its ends; without them it holds everything that is drawn, from 0 on or from a power of ten to another.
+    pub range: Option<(f64, f64)>,
+}
+
+/// A plot.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Plot<'a> {
     /// Above the plot.
     pub title: &'a str,
-    /// Quantity and unit.
-    pub x: &'a str,
-    /// Quantity and unit.
-    pub y: &'a str,
-    /// Whether the x axis is logarithmic.
-    pub log_x: bool,
-    /// Whether the y axis is logarithmic.
-    pub log_y: bool,
-    /// Where the legend stands.
-    pub legend: Legend,
+    /// Along it.
+    pub x: Axis<'a>,
+    /// Up it.
+    pub y: Axis<'a>,
+    /// What is measured or computed.
+    pub lines: &'a [Line],
+    /// What others state.
+    pub marks: &'a [Mark],
+    /// What is shaded.
+    pub bands: &'a [Band],
 }
 
-const SIZE: (u32, u32) = (820, 440);
 /// Colours that differ for colour-blind readers too (Okabe and Ito).
 const COLOURS: [RGBColor; 6] = [
     RGBColor(213, 94, 0),
@@ -66,106 +84,123 @@ const COLOURS: [RGBColor; 6] = [
     RGBColor(86, 180, 233),
 ];
 
-/// Draws lines and marks into an SVG.
-///
-/// # Errors
-/// [`PlotError`], for values that no axis can hold.
-pub fn lines(axes: &Axes<'_>, lines: &[Line], marks: &[Mark]) -> Result<String, PlotError> {
-    let mut svg = String::new();
-    draw(axes, lines, marks, &mut svg).map_err(|e| PlotError {
-        title: axes.title.to_owned(),
-        cause: e.to_string(),
-    })?;
-    Ok(svg)
+fn colour(of: usize) -> RGBColor {
+    COLOURS[of % COLOURS.len()]
 }
 
-fn range(values: impl Iterator<Item = f64>, log: bool) -> std::ops::Range<f64> {
-    let (low, high) = values
-        .filter(|v| v.is_finite() && (!log || *v > 0.0))
-        .fold((f64::INFINITY, 0.0f64), |(l, h), v| (l.min(v), h.max(v)));
-    match (log, low.is_finite()) {
-        (_, false) => 1.0..10.0,
-        (true, true) => 10f64.powf(low.log10().floor())..10f64.powf((high * 1.01).log10().ceil()),
-        (false, true) => 0.0..(high * 1.05).max(1e-9),
+/// What it is drawn for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Width {
+    /// A screen: names stand beside their lines.
+    Wide,
+    /// A phone: names stand elsewhere.
+    Narrow,
+}
+
+impl Plot<'_> {
+    /// The plot as one SVG.
+    ///
+    /// # Errors
+    /// [`PlotError`], for values that no axis can hold.
+    pub fn svg(&self, width: Width) -> Result<String, PlotError> {
+        let mut svg = String::new();
+        draw::draw(self, width, &mut svg).map_err(|e| PlotError {
+            title: self.title.to_owned(),
+            cause: e.to_string(),
+        })?;
+        Ok(svg)
+    }
+
+    /// The plot under its title, for screens and for phones.
+    ///
+    /// # Errors
+    /// As [`Plot::svg`].
+    pub fn figure(&self) -> Result<Markup, PlotError> {
+        let (wide, narrow) = (self.svg(Width::Wide)?, self.svg(Width::Narrow)?);
+        Ok(html! {
+            figure {
+                figcaption { (self.title) }
+                div.wide { (PreEscaped(wide)) }
+                div.narrow {
+                    (PreEscaped(narrow))
+                    ul.legend { @for line in self.lines { li { span style=(sample(line)) {} (line.label) } } }
+                }
+            }
+        })
     }
 }
 
-fn draw(
-    axes: &Axes<'_>,
-    lines: &[Line],
-    marks: &[Mark],
-    svg: &mut String,
-) -> Result<(), Box<dyn std::error::Error>> {
-    let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
-    root.fill(&WHITE)?;
-    let all = || {
-        let marked = marks.iter().map(|m| &m.at);
-        lines.iter().flat_map(|l| l.points.iter()).chain(marked)
-    };
-    let (x, y) = (
-        range(all().map(|p| p.0), axes.log_x),
-        range(all().map(|p| p.1), axes.log_y),
-    );
-    let mut builder = ChartBuilder::on(&root);
-    builder
-        .caption(axes.title, ("sans-serif", 20))
-        .margin(12)
-        .x_label_area_size(46)
-        .y_label_area_size(70);
-    macro_rules! chart {
-        ($chart:expr) => {{
-            let mut chart = $chart;
-            chart
-                .configure_mesh()
-                .x_desc(axes.x)
-                .y_desc(axes.y)
-                .light_line_style(RGBColor(238, 238, 238))
-                .draw()?;
-            for (i, line) in lines.iter().enumerate() {
-                let colour = COLOURS[line.colour % COLOURS.len()];
-                // Equal curves: the earlier one shows at both sides of the later.
-                let width = 2 + (lines.len() - 1 - i).min(3) as u32;
-                let style = colour.stroke_width(if line.dashed { 2 } else { width });
-                let points: Vec<(f64, f64)> = line
-                    .points
-                    .iter()
-                    .copied()
-                    .filter(|p| (!axes.log_x || p.0 > 0.0) && (!axes.log_y || p.1 > 0.0))
-                    .collect();
-                let series = if line.dashed {
-                    chart.draw_series(DashedLineSeries::new(points, 6, 4, style))?
-                } else {
-                    chart.draw_series(LineSeries::new(points, style))?
+fn sample(line: &Line) -> String {
+    let RGBColor(r, g, b) = colour(line.colour);
+    let style = if line.dashed { "dashed" } else { "solid" };
+    format!("border-top-color:rgb({r},{g},{b});border-top-style:{style}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(label: &str, points: Vec<(f64, f64)>) -> Line {
+        Line {
+            label: label.into(),
+            points,
+            ..Line::default()
+        }
+    }
+
+    #[test]
+    fn a_screen_has_names_beside_the_lines_and_a_phone_below_the_plot() {
+        let lines = [line("SQ <1>", vec![(1.0, 10.0), (2.0, 2_000.0)])];
+        let us = Axis {
+            says: "latency",
+            unit: Unit::Us,
+            log: true,
+            range: None,
+        };
+        let plot = Plot {
+            title: "Latency",
+            y: us,
+            lines: &lines,
+            ..Plot::default()
+        };
+        let wide = plot.svg(Width::Wide).unwrap();
+        assert!(wide.contains("SQ &lt;1&gt;"), "{wide}");
+        for tick in ["10 us", "100 us", "1 ms", "10 ms"] {
+            assert!(wide.contains(tick), "{tick}: {wide}");
+        }
+        assert!(!plot.svg(Width::Narrow).unwrap().contains("SQ"));
+        let figure = plot.figure().unwrap().into_string();
+        assert_eq!(figure.matches("<svg").count(), 2);
+        assert!(figure.contains("<li><span"), "{figure}");
+    }
+
+    #[test]
+    fn nothing_to_draw_and_values_without_a_logarithm_are_no_error() {
+        let log = Axis {
+            log: true,
+            ..Axis::default()
+        };
+        let lines = [line(
+            "l",
+            vec![(0.0, -1.0), (f64::NAN, 2.0), (1.0, f64::INFINITY)],
+        )];
+        let bands = [Band {
+            x: (0.0, f64::INFINITY),
+            y: (0.0, 1.0),
+            colour: 9,
+            label: "lost".into(),
+        }];
+        for lines in [&lines[..], &[]] {
+            for (x, y) in [(log, log), (Axis::default(), log), (log, Axis::default())] {
+                let plot = Plot {
+                    x,
+                    y,
+                    lines,
+                    bands: &bands,
+                    ..Plot::default()
                 };
-                series
-                    .label(line.label.clone())
-                    .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+                assert!(plot.svg(Width::Wide).unwrap().contains("<svg"));
             }
-            for mark in marks {
-                let ring = || Circle::new(mark.at, 5, BLACK.stroke_width(2));
-                let label = EmptyElement::at(mark.at)
-                    + Text::new(mark.label.clone(), (8, -14), ("sans-serif", 13));
-                chart.draw_series([ring()])?;
-                chart.draw_series([label])?;
-            }
-            chart
-                .configure_series_labels()
-                .position(match axes.legend {
-                    Legend::LowerRight => SeriesLabelPosition::LowerRight,
-                    Legend::UpperLeft => SeriesLabelPosition::UpperLeft,
-                    Legend::UpperRight => SeriesLabelPosition::UpperRight,
-                })
-                .background_style(WHITE.mix(0.85))
-                .border_style(RGBColor(200, 200, 200))
-                .draw()?;
-        }};
+        }
     }
-    match (axes.log_x, axes.log_y) {
-        (true, true) => chart!(builder.build_cartesian_2d(x.log_scale(), y.log_scale())?),
-        (true, false) => chart!(builder.build_cartesian_2d(x.log_scale(), y)?),
-        (false, true) => chart!(builder.build_cartesian_2d(x, y.log_scale())?),
-        (false, false) => chart!(builder.build_cartesian_2d(x, y)?),
-    }
-    root.present()?;
-    Ok(())
 }
