@@ -6,7 +6,7 @@
 //! again. A higher class that fills the core starves the lower ones: police it.
 
 use crate::PolicyError;
-use crate::class::MAX_CLASSES;
+use crate::poll::MAX_RINGS;
 
 /// Which ring is served next, and how much of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,22 +22,22 @@ pub struct Turn {
 /// The rings of all devices of a core, ordered by class first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GlobalPriority {
-    ring_budgets: [u32; MAX_CLASSES],
+    ring_budgets: [u32; MAX_RINGS],
     rings: usize,
     devices: usize,
     /// For each ring, the device after the one that was served last.
-    next: [usize; MAX_CLASSES],
+    next: [usize; MAX_RINGS],
 }
 
 impl GlobalPriority {
     /// The order for `devices` devices with the same rings: one ring for each budget, highest class first.
     ///
     /// # Errors
-    /// [`PolicyError::Budget`] without a ring or with more than [`MAX_CLASSES`], and with a budget of 0.
+    /// [`PolicyError::Budget`] without a ring or with more than [`MAX_RINGS`], and with a budget of 0.
     pub fn new(ring_budgets: &[u32], devices: usize) -> Result<Self, PolicyError> {
-        if ring_budgets.is_empty() || ring_budgets.len() > MAX_CLASSES {
+        if ring_budgets.is_empty() || ring_budgets.len() > MAX_RINGS {
             return Err(PolicyError::Budget(format!(
-                "{} ring budgets: use 1 to {MAX_CLASSES}",
+                "{} ring budgets: use 1 to {MAX_RINGS}",
                 ring_budgets.len()
             )));
         }
@@ -46,13 +46,13 @@ impl GlobalPriority {
                 "a budget of 0 would never serve a packet: use at least 1".into(),
             ));
         }
-        let mut budgets = [0; MAX_CLASSES];
+        let mut budgets = [0; MAX_RINGS];
         budgets[..ring_budgets.len()].copy_from_slice(ring_budgets);
         Ok(Self {
             ring_budgets: budgets,
             rings: ring_budgets.len(),
             devices,
-            next: [0; MAX_CLASSES],
+            next: [0; MAX_RINGS],
         })
     }
 

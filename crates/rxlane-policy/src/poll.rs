@@ -10,10 +10,13 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use crate::PolicyError;
-use crate::class::MAX_CLASSES;
 
 /// Packets that a device may have served in one poll (Linux `weight_p`, low-latency-router V.A.2).
 pub const DEVICE_BUDGET: u32 = 64;
+
+/// Most Rx rings that a device can have. The router has no more classes than [`crate::class::MAX_CLASSES`]; the model may have a
+/// class for each of these (low-latency-router III.B: an arbitrary number).
+pub const MAX_RINGS: usize = 64;
 
 /// Which ring of a device has the first turn of a poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -65,7 +68,7 @@ pub enum PollEnd {
 /// The Rx rings of a device behind one interrupt, and how far a poll has come with them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QVector {
-    ring_budgets: [u32; MAX_CLASSES],
+    ring_budgets: [u32; MAX_RINGS],
     rings: usize,
     device_budget: u32,
     order: Order,
@@ -80,7 +83,7 @@ impl QVector {
     /// A device with one ring for each budget, highest class first.
     ///
     /// # Errors
-    /// [`PolicyError::Budget`] without a ring, with more than [`MAX_CLASSES`], or with a budget of 0.
+    /// [`PolicyError::Budget`] without a ring, with more than [`MAX_RINGS`], or with a budget of 0.
     pub fn new(
         ring_budgets: &[u32],
         device_budget: u32,
@@ -92,9 +95,9 @@ impl QVector {
                 "a device needs at least one Rx ring: give one ring budget a class".into(),
             ));
         }
-        if ring_budgets.len() > MAX_CLASSES {
+        if ring_budgets.len() > MAX_RINGS {
             return Err(PolicyError::Budget(format!(
-                "{} ring budgets, but a device has at most {MAX_CLASSES} rings",
+                "{} ring budgets, but a device has at most {MAX_RINGS} rings",
                 ring_budgets.len()
             )));
         }
@@ -108,7 +111,7 @@ impl QVector {
                 "ring budget {budget} is above the device budget {device_budget} and could never be used up: lower it, or raise the device budget"
             )));
         }
-        let mut budgets = [0; MAX_CLASSES];
+        let mut budgets = [0; MAX_RINGS];
         budgets[..ring_budgets.len()].copy_from_slice(ring_budgets);
         Ok(Self {
             ring_budgets: budgets,
@@ -334,7 +337,7 @@ mod tests {
             (&[0], 64),
             (&[4, 4], 0),
             (&[65], 64),
-            (&[1; 9], 64),
+            (&[1; MAX_RINGS + 1], 64),
         ] {
             assert!(
                 QVector::new(rings, device, Order::LowestFirst, Rounds::UntilSpent).is_err(),

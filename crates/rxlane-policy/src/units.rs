@@ -110,10 +110,23 @@ impl Ps {
     }
 }
 
+/// Preamble, start delimiter and the gap to the next frame, bytes (IEEE 802.3).
+const WIRE_OVERHEAD: f64 = 20.0;
+
 impl Bps {
     /// How long `bits` bits take at this rate.
     pub fn time_of(self, bits: f64) -> Ps {
         Ps::from_s(bits / self.0)
+    }
+
+    /// How long a link of this rate is busy with a frame of so many bytes, FCS included.
+    pub fn wire_time(self, frame: u32) -> Ps {
+        self.time_of((f64::from(frame) + WIRE_OVERHEAD) * 8.0)
+    }
+
+    /// How many such frames the link carries.
+    pub fn line_rate(self, frame: u32) -> Pps {
+        Pps(self.0 / ((f64::from(frame) + WIRE_OVERHEAD) * 8.0))
     }
 }
 
@@ -196,6 +209,15 @@ mod tests {
 
     #[test]
     fn a_minimal_frame_at_10_gbit_takes_67_2_ns() {
-        assert_eq!(Bps(10e9).time_of(84.0 * 8.0), Ps::from_ns(67.2));
+        assert_eq!(Bps(10e9).wire_time(64), Ps::from_ns(67.2));
+    }
+
+    /// Low-latency-router V.A.4 and V.B.1.
+    #[test]
+    fn a_link_of_10_gbit_carries_14_88_mpps_of_64_bytes_and_8_45_of_128() {
+        for (frame, mpps) in [(64, 14.88), (128, 8.45)] {
+            let Pps(pps) = Bps(10e9).line_rate(frame);
+            assert!((pps / 1e6 - mpps).abs() < 0.005, "{frame}: {pps}");
+        }
     }
 }

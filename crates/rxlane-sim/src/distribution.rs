@@ -1,7 +1,8 @@
 //! Figures of distributions of core load, as Fig. 5 to 7 of single-input-queue.
 
+use maud::{Markup, html};
 use rxlane_report::PlotError;
-use rxlane_report::plot::{Axes, Legend, Line, Mark, lines};
+use rxlane_report::plot::{Axis, Line, Mark, Plot};
 
 use crate::stats::Samples;
 
@@ -14,7 +15,7 @@ pub fn figures(
     cases: &[(String, Samples)],
     prefixes: [&str; 3],
     stated: &[Mark],
-) -> Result<String, PlotError> {
+) -> Result<Markup, PlotError> {
     let curves = |of: &dyn Fn(&Samples) -> Vec<(f64, f64)>| -> Vec<Line> {
         cases
             .iter()
@@ -50,45 +51,41 @@ pub fn figures(
     for line in &mut positive {
         line.points.retain(|(x, p)| *x > 0.0 && *p > 0.0);
     }
-    let draw = |title: String, y, log_x, log_y, drawn: &[Line], marks: &[Mark]| {
-        lines(
-            &Axes {
-                title: &title,
-                x: "core load, %",
-                y,
-                log_x,
-                log_y,
-                legend: if log_y {
-                    Legend::UpperRight
-                } else {
-                    Legend::LowerRight
-                },
-            },
-            drawn,
+    let draw = |title: String, says, log: bool, drawn: &[Line], marks: &[Mark]| {
+        let axis = |says| Axis {
+            says,
+            log,
+            ..Axis::default()
+        };
+        let plot = Plot {
+            title: &title,
+            x: axis("core load, %"),
+            y: axis(says),
+            lines: drawn,
             marks,
-        )
+            ..Plot::default()
+        };
+        plot.figure()
     };
     let [ecdf, ccdf, log] = prefixes;
-    Ok(draw(
-        format!("{ecdf}distribution of core load"),
-        "P(load <= x)",
-        false,
-        false,
-        &curves(&Samples::ecdf),
-        stated,
-    )? + &draw(
-        format!("{ccdf}complementary distribution, with exponential fits"),
-        "P(load > x)",
-        false,
-        false,
-        &fitted,
-        &[],
-    )? + &draw(
-        format!("{log}the same in log-log scale"),
-        "P(load > x)",
-        true,
-        true,
-        &positive,
-        &[],
-    )?)
+    let below = format!("{ecdf}distribution of core load");
+    let above = format!("{ccdf}complementary distribution, with exponential fits");
+    let drawn = [
+        draw(
+            below,
+            "P(load <= x)",
+            false,
+            &curves(&Samples::ecdf),
+            stated,
+        )?,
+        draw(above, "P(load > x)", false, &fitted, &[])?,
+        draw(
+            format!("{log}the same in log-log scale"),
+            "P(load > x)",
+            true,
+            &positive,
+            &[],
+        )?,
+    ];
+    Ok(html! { @for figure in &drawn { (figure) } })
 }

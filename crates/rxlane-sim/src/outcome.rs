@@ -5,8 +5,8 @@ use rxlane_policy::Ps;
 
 use crate::SimError;
 use crate::histogram::Latencies;
-use crate::lockstep;
-use crate::scenario::{Scenario, Scheme, Spread};
+use crate::lockstep::Together;
+use crate::scenario::{Scenario, Scheme};
 use crate::simulated_core::{CoreResult, Regret, SimulatedCore};
 use crate::tally::{LoadSamples, Work};
 
@@ -50,15 +50,15 @@ pub fn simulate(scenario: &Scenario, replication: u32) -> Result<Outcome, SimErr
         .map(|core| SimulatedCore::new(scenario, core, seed))
         .collect::<Result<Vec<_>, SimError>>()?;
     let (warmup, measured) = (Ps::from_s(scenario.warmup_s), Ps::from_s(scenario.seconds));
-    if scenario.cpu.spread == Spread::RoundRobin && scenario.cpu.cores > 1 {
-        let (cores, late) = lockstep::run(simulated, warmup, measured);
-        return Ok(summarise(scenario, &cores, late));
-    }
-    let cores: Vec<CoreResult> = simulated
-        .into_iter()
-        .map(|e| e.run(warmup, measured))
-        .collect();
-    let late = cores.iter().map(|c| c.tally.reordered).sum();
+    let (cores, late) = match Together::new(scenario, simulated) {
+        Ok(together) => together.run(warmup, measured),
+        Err(alone) => {
+            let run = |core: SimulatedCore| core.run(warmup, measured);
+            let cores: Vec<CoreResult> = alone.into_iter().map(run).collect();
+            let late = cores.iter().map(|c| c.tally.reordered).sum();
+            (cores, late)
+        }
+    };
     Ok(summarise(scenario, &cores, late))
 }
 
@@ -73,20 +73,29 @@ fn summarise(scenario: &Scenario, cores: &[CoreResult], reordered: u64) -> Outco
         .as_s();
     let sum = |f: &dyn Fn(&CoreResult) -> u64| cores.iter().map(f).sum::<u64>() as f64;
 
-    let arrived = sum(&|c| c.after.arrived - c.before.arrived);
+    // A NIC that goes from core to core takes with it what it has counted.
+    let arrived = sum(&|c| c.after.arrived) - sum(&|c| c.before.arrived);
     let served = sum(&|c| c.tally.served.iter().sum());
-    let ring = sum(&|c| c.after.ring_dropped - c.before.ring_dropped);
+    let ring = sum(&|c| c.after.ring_dropped) - sum(&|c| c.before.ring_dropped);
     let backlog = sum(&|c| c.tally.backlog_dropped);
-    let socket = sum(&|c| c.tally.socket_dropped);
+    let in_front_of_thread = sum(&|c| c.tally.socket_dropped);
+    let (socket, egress) = match scenario.transmit {
+        Some(_) => (0.0, in_front_of_thread),
+        None => (in_front_of_thread, 0.0),
+    };
     let tx = sum(&|c| c.tally.tx_dropped);
+    let qdisc = sum(&|c| c.tally.qdisc_dropped.iter().sum());
+    let application = sum(&|c| c.tally.application_dropped);
     let early = sum(&|c| c.tally.early_dropped.iter().sum());
     let of_arrived = |n: f64| if arrived > 0.0 { n / arrived } else { 0.0 };
     put("arrived".into(), arrived);
     put("served".into(), served);
     put(
         "delivered".into(),
-        if scenario.host.is_some() {
+        if scenario.host.is_some() || scenario.transmit.is_some() {
             sum(&|c| c.tally.delivered)
+        } else if scenario.qdisc.is_some() {
+            sum(&|c| c.tally.sent.iter().sum())
         } else {
             served
         },
@@ -97,15 +106,38 @@ fn summarise(scenario: &Scenario, cores: &[CoreResult], reordered: u64) -> Outco
     put("dropped_socket".into(), socket);
     put("queued_before".into(), sum(&|c| c.before.queued));
     put("queued_after".into(), sum(&|c| c.after.queued));
-    put("throughput_pps".into(), (served - tx - socket) / seconds);
+    put(
+        "throughput_pps".into(),
+        (served - tx - socket - egress - qdisc) / seconds,
+    );
     put(
         "loss".into(),
-        of_arrived(ring + early + backlog + tx + socket),
+        of_arrived(ring + early + backlog + tx + socket + application + egress + qdisc),
     );
     put("loss_ring".into(), of_arrived(ring));
     put("loss_backlog".into(), of_arrived(backlog));
     put("loss_tx".into(), of_arrived(tx));
     put("loss_socket".into(), of_arrived(socket));
+
+    if scenario.host.is_some() {
+        put("dropped_application".into(), application);
+        put("loss_application".into(), of_arrived(application));
+    }
+    if scenario.transmit.is_some() {
+        put("dropped_egress".into(), egress);
+        put("loss_egress".into(), of_arrived(egress));
+    }
+    if scenario.qdisc.is_some() {
+        put("dropped_qdisc".into(), qdisc);
+        put("loss_qdisc".into(), of_arrived(qdisc));
+        let classes = scenario.traffic.class_shares().len();
+        for class in 0..classes {
+            let name = class_name(class, classes);
+            put(format!("sent.{name}"), sum(&|c| c.tally.sent[class]));
+            let dropped = sum(&|c| c.tally.qdisc_dropped[class]);
+            put(format!("qdisc_dropped.{name}"), dropped);
+        }
+    }
 
     let core_seconds: f64 = cores.iter().map(|c| c.elapsed.as_s()).sum();
     let mut cpu = 0.0;
@@ -118,6 +150,22 @@ fn summarise(scenario: &Scenario, cores: &[CoreResult], reordered: u64) -> Outco
         put(format!("cpu_{name}"), busy / core_seconds);
     }
     put("cpu".into(), cpu);
+    let threads: f64 = cores.iter().map(|c| c.application.as_s()).sum();
+    if scenario.host.is_some() {
+        put("application_use".into(), threads / core_seconds);
+    }
+    if scenario.transmit.is_some() {
+        put("transmit_use".into(), threads / core_seconds);
+    }
+    if scenario.cpu.probe.is_some() {
+        let mut responses = Latencies::default();
+        for of in cores.iter().filter_map(|c| c.responses.as_ref()) {
+            responses.merge(of);
+        }
+        put("responses".into(), responses.count() as f64);
+        put("response_us.mean".into(), responses.mean_us());
+        put("response_us.max".into(), responses.max_us());
+    }
 
     put(
         "irq_per_s".into(),
@@ -138,6 +186,10 @@ fn summarise(scenario: &Scenario, cores: &[CoreResult], reordered: u64) -> Outco
         if polls > 0.0 { served / polls } else { 0.0 },
     );
     put("reordered".into(), reordered as f64);
+    for (core, c) in cores.iter().enumerate().filter(|_| cores.len() > 1) {
+        let packets: u64 = c.tally.served.iter().sum();
+        put(format!("served.core{core}"), packets as f64);
+    }
 
     let shares: Vec<f64> = (0..scenario.nic.count)
         .map(|nic| sum(&|c| c.tally.served[nic]))
@@ -174,10 +226,16 @@ fn summarise(scenario: &Scenario, cores: &[CoreResult], reordered: u64) -> Outco
     // interrupt-throttling V.E: cycles a packet times mean latency.
     let cycles =
         cpu * cores.len() as f64 * scenario.cpu.clock_ghz * 1e9 * seconds / served.max(1.0);
+    put("cycles_per_packet".into(), cycles);
     put("load_latency_cycles_us".into(), cycles * all.mean_us());
 
     let mut loads = LoadSamples::default();
     cores.iter().for_each(|c| loads.merge(&c.tally.loads));
+    if scenario.cpu.sample_s > 0.0 {
+        let (mean, variance) = loads.mean_and_variance();
+        put("load.mean".into(), mean);
+        put("load.variance".into(), variance);
+    }
     Outcome {
         metrics,
         latencies,

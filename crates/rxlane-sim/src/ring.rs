@@ -1,7 +1,7 @@
 //! Rx descriptor rings, and what the model knows of a packet.
 
 use rxlane_policy::Ps;
-use rxlane_policy::class::MAX_CLASSES;
+use rxlane_policy::poll::MAX_RINGS;
 
 /// A packet, and when it is in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,7 +35,7 @@ pub struct RxRing {
     newest: Ps,
     arrived: u64,
     dropped: u64,
-    dropped_of: [u64; MAX_CLASSES],
+    dropped_of: [u64; MAX_RINGS],
 }
 
 impl RxRing {
@@ -51,7 +51,7 @@ impl RxRing {
             newest: Ps::ZERO,
             arrived: 0,
             dropped: 0,
-            dropped_of: [0; MAX_CLASSES],
+            dropped_of: [0; MAX_RINGS],
         }
     }
 
@@ -123,7 +123,7 @@ impl RxRing {
             self.newest = packet.at;
             if self.held - self.head == self.capacity {
                 self.dropped += 1;
-                self.dropped_of[usize::from(packet.class) & (MAX_CLASSES - 1)] += 1;
+                self.dropped_of[usize::from(packet.class) & (MAX_RINGS - 1)] += 1;
                 continue;
             }
             if self.held + 1 != self.coming {
@@ -210,7 +210,7 @@ impl RxRing {
     }
 
     /// As [`RxRing::dropped`], by class.
-    pub fn dropped_of(&self) -> &[u64; MAX_CLASSES] {
+    pub fn dropped_of(&self) -> &[u64; MAX_RINGS] {
         &self.dropped_of
     }
 

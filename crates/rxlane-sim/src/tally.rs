@@ -21,11 +21,13 @@ pub enum Work {
     Other,
     /// The competing process.
     Process,
+    /// Waiting for what other cores hold: a lock, or a unit of a resource.
+    Wait,
 }
 
 impl Work {
     /// All kinds, with the names of their results.
-    pub const ALL: [(Self, &'static str); 7] = [
+    pub const ALL: [(Self, &'static str); 8] = [
         (Self::Isr, "isr"),
         (Self::Poll, "poll"),
         (Self::Packet, "packet"),
@@ -33,6 +35,7 @@ impl Work {
         (Self::Tx, "tx"),
         (Self::Other, "other"),
         (Self::Process, "process"),
+        (Self::Wait, "wait"),
     ];
 }
 
@@ -75,6 +78,17 @@ impl LoadSamples {
         }
     }
 
+    /// Mean and variance of the loads; 0 without any.
+    pub fn mean_and_variance(&self) -> (f64, f64) {
+        let n = self.counts.iter().sum::<u64>().max(1) as f64;
+        let mean = self.counts().map(|(load, k)| load * k as f64).sum::<f64>() / n;
+        let squares: f64 = self
+            .counts()
+            .map(|(load, k)| (load - mean).powi(2) * k as f64)
+            .sum();
+        (mean, squares / n)
+    }
+
     /// Loads with how often they were seen, rising.
     pub fn counts(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
         self.counts
@@ -108,10 +122,16 @@ pub struct Tally {
     pub backlog_dropped: u64,
     /// Dropped at a full Tx ring, after their service.
     pub tx_dropped: u64,
-    /// Dropped at a full socket buffer.
+    /// Dropped at a full socket buffer, or at a full egress queue.
     pub socket_dropped: u64,
-    /// Taken by the application.
+    /// Read by the application, whose own buffer was full.
+    pub application_dropped: u64,
+    /// The application, or the thread that sends, is done with them.
     pub delivered: u64,
+    /// Dropped at a full queue of the egress link, by class.
+    pub qdisc_dropped: Vec<u64>,
+    /// Sent by the egress link, by class.
+    pub sent: Vec<u64>,
     /// Load of the core by sample, the competing process left out.
     pub loads: LoadSamples,
 }
@@ -131,7 +151,10 @@ impl Tally {
             backlog_dropped: 0,
             tx_dropped: 0,
             socket_dropped: 0,
+            application_dropped: 0,
             delivered: 0,
+            qdisc_dropped: vec![0; classes],
+            sent: vec![0; classes],
             loads: LoadSamples::default(),
         }
     }

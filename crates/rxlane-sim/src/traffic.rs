@@ -8,9 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::ring::Packet;
 
-/// Preamble, start delimiter and inter-frame gap on the wire, bytes.
-const WIRE_OVERHEAD: f64 = 20.0;
-
 /// How packets follow each other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "pattern", rename_all = "kebab-case", deny_unknown_fields)]
@@ -127,7 +124,7 @@ impl Source {
             rng,
             pattern: stream.pattern.clone(),
             mean_gap,
-            wire: wire_time(stream.frame, stream.link),
+            wire: stream.link.wire_time(stream.frame),
             above,
             owed: (stream.mix == Mix::Even)
                 .then(|| (stream.shares.clone(), vec![0.0; stream.shares.len()])),
@@ -266,11 +263,6 @@ fn most_owed(shares: &[f64], owed: &mut [f64]) -> usize {
     most
 }
 
-/// Time of a frame on the wire, with preamble and gap.
-pub fn wire_time(frame: u32, link: Bps) -> Ps {
-    link.time_of((f64::from(frame) + WIRE_OVERHEAD) * 8.0)
-}
-
 /// Gaps of time stamps (ns) in units of their mean.
 pub fn gaps_of(times_ns: &[f64]) -> Vec<f64> {
     let gaps: Vec<f64> = times_ns
@@ -328,7 +320,7 @@ mod tests {
             assert!((rate / 1e6 - 1.0).abs() < 0.02, "{pattern:?}: {rate}");
             let high = packets.iter().filter(|p| p.class == 0).count() as f64 / n as f64;
             assert!((high - 0.3).abs() < 0.01, "{pattern:?}: {high}");
-            let wire = wire_time(64, Bps(10e9));
+            let wire = Bps(10e9).wire_time(64);
             assert!(
                 packets.windows(2).all(|w| w[1].at >= w[0].at + wire),
                 "{pattern:?}"

@@ -3,12 +3,13 @@
 use proptest::prelude::*;
 use rxlane_policy::poll::Order;
 use rxlane_policy::strategy::StrategyName;
+use rxlane_policy::throttle::estimate::{Estimate, FillLevelGoal, SojournGoal};
 use rxlane_policy::throttle::{LinearLaw, Throttling};
 use rxlane_sim::congestion::Feedback;
 use rxlane_sim::outcome::{Outcome, simulate};
 use rxlane_sim::scenario::{
-    Controller, Disturbance, Egress, Hog, Host, IdleState, Origin, Process, Scenario, Scheme,
-    Spread, Stage,
+    Controller, Discipline, Disturbance, Egress, Hog, Host, IdleState, Origin, Priority, Probe,
+    Process, Qdisc, Resource, Scenario, Scheme, Spread, Stage, Transmit,
 };
 use rxlane_sim::traffic::Pattern;
 
@@ -25,7 +26,15 @@ prop_compose! {
         (delivery, dma) in (0.0..2000.0, 0.0..1000.0),
         extras in 0u8..16,
         softnet in prop::option::weighted(0.3, 0u8..4),
+        qdisc in prop::option::weighted(0.4, (
+            prop_oneof![Just(Discipline::Fifo), Just(Discipline::Strict), Just(Discipline::Drr)],
+            1usize..300,
+            1e7..1e10,
+        )),
         express in prop::option::weighted(0.3, 0usize..5),
+        sharing in prop::option::weighted(0.3, (0u8..8, 1usize..3, 0.0..2000.0)),
+        (layers, beside) in (0u8..16, 0.0..1.0),
+        (apart, goal) in (0u8..16, 1u32..100),
     ) -> Scenario {
         let mut s = Scenario { seed, seconds: 0.004, warmup_s: 0.001, ..Scenario::default() };
         s.traffic.pps = pps;
@@ -73,7 +82,27 @@ prop_compose! {
             s.stage.push(Stage { name: "ipsec".into(), packet_ns: 300.0, byte_ns: 1.0, classes: vec![0] });
         }
         if extras & 8 > 0 {
-            s.host = Some(Host { socket: 32, application_ns: 900.0, application_byte_ns: 0.5 });
+            s.host = Some(Host {
+                socket: 32,
+                application_ns: 900.0,
+                application_byte_ns: 0.5,
+                beside_softirq: if layers & 1 > 0 { beside } else { 1.0 },
+                buffer: if layers & 2 > 0 { 20 } else { 0 },
+                read_ns: if layers & 4 > 0 { 100.0 } else { 0.0 },
+                ..Host::default()
+            });
+        } else if layers & 8 > 0 && !tx {
+            s.transmit = Some(Transmit { queue: descriptors, packet_ns: isr, beside_softirq: if layers & 1 > 0 { beside } else { 0.0 } });
+        }
+        if let Some(h) = &mut s.host
+            && softnet.is_none()
+            && layers & 8 > 0
+        {
+            h.backlog = buffer;
+            h.protocol_ns = if buffer > 0 { packet } else { 0.0 };
+        }
+        if apart & 1 > 0 {
+            s.cpu.probe = Some(Probe { pause_us: 100.0, work_us: 0.01 * packet });
         }
         if let Some(feedback) = softnet {
             s.reception.scheme = Scheme::Softnet;
@@ -85,7 +114,53 @@ prop_compose! {
                 s.cpu.spread = Spread::RoundRobin;
             }
         }
+        if let Some((discipline, limit, bps)) = qdisc
+            && !tx
+            && s.host.is_none()
+            && s.transmit.is_none()
+        {
+            s.qdisc = Some(Qdisc {
+                discipline,
+                limit,
+                link_bps: bps,
+                quanta: if discipline == Discipline::Drr { vec![100, 1500] } else { Vec::new() },
+            });
+        }
+        if let Some((what, units, ns)) = sharing {
+            s.cpu.giant_lock = what & 1 > 0;
+            s.nic.tx_lock_ns = if what & 2 > 0 { ns } else { 0.0 };
+            s.cpu.cores += usize::from(what & 4 > 0);
+            let classes = if latch { vec![0] } else { Vec::new() };
+            s.resource.push(Resource { name: "bus".into(), units, packet_ns: ns, byte_ns: 0.1, classes, each_nic: poll_end });
+            if s.reception.scheme == Scheme::Napi && s.reception.strategy != StrategyName::Rr && !tx && mask_others {
+                s.cpu.spread = Spread::RoundRobin;
+            }
+        }
+        let napi = s.reception.scheme == Scheme::Napi;
+        if napi && apart & 2 > 0 && s.reception.strategy == StrategyName::Sq && !tx && s.cpu.spread == Spread::Flows {
+            s.reception.old_interfaces = vec![nics - 1];
+            s.reception.feedback = if latch { Feedback::Hfc } else { Feedback::None };
+        } else if napi && apart & 4 > 0 && sharing.is_none() && s.reception.strategy != StrategyName::Rr && s.host.is_none() {
+            s.reception.priority = Priority::Global;
+        }
+        if napi && apart & 8 > 0 {
+            s.interrupt.throttling = Throttling::Off;
+            s.interrupt.estimate = Some(match goal % 3 {
+                0 => Estimate::InterArrival(LinearLaw::default()),
+                1 => Estimate::Sojourn(SojournGoal { target_us: f64::from(goal), ..SojournGoal::default() }),
+                _ => Estimate::FillLevel(FillLevelGoal { packets: goal, ..FillLevelGoal::default() }),
+            });
+            s.interrupt.estimate_ns = f64::from(goal);
+        }
         if let Some(controller) = express {
+            s.transmit = None;
+            s.cpu.probe = None;
+            s.interrupt.estimate = None;
+            s.reception.old_interfaces.clear();
+            s.reception.priority = Priority::Devices;
+            s.cpu.giant_lock = false;
+            s.nic.tx_lock_ns = 0.0;
+            s.resource.clear();
             s.reception.scheme = Scheme::Express;
             s.reception.strategy = StrategyName::Sq;
             s.cpu.spread = Spread::Flows;
@@ -93,6 +168,7 @@ prop_compose! {
             s.host = None;
             s.interrupt.tx_completion = false;
             s.express.controller = Controller::ALL[controller];
+            s.express.stack_batch = if latch { 1 } else { descriptors };
             s.cpu.hog.push(Hog { every_us: 100.0, takes_us: 60.0 * rt_ratio });
         }
         s
@@ -116,10 +192,14 @@ proptest! {
             + get(&o, "dropped_ring")
             + o.get("dropped_early").unwrap_or(0.0)
             + get(&o, "dropped_backlog")
+            + o.get("dropped_qdisc").unwrap_or(0.0)
+            + o.get("dropped_application").unwrap_or(0.0)
+            + o.get("dropped_egress").unwrap_or(0.0)
             + get(&o, "dropped_socket");
         let left = if s.host.is_some() { gone } else { gone - get(&o, "dropped_socket") };
         prop_assert_eq!(came, left + get(&o, "queued_after"));
-        if s.cpu.spread == Spread::Flows || s.cpu.cores == 1 {
+        let waits_at_each_core = s.host.is_some_and(|h| h.backlog > 0);
+        if s.cpu.spread == Spread::Flows || s.cpu.cores == 1 || s.reception.scheme == Scheme::Napi && !waits_at_each_core {
             prop_assert_eq!(get(&o, "reordered"), 0.0, "FIFO inside of a flow");
         }
         prop_assert!(get(&o, "cpu") <= 1.0 + 0.2, "a core works once at a time: {}", get(&o, "cpu"));

@@ -59,6 +59,58 @@ fn an_error_names_file_line_and_cure() {
             "[sweep]\n\"traffic.pps\" = { from = 2.0, to = 1.0, step = 1.0 }\n",
             "from <= to",
         ),
+        (
+            "[nic]\ntx_lock = 5\n",
+            "s.toml:2: unknown field `tx_lock`, expected one of `count`, `descriptors`, `tx_descriptors`, `tx_lock_ns`",
+        ),
+        (
+            "[[resource]]\nname = \"bus\"\nunits = 0\n",
+            "s.toml:3: resource.units = 0: give 1 to 1024 units",
+        ),
+        (
+            "[reception]\nscheme = \"express\"\n[cpu]\ngiant_lock = true\n",
+            "without cpu.giant_lock",
+        ),
+        (
+            "[cpu]\nspread = \"round-robin\"\n[reception]\nstrategy = \"rr\"\n",
+            "s.toml:2: cpu.spread = round-robin: a NIC that goes",
+        ),
+        (
+            "[host]\nsocket = 9\napplication_ns = 1\nbeside_softirq = 2\n",
+            "s.toml:4: host.beside_softirq = 2: give a speed from 0 to 1",
+        ),
+        (
+            "[host]\nsocket = 9\napplication_ns = 1\nprotocol_ns = 2\n",
+            "s.toml:4: host.protocol_ns = 2: only behind a backlog",
+        ),
+        (
+            "[transmit]\nqueue = 0\n",
+            "s.toml:2: transmit.queue = 0: give 1",
+        ),
+        (
+            "[transmit]\nqueue = 9\n[qdisc]\nlimit = 5\n",
+            "packets leave by one way",
+        ),
+        (
+            "[reception]\nold_interfaces = [1]\n",
+            "s.toml:2: reception.old_interfaces = 1: number NICs from 0",
+        ),
+        (
+            "[reception]\npriority = \"global\"\nstrategy = \"rr\"\n",
+            "s.toml:2: reception.priority = global: classes of all devices",
+        ),
+        (
+            "[interrupt]\nestimate = { algorithm = \"sojourn\", target_us = 0 }\n",
+            "target_us > 0",
+        ),
+        (
+            "[interrupt]\nestimate = { algorithm = \"soujourn\" }\n",
+            "s.toml:2: unknown variant `soujourn`, expected one of `inter-arrival`, `sojourn`, `fill-level`",
+        ),
+        (
+            "[cpu]\nprobe = { pause_us = 0, work_us = 1 }\n",
+            "cpu.probe.pause_us = 0: give",
+        ),
         ("extends = \"nowhere.toml\"\n", "nowhere.toml"),
         ("seconds = nan\n", "s.toml:1: seconds"),
     ] {
@@ -172,7 +224,13 @@ fn a_sweep_is_every_case_with_every_combination_and_its_points_and_rows_serialis
 
 #[test]
 fn the_examples_are_sound() {
-    for file in ["sim.toml", "sweep.toml", "overload.toml"] {
+    for file in [
+        "sim.toml",
+        "sweep.toml",
+        "overload.toml",
+        "qdisc.toml",
+        "masking.toml",
+    ] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../../examples")
             .join(file);
@@ -183,13 +241,14 @@ fn the_examples_are_sound() {
     }
 }
 
-/// Texts that are mutated: a short one, one with cases and a sweep, and every key there is.
-fn seeds() -> &'static [String; 3] {
-    static SEEDS: std::sync::OnceLock<[String; 3]> = std::sync::OnceLock::new();
+/// Texts that are mutated: a short one, ones with cases and a sweep, and every key that has a default.
+fn seeds() -> &'static [String; 4] {
+    static SEEDS: std::sync::OnceLock<[String; 4]> = std::sync::OnceLock::new();
     SEEDS.get_or_init(|| {
         [
             include_str!("../../../examples/sim.toml").to_owned(),
             include_str!("../../../examples/sweep.toml").to_owned(),
+            include_str!("../../../examples/qdisc.toml").to_owned(),
             toml::to_string(&Scenario::default()).unwrap(),
         ]
     })

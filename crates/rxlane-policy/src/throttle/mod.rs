@@ -3,6 +3,7 @@
 //! An algorithm is fed with what arrived since the last update and answers with an interval. Hosts apply
 //! it: the simulator to its timer, the AF_XDP engine to its wake-ups, the tuner to ethtool's coalescing.
 
+pub mod estimate;
 mod linear;
 mod net_dim;
 mod three_state;

@@ -1,19 +1,27 @@
 //! What is simulated: the keys of a scenario file and their defaults.
 
 mod check;
+mod cpu;
 mod express;
+mod further;
 mod load;
+mod qdisc;
+mod reception;
+mod resource;
 
+pub use cpu::{Cpu, Disturbance, IdleState, Probe, Process, Spread};
 pub use express::{Controller, Express, Hog, LoadStep};
+pub use further::{Host, Stage, Transmit};
 pub use load::{Loaded, load, parse, parse_with, set};
 pub(crate) use load::{key_and_value, put, scenario_of};
+pub use qdisc::{Discipline, Qdisc};
+pub use reception::{Priority, Reception, Scheme};
+pub use resource::Resource;
 
 use std::collections::BTreeMap;
 
-use crate::congestion::Feedback;
-use rxlane_policy::poll::{DEVICE_BUDGET, Order, Rounds};
-use rxlane_policy::strategy::{Strategy, StrategyName};
 use rxlane_policy::throttle::Throttling;
+use rxlane_policy::throttle::estimate::Estimate;
 use serde::{Deserialize, Serialize};
 
 use crate::traffic::{Mix, Pattern};
@@ -44,9 +52,15 @@ pub struct Scenario {
     pub express: Express,
     /// More processing of each packet, one task after the other (multiple-nics V.A, V.B: "task units").
     pub stage: Vec<Stage>,
+    /// What cores share and packets need, one after the other, behind their stages.
+    pub resource: Vec<Resource>,
     /// A socket and its application at the end of the path, instead of an egress NIC
     /// (single-input-queue IV.B).
     pub host: Option<Host>,
+    /// A queue and a thread that sends from it, behind the processing of a packet.
+    pub transmit: Option<Transmit>,
+    /// The link that each core sends to and its queueing discipline, where the link is not always free.
+    pub qdisc: Option<Qdisc>,
     /// Another file that this one changes, by its path from here.
     #[serde(skip_serializing)]
     pub extends: Option<String>,
@@ -100,7 +114,10 @@ impl Default for Scenario {
             reception: Reception::default(),
             express: Express::default(),
             stage: Vec::new(),
+            resource: Vec::new(),
             host: None,
+            transmit: None,
+            qdisc: None,
             extends: None,
             case: Vec::new(),
             sweep: BTreeMap::new(),
@@ -186,6 +203,9 @@ pub struct Nic {
     pub descriptors: usize,
     /// Tx descriptors of a ring. A packet that finds them all taken is dropped. Only with Tx completions.
     pub tx_descriptors: usize,
+    /// How long a core holds the lock of an egress NIC's Tx ring for a packet, where all cores share one, ns. 0: each core has a
+    /// Tx ring of its own and needs no lock (multiple-nics III.C).
+    pub tx_lock_ns: f64,
     /// Frames that the NIC's own buffer holds once the descriptors are taken (interrupt-throttling IV.A:
     /// the latency under overload is more than the ring holds).
     pub packet_buffer: usize,
@@ -205,6 +225,7 @@ impl Default for Nic {
             count: 1,
             descriptors: 512,
             tx_descriptors: 512,
+            tx_lock_ns: 0.0,
             packet_buffer: 0,
             dma_ns: 0.0,
             link_bps: 10e9,
@@ -241,6 +262,11 @@ pub struct Interrupt {
     pub throttling: Throttling,
     /// From when it counts.
     pub origin: Origin,
+    /// Instead of `throttling`: by what packets show themselves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<Estimate>,
+    /// What looking at each packet for it costs the core, ns.
+    pub estimate_ns: f64,
 }
 
 impl Default for Interrupt {
@@ -252,231 +278,8 @@ impl Default for Interrupt {
             tx_delay_ns: 3000.0,
             throttling: Throttling::Off,
             origin: Origin::Irq,
+            estimate: None,
+            estimate_ns: 0.0,
         }
     }
-}
-
-/// Cores, all alike and independent (multiple-nics V.C), and the cost of their work.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Cpu {
-    /// How many receive.
-    pub cores: usize,
-    /// Cores of each NIC; its flows hash over them. Empty: all cores for all NICs.
-    pub affinity: Vec<Vec<usize>>,
-    /// Which of them a packet goes to.
-    pub spread: Spread,
-    /// Clock, GHz: only for results in cycles.
-    pub clock_ghz: f64,
-    /// Every interrupt: the handler and what it disturbs, ns.
-    pub isr_ns: f64,
-    /// An interrupt that finds the core idle costs this in addition, ns.
-    pub wake_ns: f64,
-    /// Entering the softirq, ns.
-    pub softirq_ns: f64,
-    /// Each poll of a device, ns.
-    pub poll_ns: f64,
-    /// Each turn of a ring, ns.
-    pub ring_ns: f64,
-    /// Receiving and processing a packet: the service time, ns.
-    pub packet_ns: f64,
-    /// Each byte of it, ns.
-    pub byte_ns: f64,
-    /// Before NAPI: moving a packet to the backlog within the handler, ns.
-    pub enqueue_ns: f64,
-    /// Cleaning a Tx descriptor, ns.
-    pub tx_clean_ns: f64,
-    /// Tx descriptors cleaned in a poll at most (multiple-nics III.C).
-    pub tx_work_limit: u32,
-    /// Sleep states, shallow first.
-    pub idle: Vec<IdleState>,
-    /// Other interrupts and softirqs of the core.
-    pub disturbance: Vec<Disturbance>,
-    /// What takes the core at constant distances.
-    pub hog: Vec<Hog>,
-    /// What the softirq needs after another interrupt to have its data in the caches again, ns (single-input-queue III.B, step c).
-    pub refill_ns: f64,
-    /// Other interrupts wait while the softirq runs (single-input-queue III.B, step c).
-    pub mask_others: bool,
-    /// A process that wants all the time there is.
-    pub process: Option<Process>,
-    /// Period over which core load is sampled, s; 0 for none.
-    pub sample_s: f64,
-}
-
-impl Default for Cpu {
-    fn default() -> Self {
-        Self {
-            cores: 1,
-            affinity: Vec::new(),
-            spread: Spread::Flows,
-            clock_ghz: 3.2,
-            isr_ns: 1700.0,
-            wake_ns: 0.0,
-            softirq_ns: 0.0,
-            poll_ns: 0.0,
-            ring_ns: 0.0,
-            packet_ns: 571.0,
-            byte_ns: 0.0,
-            enqueue_ns: 0.0,
-            tx_clean_ns: 0.0,
-            tx_work_limit: 256,
-            idle: Vec::new(),
-            disturbance: Vec::new(),
-            hog: Vec::new(),
-            refill_ns: 0.0,
-            mask_others: false,
-            process: None,
-            sample_s: 0.0,
-        }
-    }
-}
-
-/// A sleep state (interrupt-throttling IV.A: latency falls slightly with load).
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct IdleState {
-    /// Entered after so long, us.
-    pub after_us: f64,
-    /// Leaving it delays the interrupt, us.
-    pub exit_us: f64,
-}
-
-/// Interrupts or softirqs of something else, at exponential distances.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Disturbance {
-    /// What it is.
-    pub name: String,
-    /// Times a second in the mean.
-    pub per_second: f64,
-    /// Each takes so long, ns; exponential with this mean.
-    pub ns: f64,
-    /// Its rate is drawn anew, exponentially, so often; 0: it is constant. s.
-    #[serde(default)]
-    pub redraw_s: f64,
-}
-
-/// A process on the receiving core.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Process {
-    /// It runs when the softirq has worked for so long without a pause (Linux: 2 ms), us.
-    pub after_us: f64,
-    /// And for so long, us.
-    pub slice_us: f64,
-}
-
-/// Which of a NIC's cores a packet goes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Spread {
-    /// That of its flow.
-    Flows,
-    /// The next one: interrupts go round the cores (Beyond Softnet 1.7), and flows are reordered (3).
-    RoundRobin,
-}
-
-/// How the kernel receives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Scheme {
-    /// Interrupts and polling, since Linux 2.4.20.
-    Napi,
-    /// An interrupt a packet and a backlog shared by all NICs of a core (Beyond Softnet 1.5, 2).
-    Softnet,
-    /// NAPI with an XDP program: express classes leave in the poll, the others pass to the stack or are dropped.
-    Express,
-}
-
-/// How packets get from the rings of the NICs to the core.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Reception {
-    /// NAPI or what was before it.
-    pub scheme: Scheme,
-    /// NAPI: rings and devices of the classes.
-    pub strategy: StrategyName,
-    /// LL-RR: budget of each ring.
-    pub ring_budget: u32,
-    /// LL-WFQ: budgets of the rings, highest class first.
-    pub budgets: Vec<u32>,
-    /// Packets of a device in one poll.
-    pub device_budget: u32,
-    /// Which ring has the first turn.
-    pub order: Order,
-    /// Whether a poll goes round the rings until its budget is spent, or once.
-    pub rounds: Rounds,
-    /// Softnet: how drivers answer congestion.
-    pub feedback: Feedback,
-    /// Softnet: packets of the backlog.
-    pub backlog: u32,
-    /// Softnet: packets in one interrupt (`max_interrupt_work`).
-    pub interrupt_work: u32,
-    /// Softnet: a mitigated interrupt waits at most so long, us.
-    pub mitigation_us: f64,
-}
-
-impl Default for Reception {
-    fn default() -> Self {
-        Self {
-            scheme: Scheme::Napi,
-            strategy: StrategyName::Sq,
-            ring_budget: 4,
-            budgets: vec![60, 4],
-            device_budget: DEVICE_BUDGET,
-            order: Order::LowestFirst,
-            rounds: Rounds::UntilSpent,
-            feedback: Feedback::None,
-            backlog: crate::congestion::BACKLOG,
-            interrupt_work: 1,
-            mitigation_us: 100.0,
-        }
-    }
-}
-
-impl Reception {
-    /// The strategy with its budgets.
-    pub fn strategy(&self) -> Strategy {
-        match self.strategy {
-            StrategyName::Sq => Strategy::Sq,
-            StrategyName::Rr => Strategy::Rr,
-            StrategyName::LlRr => Strategy::LlRr {
-                ring_budget: self.ring_budget,
-            },
-            StrategyName::LlWfq => Strategy::LlWfq {
-                budgets: self.budgets.clone(),
-            },
-        }
-    }
-}
-
-/// A task for each packet, or for those of some classes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Stage {
-    /// What it is.
-    pub name: String,
-    /// For each packet, ns.
-    #[serde(default)]
-    pub packet_ns: f64,
-    /// For each byte, ns.
-    #[serde(default)]
-    pub byte_ns: f64,
-    /// Classes, 0 the highest; empty: all.
-    #[serde(default)]
-    pub classes: Vec<usize>,
-}
-
-/// The layered buffers behind the softirq.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Host {
-    /// Packets that the socket buffer holds.
-    pub socket: usize,
-    /// Time that the application takes for a packet, on a core of its own, ns.
-    pub application_ns: f64,
-    /// And for each byte, ns.
-    #[serde(default)]
-    pub application_byte_ns: f64,
 }

@@ -5,8 +5,10 @@ use std::collections::VecDeque;
 use crate::congestion::FeedbackDriver;
 use rxlane_policy::Ps;
 use rxlane_policy::poll::QVector;
+use rxlane_policy::throttle::estimate::Estimator;
 use rxlane_policy::throttle::{Sample, Throttle, Throttler};
 
+use super::measured::Census;
 use crate::ring::RxRing;
 
 /// An interrupt vector: a device with its rings.
@@ -37,6 +39,11 @@ pub(super) struct Device {
     sample: Sample,
     sample_since: Ps,
     pub(super) driver: FeedbackDriver,
+    /// It interrupts for each packet, or as its driver's mitigation wants, and packets wait in the backlog.
+    pub(super) has_old_interface: bool,
+    pub(super) estimator: Option<Estimator>,
+    /// What it had counted before is no longer to be counted, because a measurement has begun.
+    pub(super) measured: bool,
 }
 
 impl Device {
@@ -67,6 +74,9 @@ impl Device {
             sample: Sample::default(),
             sample_since: Ps::ZERO,
             driver,
+            has_old_interface: false,
+            estimator: None,
+            measured: false,
         }
     }
 
@@ -89,6 +99,20 @@ impl Device {
             || self.completions.iter().any(|t| *t > since && *t <= now)
     }
 
+    /// The packets that have come to it so far.
+    pub(super) fn census(&self) -> Census {
+        let mut census = Census::default();
+        for ring in &self.rings {
+            census.arrived += ring.arrived();
+            census.ring_dropped += ring.dropped();
+            census.queued += ring.len() as u64;
+            for (all, of) in census.ring_dropped_of.iter_mut().zip(ring.dropped_of()) {
+                *all += of;
+            }
+        }
+        census
+    }
+
     #[inline]
     pub(super) fn admit(&mut self, now: Ps) {
         for ring in &mut self.rings {
@@ -104,6 +128,9 @@ impl Device {
 
     /// Decides the least time between interrupts anew, from what came since the last decision.
     pub(super) fn throttle(&mut self, now: Ps) -> Ps {
+        if let Some(estimator) = &mut self.estimator {
+            return estimator.update().into();
+        }
         self.sample.elapsed = (now - self.sample_since).into();
         self.sample_since = now;
         self.throttler

@@ -3,7 +3,7 @@
 use rand_distr::{Distribution, Exp1};
 use rxlane_policy::Ps;
 
-use super::SimulatedCore;
+use super::{PSEUDO_DEVICE, SimulatedCore};
 use crate::scenario::{Origin, Scheme};
 use crate::tally::Work;
 
@@ -21,9 +21,9 @@ impl SimulatedCore {
         let port = self.devices[device].port;
         self.know(port, self.now);
         let known = self.ports[port].known_until;
-        let cause = match self.scheme {
-            Scheme::Napi | Scheme::Express => self.devices[device].next_cause(self.now),
-            Scheme::Softnet => self.softnet_cause(device),
+        let cause = match self.devices[device].has_old_interface {
+            false => self.devices[device].next_cause(self.now),
+            true => self.softnet_cause(device),
         };
         let d = &mut self.devices[device];
         // An arrival that is not known yet may come before the cause.
@@ -113,13 +113,15 @@ impl SimulatedCore {
         d.masked_at = d.irq_at;
         self.tally.busy[Work::Isr as usize] += self.costs.isr;
         self.now += self.costs.isr;
-        match self.scheme {
-            Scheme::Napi | Scheme::Express => {
-                d.masked = true;
-                d.irq_at = Ps::NEVER;
-                self.poll_list.add(device as u32);
+        if d.has_old_interface {
+            self.softnet_interrupt(device);
+            if self.scheme == Scheme::Napi && !self.backlog_packets.is_empty() {
+                self.poll_list.add(PSEUDO_DEVICE);
             }
-            Scheme::Softnet => self.softnet_interrupt(device),
+        } else {
+            d.masked = true;
+            d.irq_at = Ps::NEVER;
+            self.poll_list.add(device as u32);
         }
     }
 
@@ -218,6 +220,12 @@ impl SimulatedCore {
     }
 
     fn pass_idly(&mut self, until: Ps) {
+        // The softirq has worked until now.
+        self.application_works(self.now, true);
+        self.application_works(until, false);
+        if let Some(probe) = &mut self.probe {
+            probe.runs(self.now, until);
+        }
         if self.process.is_some() {
             self.tally.busy[Work::Process as usize] += until - self.now;
         }

@@ -48,7 +48,7 @@ pub(super) struct Aside {
     /// Redirected in this poll, at whose end they leave.
     pub(super) batch: Vec<Packet>,
     /// Passed, and not taken by the stack yet.
-    pub(super) collected: Vec<Packet>,
+    pub(super) collected: VecDeque<Packet>,
     pub(super) windows: Windows,
     /// When the poll under way began, with its first packet.
     poll_began: Ps,
@@ -67,7 +67,7 @@ impl Aside {
     pub(super) fn new(scenario: &Scenario) -> Self {
         Self {
             batch: Vec::new(),
-            collected: Vec::new(),
+            collected: VecDeque::new(),
             windows: Windows::new(Ps::from_ns(scenario.express.window_ms * 1e6)),
             poll_began: Ps::ZERO,
             poll_ended: Ps::ZERO,
@@ -189,6 +189,8 @@ impl SimulatedCore {
 
     fn serve_lane(&mut self, lanes: &mut Lanes, packet: Packet, before: u32, device: usize) {
         let class = usize::from(packet.class);
+        // From here on, wherever the measurement begins or ends.
+        self.in_service = true;
         self.tally.classes[class]
             .waiting
             .record(self.now - packet.at);
@@ -205,7 +207,6 @@ impl SimulatedCore {
             }
             verdict
         };
-        self.in_service = true;
         match verdict {
             Verdict::Drop => {
                 self.work(lanes.drop, Work::Packet);
@@ -229,7 +230,7 @@ impl SimulatedCore {
                 };
                 self.work(first, Work::Packet);
                 if !self.cut {
-                    self.aside.collected.push(packet);
+                    self.aside.collected.push_back(packet);
                 }
             }
             Verdict::Pass => {
@@ -250,13 +251,10 @@ impl SimulatedCore {
 
     /// The stack serves what has been collected, of which a part has been served already where it collects at all.
     fn stack_takes(&mut self, lanes: &Lanes, device: usize) {
-        let mut collected = std::mem::take(&mut self.aside.collected);
-        let mut taken = 0;
-        for packet in &collected {
-            if self.cut {
+        while !self.cut {
+            let Some(packet) = self.aside.collected.pop_front() else {
                 break;
-            }
-            taken += 1;
+            };
             if lanes.stack_batch > 1 {
                 let whole = self.costs.service[usize::from(packet.class)];
                 self.in_service = true;
@@ -266,23 +264,21 @@ impl SimulatedCore {
                 }
                 self.in_service = false;
             }
-            self.leave(*packet, device);
+            self.leave(packet, device, false);
         }
-        collected.drain(..taken);
-        self.aside.collected = collected;
     }
 
     fn leave_express(&mut self, device: usize) {
         let mut batch = std::mem::take(&mut self.aside.batch);
         for packet in batch.drain(..) {
-            self.leave(packet, device);
+            self.leave(packet, device, true);
         }
         // Its memory is used again.
         self.aside.batch = batch;
     }
 
-    /// A packet leaves the router now.
-    fn leave(&mut self, packet: Packet, device: usize) {
+    /// A packet leaves the core now.
+    fn leave(&mut self, packet: Packet, device: usize, redirected: bool) {
         let class = usize::from(packet.class);
         let nic = self.devices[device].nic;
         self.tally.served[nic] += 1;
@@ -290,10 +286,15 @@ impl SimulatedCore {
         self.tally.count_order(packet, &mut self.last_sequence[nic]);
         let waited = self.now - packet.at;
         let tally = &mut self.tally.classes[class];
-        tally.latency.record(waited + self.latency_offset);
+        if self.link.is_none() {
+            tally.latency.record(waited + self.latency_offset);
+        }
         if class == 0 {
             let own = waited - self.aside.taken_between(packet.at, self.now);
             tally.own_wait.record(own);
+        }
+        if self.link.is_some() {
+            self.send_to_link(packet, redirected);
         }
     }
 }

@@ -77,6 +77,18 @@ impl Port {
         }
     }
 
+    /// Exchanges its traffic with another core's port of the same NIC, which has its devices elsewhere.
+    pub(super) fn change_places(&mut self, other: &mut Self) {
+        std::mem::swap(self, other);
+        std::mem::swap(&mut self.first_device, &mut other.first_device);
+    }
+
+    /// Device and ring of a class.
+    pub(super) fn place(&self, class: usize) -> (usize, usize) {
+        let place = self.places[class];
+        (self.first_device + place.device, place.ring)
+    }
+
     /// Makes more arrivals known, and keeps those that are for this core.
     pub(super) fn generate(&mut self, devices: &mut [Device]) {
         let Some(source) = &mut self.source else {

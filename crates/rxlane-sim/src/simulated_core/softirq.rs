@@ -10,6 +10,43 @@ use crate::tally::Work;
 impl SimulatedCore {
     /// One poll of a device: Tx cleaning first (low-latency-router IV.B), then its Rx rings.
     pub(super) fn poll(&mut self, device: usize) {
+        self.begin_poll(device);
+        while let Some((ring, at_most)) = self.next_turn(device) {
+            self.serve_some(device, ring, at_most);
+            if self.cut {
+                return;
+            }
+        }
+        self.let_the_process_run();
+    }
+
+    /// As [`SimulatedCore::poll`], a packet at a time: other cores have to see when this one asks for what they share.
+    pub(super) fn poll_in_steps(&mut self, device: usize) {
+        let under_way = self.turn.take().unwrap_or_else(|| {
+            self.begin_poll(device);
+            (0, 0)
+        });
+        let (ring, left) = match under_way {
+            (_, 0) => match self.next_turn(device) {
+                Some(turn) => turn,
+                None => return self.let_the_process_run(),
+            },
+            turn => turn,
+        };
+        let served = self.serve_some(device, ring, 1);
+        self.turn = Some((ring, if served == 0 { 0 } else { left - 1 }));
+    }
+
+    fn begin_poll(&mut self, device: usize) {
+        self.begin_softirq_poll();
+        if self.tx_delay.is_some() {
+            self.clean_tx(device);
+        }
+        self.devices[device].qvector.begin();
+    }
+
+    /// What each poll begins with, of whatever it is one.
+    pub(super) fn begin_softirq_poll(&mut self) {
         if !self.in_softirq {
             self.enter_softirq();
         }
@@ -17,37 +54,44 @@ impl SimulatedCore {
         if self.costs.poll > Ps::ZERO {
             self.work(self.costs.poll, Work::Poll);
         }
-        if self.tx_delay.is_some() {
-            self.clean_tx(device);
-        }
-        let port = self.devices[device].port;
-        self.devices[device].qvector.begin();
-        loop {
-            self.know(port, self.now);
-            let d = &mut self.devices[device];
-            d.admit(self.now);
-            let rings = &d.rings;
-            match d.qvector.next(|ring| !rings[ring].is_empty()) {
-                Step::Serve { ring, at_most } => {
-                    self.serve_ring(device, ring, at_most);
-                    if self.cut {
-                        return;
-                    }
+    }
+
+    /// The ring whose turn it is, and how many of its packets; `None`: the poll is over.
+    #[inline]
+    fn next_turn(&mut self, device: usize) -> Option<(usize, u32)> {
+        self.know(self.devices[device].port, self.now);
+        let d = &mut self.devices[device];
+        d.admit(self.now);
+        let rings = &d.rings;
+        match d.qvector.next(|ring| !rings[ring].is_empty()) {
+            Step::Serve { ring, at_most } => {
+                if self.costs.ring > Ps::ZERO {
+                    self.work(self.costs.ring, Work::Poll);
                 }
-                Step::End(outcome) => {
-                    self.poll_list.ended(outcome);
-                    if outcome == PollEnd::Drained {
-                        self.unmask(device);
-                    }
-                    break;
+                Some((ring, at_most))
+            }
+            Step::End(outcome) => {
+                self.poll_list.ended(outcome);
+                if outcome == PollEnd::Drained {
+                    self.unmask(device);
+                    self.emptied = self.nics_move.then(|| self.devices[device].nic);
                 }
+                None
             }
         }
+    }
+
+    /// After a poll, a process that has waited for long enough has its turn.
+    pub(super) fn let_the_process_run(&mut self) {
         if let Some((after, slice)) = self.process
             && self.now >= self.softirq_since + after
             && !self.poll_list.is_empty()
         {
+            let begun = self.now;
             self.work(slice, Work::Process);
+            if let Some(probe) = &mut self.probe {
+                probe.runs(begun, begun + slice);
+            }
             self.softirq_since = self.now;
         }
     }
@@ -63,11 +107,9 @@ impl SimulatedCore {
         }
     }
 
+    /// Serves up to `at_most` packets of a ring. Returns how many.
     #[inline]
-    fn serve_ring(&mut self, device: usize, ring: usize, at_most: u32) {
-        if self.costs.ring > Ps::ZERO {
-            self.work(self.costs.ring, Work::Poll);
-        }
+    pub(super) fn serve_some(&mut self, device: usize, ring: usize, at_most: u32) -> u32 {
         let port = self.devices[device].port;
         let mut served = 0;
         while served < at_most {
@@ -85,13 +127,14 @@ impl SimulatedCore {
             self.serve(packet, device);
             served += 1;
             if self.cut {
-                return;
+                return served;
             }
         }
         debug_assert!(served <= at_most, "ring budget exceeded");
         let d = &mut self.devices[device];
         d.qvector.served(served);
         d.count(u64::from(served), u64::from(served) * self.frame);
+        served
     }
 
     /// Serves the packets that can be served before anything else happens. It does the same as
@@ -99,7 +142,7 @@ impl SimulatedCore {
     /// this way.
     #[inline]
     fn serve_undisturbed(&mut self, device: usize, ring: usize, at_most: u32) -> u32 {
-        if self.tx_delay.is_some() || self.tandem.is_some() || self.departures.is_some() {
+        if self.goes_on || self.departures.is_some() {
             return 0;
         }
         let d = &mut self.devices[device];
@@ -140,16 +183,39 @@ impl SimulatedCore {
     #[inline]
     pub(super) fn serve(&mut self, packet: Packet, device: usize) {
         let class = usize::from(packet.class);
-        let waited = self.now - packet.at;
         self.in_service = true;
+        self.take_giant_lock();
+        let waited = self.now - packet.at;
+        if let Some(estimator) = &mut self.devices[device].estimator {
+            estimator.packet(packet.at.into(), self.now.into());
+        }
         self.work(self.costs.packet[class], Work::Packet);
+        if !self.cut && self.wait_for_protocol(packet, device, waited) {
+            self.give_giant_lock();
+            return;
+        }
         let stage = self.costs.stage[class];
         if stage > Ps::ZERO {
             self.work(stage, Work::Stage);
         }
-        if self.cut {
-            return;
+        self.give_giant_lock();
+        if !self.cut {
+            self.finish_service(packet, device, waited);
         }
+    }
+
+    /// A packet has been served. It needs what cores share, or leaves.
+    #[inline]
+    pub(super) fn finish_service(&mut self, packet: Packet, device: usize, waited: Ps) {
+        if !self.begin_passage(packet, device, waited) {
+            self.depart(packet, device, waited);
+        }
+    }
+
+    /// A packet has been served, and leaves the core.
+    #[inline]
+    pub(super) fn depart(&mut self, packet: Packet, device: usize, waited: Ps) {
+        let class = usize::from(packet.class);
         self.in_service = false;
         let nic = self.devices[device].nic;
         self.tally.served[nic] += 1;
@@ -163,16 +229,19 @@ impl SimulatedCore {
                 sequence: packet.sequence,
             });
         }
+        if self.link.is_some() {
+            self.send_to_link(packet, false);
+            return;
+        }
         let mut left = self.now;
-        if let Some(tandem) = &mut self.tandem {
-            self.tally.delivered += tandem.depart_until(left);
-            match tandem.enter(left) {
-                Some(departure) => left = departure,
-                None => {
-                    self.tally.socket_dropped += 1;
-                    return;
-                }
+        if self.application.is_some() {
+            self.application_works(left, true);
+            if let Some(application) = &mut self.application
+                && !application.enter(packet)
+            {
+                self.tally.socket_dropped += 1;
             }
+            return;
         }
         if let Some(delay) = self.tx_delay {
             match self.transmit(device, delay) {
@@ -210,7 +279,30 @@ impl SimulatedCore {
         Some(sent)
     }
 
-    fn clean_tx(&mut self, device: usize) {
+    /// A packet leaves the core for a link that may be busy.
+    pub(super) fn send_to_link(&mut self, packet: Packet, redirected: bool) {
+        self.link_sends();
+        if let Some(link) = &mut self.link
+            && !link.enter(packet, redirected, self.now)
+        {
+            self.tally.qdisc_dropped[usize::from(packet.class)] += 1;
+        }
+    }
+
+    /// Makes up for what the link has sent up to now.
+    pub(super) fn link_sends(&mut self) {
+        let Some(link) = &mut self.link else { return };
+        let (tally, offset) = (&mut self.tally, self.latency_offset);
+        link.advance(self.now, |packet, left| {
+            let class = usize::from(packet.class);
+            tally.sent[class] += 1;
+            tally.classes[class]
+                .latency
+                .record(left - packet.at + offset);
+        });
+    }
+
+    pub(super) fn clean_tx(&mut self, device: usize) {
         let now = self.now;
         let limit = self.tx_work_limit;
         let d = &mut self.devices[device];

@@ -70,6 +70,11 @@ impl SimulatedCore {
         if !self.in_softirq {
             self.enter_softirq();
         }
+        self.serve_backlog();
+    }
+
+    /// Takes one packet from the backlog, and restarts drivers that it had stopped.
+    pub(super) fn serve_backlog(&mut self) {
         let Some((packet, device)) = self.backlog_packets.pop_front() else {
             return;
         };
@@ -78,7 +83,8 @@ impl SimulatedCore {
         let len = self.backlog.len();
         let mut restarted = false;
         for device in 0..self.devices.len() {
-            if self.devices[device].driver.backlog_is(len) {
+            if self.devices[device].has_old_interface && self.devices[device].driver.backlog_is(len)
+            {
                 self.schedule(device);
                 restarted = true;
             }

@@ -1,9 +1,12 @@
 //! The model against queueing theory, within its confidence intervals.
 
+mod interrupts;
+mod polling;
+
 use rxlane_policy::poll::Rounds;
 use rxlane_policy::strategy::StrategyName;
 use rxlane_sim::run::{Estimate, replicate};
-use rxlane_sim::scenario::{Disturbance, Egress, Scenario, Scheme, Spread};
+use rxlane_sim::scenario::{Discipline, Disturbance, Egress, Qdisc, Scenario, Scheme, Spread};
 use rxlane_sim::traffic::{Mix, Pattern};
 
 /// Service time, us.
@@ -47,6 +50,33 @@ fn m_d_1_waiting_is_that_of_pollaczek_and_khinchine() {
         let s = bare(rho * 1e6 / X);
         agrees(&s, "waiting_us.be.mean", rho * X / (2.0 * (1.0 - rho)));
         agrees(&s, "cpu", rho);
+    }
+}
+
+/// A. Cobham, "Priority Assignment in Waiting Line Problems", Operations Research 2(1), 1954, eq. 3: whoever comes finds
+/// `R = rho x / 2` of a service that is not broken off, waits for it and for who is before him.
+#[test]
+fn behind_a_link_with_strict_priority_classes_wait_as_cobham_says() {
+    // A core that keeps nobody waiting.
+    let mut s = bare(1e6);
+    s.cpu.packet_ns = 0.001;
+    s.traffic.rt_ratio = 0.4;
+    for rho in [0.3, 0.7, 0.9] {
+        // The wire carries 20 bytes more than a frame, and this frame takes 1 us.
+        s.qdisc = Some(Qdisc {
+            discipline: Discipline::Strict,
+            link_bps: f64::from(s.traffic.frame + 20) * 8.0 / (X * 1e-6),
+            limit: 1 << 20,
+            ..Qdisc::default()
+        });
+        s.traffic.pps = rho * 1e6 / X;
+        let (rest, first) = (rho * X / 2.0, 0.4 * rho);
+        agrees(&s, "latency_us.rt.mean", rest / (1.0 - first) + X);
+        agrees(
+            &s,
+            "latency_us.be.mean",
+            rest / ((1.0 - first) * (1.0 - rho)) + X,
+        );
     }
 }
 

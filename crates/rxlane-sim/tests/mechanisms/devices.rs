@@ -1,0 +1,157 @@
+//! Devices of a core that are served otherwise than in turn and otherwise than the others, and that interrupt by estimates.
+
+use rxlane_policy::strategy::StrategyName;
+use rxlane_policy::throttle::estimate::{Estimate, FillLevelGoal, SojournGoal};
+use rxlane_policy::throttle::{LinearLaw, Throttling};
+use rxlane_sim::outcome::Outcome;
+use rxlane_sim::scenario::{Priority, Scenario};
+use rxlane_sim::traffic::Pattern;
+
+use super::{get, run};
+
+/// Beyond Softnet 4.2: the old interface stays for devices that cannot hold packets.
+#[test]
+fn an_old_interface_interrupts_for_each_packet_beside_napi_and_starves_it_under_overload() {
+    let with = |old: Vec<usize>, busy: f64| {
+        let mut s = Scenario::default();
+        s.traffic.pattern = Pattern::Cbr { jitter: 0.1 };
+        s.nic.count = 2;
+        s.cpu.packet_ns = 5000.0;
+        s.cpu.isr_ns = 4000.0;
+        s.traffic.frame = 64;
+        s.traffic.pps = 20e3 + busy;
+        s.traffic.nic_shares = vec![20e3 / s.traffic.pps, busy / s.traffic.pps];
+        s.reception.old_interfaces = old;
+        let o = run(&s);
+        let of = |name: &str| get(&o, name);
+        [
+            of("throughput_pps.nic0") / 20e3,
+            of("irq_per_s.core0.vector1") / busy,
+            of("dropped_backlog"),
+        ]
+    };
+    let [quiet, interrupts, dropped] = with(vec![1], 60e3);
+    assert!(
+        quiet > 0.98 && (interrupts - 1.0).abs() < 0.01,
+        "{quiet} {interrupts}"
+    );
+    assert_eq!(dropped, 0.0);
+    let [quiet, interrupts, _] = with(Vec::new(), 400e3);
+    assert!(
+        quiet > 0.9 && interrupts < 0.01,
+        "NAPI shares fairly: {quiet} {interrupts}"
+    );
+    let [quiet, _, dropped] = with(vec![1], 400e3);
+    assert!(quiet < 0.01 && dropped > 1000.0, "{quiet} {dropped}");
+}
+
+/// Multiple-nics V.A, a priority strategy between devices.
+#[test]
+fn with_global_priority_rt_of_one_nic_does_not_wait_for_the_poll_of_another() {
+    let rt = |priority, nics| {
+        let mut s = Scenario::default();
+        s.traffic.pps = 3e6;
+        s.traffic.rt_ratio = 0.1;
+        s.nic.count = nics;
+        s.reception.strategy = StrategyName::LlWfq;
+        s.reception.budgets = vec![60, 4];
+        s.reception.priority = priority;
+        let o = run(&s);
+        (get(&o, "latency_us.rt.max"), get(&o, "throughput_pps"))
+    };
+    let (devices, all) = rt(Priority::Devices, 4);
+    let (global, as_much) = rt(Priority::Global, 4);
+    // Three other polls of 64 packets, or a turn of 4 and the RT packets that came meanwhile.
+    assert!(devices > 100.0 && global < 25.0, "{devices} {global}");
+    assert!((all / as_much - 1.0).abs() < 0.01);
+}
+
+fn by(pps: f64, estimate: Option<Estimate>, throttling: Throttling) -> Outcome {
+    let mut s = Scenario::default();
+    s.traffic.pps = pps;
+    s.cpu.packet_ns = 476.0;
+    s.interrupt.estimate = estimate;
+    s.interrupt.throttling = throttling;
+    run(&s)
+}
+
+/// Interrupt-throttling VI: other information than the packet rate.
+#[test]
+fn the_time_between_packets_throttles_as_their_rate_does() {
+    let law = LinearLaw::default();
+    for pps in [0.3e6, 1e6, 1.6e6] {
+        let rate = by(pps, None, Throttling::Linear(law));
+        let gaps = by(pps, Some(Estimate::InterArrival(law)), Throttling::Off);
+        let [rate, gaps] = [rate, gaps].map(|o| get(&o, "irq_per_s"));
+        assert!((gaps / rate - 1.0).abs() < 0.1, "{pps}: {gaps} {rate}");
+    }
+}
+
+#[test]
+fn packets_wait_for_as_long_as_the_sojourn_estimate_wants_at_all_loads() {
+    let goal = SojournGoal {
+        target_us: 20.0,
+        ..SojournGoal::default()
+    };
+    for pps in [0.5e6, 1e6, 1.5e6] {
+        let o = by(pps, Some(Estimate::Sojourn(goal)), Throttling::Off);
+        let us = get(&o, "waiting_us.be.mean");
+        assert!((us - 20.0).abs() < 3.0, "{pps}: {us}");
+    }
+}
+
+#[test]
+fn interrupts_find_as_many_packets_as_the_fill_level_estimate_wants() {
+    let goal = FillLevelGoal {
+        packets: 40,
+        ..FillLevelGoal::default()
+    };
+    for pps in [0.5e6, 1e6] {
+        let o = by(pps, Some(Estimate::FillLevel(goal)), Throttling::Off);
+        let packets = get(&o, "throughput_pps") / get(&o, "irq_per_s");
+        assert!((packets - 40.0).abs() < 6.0, "{pps}: {packets}");
+    }
+}
+
+/// Interrupt-throttling VI finds the time between packets and the time they wait too expensive.
+#[test]
+fn looking_at_each_packet_costs_throughput() {
+    let most = |estimate_ns| {
+        let mut s = Scenario::default();
+        s.traffic.pps = 3e6;
+        s.interrupt.estimate = Some(Estimate::InterArrival(LinearLaw::default()));
+        s.interrupt.estimate_ns = estimate_ns;
+        get(&run(&s), "throughput_pps") / 1e6
+    };
+    assert!((most(0.0) - 1.0 / 0.571).abs() < 0.01);
+    assert!((most(60.0) - 1.0 / 0.631).abs() < 0.01);
+}
+
+/// Low-latency-router III.B: an arbitrary number of classes, here 32, with a ring for each and budgets of 1.
+#[test]
+fn as_many_classes_as_are_wanted_have_a_ring_each_and_share_the_core_equally() {
+    let mut s = Scenario::default();
+    s.traffic.pps = 3.5e6;
+    s.traffic.shares = vec![1.0 / 32.0; 32];
+    s.reception.strategy = StrategyName::LlRr;
+    s.reception.ring_budget = 1;
+    s.nic.descriptors = 64;
+    let o = run(&s);
+    for class in 0..32 {
+        let packets = get(&o, &format!("packets.c{class}"));
+        // 1.75 Mpps for 0.2 s.
+        assert!(
+            (packets / (0.2 / 571e-9 / 32.0) - 1.0).abs() < 0.02,
+            "{class}: {packets}"
+        );
+    }
+    // The guard and its BPF maps have room for eight.
+    s.reception.scheme = rxlane_sim::scenario::Scheme::Express;
+    s.reception.strategy = StrategyName::Sq;
+    assert!(
+        s.check()
+            .unwrap_err()
+            .to_string()
+            .contains("at most 8 classes")
+    );
+}
