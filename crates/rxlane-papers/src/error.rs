@@ -14,6 +14,14 @@ pub enum PapersError {
         /// Names that would have been known.
         papers: String,
     },
+    /// A measurement that cannot be read.
+    #[error("{name}: not what `rxlane bench sweep --json` writes: {source}")]
+    Measurement {
+        /// Its file.
+        name: String,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
     /// A figure that cannot be drawn.
     #[error(transparent)]
     Plot(#[from] PlotError),

@@ -1,7 +1,9 @@
 //! The papers' result figures, redrawn from the model, with what the papers state as marks.
 
+use maud::{Markup, html};
 use rxlane_report::PlotError;
-use rxlane_report::plot::{Axes, Legend, Line, Mark, lines};
+use rxlane_report::plot::{Axis, Line, Mark, Plot};
+use rxlane_report::unit::Unit;
 
 use crate::table::{Data, Rows};
 
@@ -24,7 +26,6 @@ pub(crate) struct Figure {
     /// Largest x shown.
     pub(crate) to: f64,
     pub(crate) log_y: bool,
-    pub(crate) legend: Legend,
     pub(crate) stated: &'static [Stated],
 }
 
@@ -34,7 +35,7 @@ pub(crate) const RT: (&str, &str, f64) = (RATIO, "share of RT packets, %", 100.0
 pub(crate) const BYTES: (&str, &str, f64) = (FRAME, "frame, bytes without preamble", 1.0);
 pub(crate) const KIRQ: (&str, f64) = ("interrupts, 1000 a second", 1e-3);
 pub(crate) const CPU: (&str, f64) = ("CPU utilisation, %", 100.0);
-pub(crate) const US: (&str, f64) = ("mean latency, us", 1.0);
+pub(crate) const US: (&str, f64) = ("mean latency", 1.0);
 
 pub(crate) const BASE: Figure = Figure {
     title: "",
@@ -45,14 +46,13 @@ pub(crate) const BASE: Figure = Figure {
     metrics: &[("latency_us.mean", "")],
     to: f64::INFINITY,
     log_y: false,
-    legend: Legend::LowerRight,
     stated: &[],
 };
 
 pub(crate) const IRQ: &[(&str, &str)] = &[("irq_per_s", "")];
 pub(crate) const UTILISATION: &[(&str, &str)] = &[("cpu", "")];
 
-fn draw(figure: &Figure, rows: &Rows) -> Result<String, PlotError> {
+fn draw(figure: &Figure, rows: &Rows) -> Result<Markup, PlotError> {
     let mut drawn = Vec::new();
     let (key, x, x_factor) = figure.x;
     let (y, y_factor) = figure.y;
@@ -79,15 +79,27 @@ fn draw(figure: &Figure, rows: &Rows) -> Result<String, PlotError> {
             });
         }
     }
-    let axes = Axes {
+    let plot = Plot {
         title: figure.title,
-        x,
-        y,
-        log_y: figure.log_y,
-        legend: figure.legend,
-        ..Axes::default()
+        x: Axis {
+            says: x,
+            ..Axis::default()
+        },
+        y: Axis {
+            says: y,
+            unit: if figure.y == US {
+                Unit::Us
+            } else {
+                Unit::Number
+            },
+            log: figure.log_y,
+            range: None,
+        },
+        lines: &drawn,
+        marks: &marks(figure.stated),
+        ..Plot::default()
     };
-    lines(&axes, &drawn, &marks(figure.stated))
+    plot.figure()
 }
 
 pub(crate) fn marks(stated: &[Stated]) -> Vec<Mark> {
@@ -105,9 +117,8 @@ pub(crate) fn marks(stated: &[Stated]) -> Vec<Mark> {
 }
 
 /// These figures of a paper, one after the other.
-pub(crate) fn draw_all(figures: &[Figure], data: &Data) -> Result<String, PlotError> {
-    figures
-        .iter()
-        .map(|figure| draw(figure, data.of(figure.file)))
-        .collect()
+pub(crate) fn draw_all(figures: &[Figure], data: &Data) -> Result<Markup, PlotError> {
+    let drawn = figures.iter().map(|f| draw(f, data.of(f.file)));
+    let drawn = drawn.collect::<Result<Vec<Markup>, PlotError>>()?;
+    Ok(html! { @for figure in &drawn { (figure) } })
 }

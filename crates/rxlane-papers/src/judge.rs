@@ -48,6 +48,18 @@ impl Verdict {
         self.verdict == "reproduced"
     }
 
+    /// The model's number with its interval, or what it does.
+    pub fn shown(&self) -> String {
+        let model = match &self.model {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        match self.ci95 {
+            Some(ci) => format!("{model} +- {ci}"),
+            None => model,
+        }
+    }
+
     pub(crate) fn unjudged(r: &Reference) -> Self {
         Judged {
             model: Value::Null,
@@ -102,7 +114,7 @@ pub(crate) struct Verdicts {
 }
 
 /// Four digits are more than the papers give.
-fn rounded(v: f64) -> f64 {
+pub(crate) fn rounded(v: f64) -> f64 {
     if v == 0.0 || !v.is_finite() {
         return v;
     }
@@ -110,7 +122,7 @@ fn rounded(v: f64) -> f64 {
     (v * scale).round() / scale
 }
 
-fn percent(part: f64) -> String {
+pub(crate) fn percent(part: f64) -> String {
     format!("{} %", rounded(part * 100.0))
 }
 

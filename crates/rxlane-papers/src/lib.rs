@@ -2,11 +2,13 @@
 //!
 //! A folder a paper holds its scenarios (`*.toml`), what it states (`rows.csv`), how its costs are fitted (`fit.rs`), how
 //! its rows are judged (`rows.rs`) and its figures (`figures.rs`). Adding a paper adds a folder and a line of [`PAPERS`].
-//! Costs come from rows marked `fit` only; the model is judged by all others.
+//! Costs come from rows marked `fit` only; the model is judged by all others. What the papers state beyond that is in
+//! `statements.csv`, and judged by a row or in `claims.rs`. `measured` holds what a router of today does beside both.
 
 #![forbid(unsafe_code)]
 
 mod beyond_softnet;
+mod claims;
 mod error;
 mod figure;
 mod fit;
@@ -14,6 +16,7 @@ mod interrupt_throttling;
 mod interval;
 mod judge;
 mod low_latency_router;
+mod measured;
 mod multiple_nics;
 mod paper;
 mod profile;
@@ -22,6 +25,7 @@ mod report;
 mod scorecard;
 mod sensitivity;
 mod single_input_queue;
+mod statement;
 mod table;
 mod wrong;
 
@@ -36,11 +40,13 @@ pub use error::PapersError;
 pub use fit::{Calibration, Residual, file_of, fit};
 pub use judge::Verdict;
 use judge::{Judged, Verdicts};
+pub use measured::{Compared, Measurement, compare};
 pub use paper::Paper;
 pub use reference::{Reference, Use, references};
 pub use report::html;
 pub use scorecard::{Score, scorecard};
 pub use sensitivity::{CostReport, RowReport, Sensitivity, sensitivity};
+pub use statement::{Finding, Statement, counts, statements};
 pub use table::{Data, Rows};
 pub use wrong::{Column, Matrix, wrong_models};
 

@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
+use maud::Markup;
 use rxlane_report::PlotError;
 use rxlane_sim::SimError;
 use rxlane_sim::scenario::parse_with;
 use rxlane_sim::sweep::Sweep;
 
+use crate::claims::Claims;
 use crate::fit::{Parameter, Residual};
 use crate::judge::Verdicts;
 use crate::profile::Cost;
@@ -26,6 +28,8 @@ pub struct Paper {
     pub experiments: &'static [&'static str],
     /// What it states: `rows.csv`.
     pub(crate) rows: &'static str,
+    /// What it states beyond its rows: `statements.csv`.
+    pub(crate) statements: &'static str,
     /// What may be fitted.
     pub(crate) parameters: &'static [Parameter],
     /// Where each cost of its machine is from.
@@ -34,12 +38,14 @@ pub struct Paper {
     pub(crate) residuals: fn(&Self, Vec<String>) -> Result<Vec<Residual>, SimError>,
     /// Says what becomes of its rows.
     pub(crate) judge: fn(&Data, &mut Verdicts) -> Result<(), SimError>,
+    /// Says what becomes of statements that no row judges.
+    pub(crate) claims: fn(&Data, &mut Claims) -> Result<(), SimError>,
     /// Models that its rules must reject.
     pub(crate) wrong: &'static [Wrong],
     /// Settings of files that make them run faster, for what is tried many times: fewer points, no shorter runs.
     pub(crate) fewer: &'static [(&'static str, &'static str)],
     /// Draws its figures.
-    pub(crate) figures: fn(&Data) -> Result<String, PlotError>,
+    pub(crate) figures: fn(&Data) -> Result<Markup, PlotError>,
 }
 
 impl Paper {

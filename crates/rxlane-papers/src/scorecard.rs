@@ -1,6 +1,7 @@
 //! How many rows of each kind the model meets. Only predictions say anything about the model.
 
-use std::fmt::Write;
+use maud::Markup;
+use rxlane_report::table;
 
 use crate::PAPERS;
 use crate::judge::Verdict;
@@ -16,7 +17,7 @@ pub struct Score {
 }
 
 impl Score {
-    fn of<'a>(paper: &'static str, verdicts: impl Iterator<Item = &'a Verdict>) -> Self {
+    pub(crate) fn of<'a>(paper: &'static str, verdicts: impl Iterator<Item = &'a Verdict>) -> Self {
         let mut rows = [(0, 0); 5];
         for v in verdicts {
             for (usage, (met, all)) in Use::ALL.iter().zip(&mut rows) {
@@ -55,17 +56,19 @@ pub fn scorecard(verdicts: &[Verdict]) -> Vec<Score> {
     scores
 }
 
-/// The card as HTML.
-pub(crate) fn html(verdicts: &[Verdict]) -> String {
-    let mut table = String::from("<table><tr><th>paper");
-    for usage in Use::ALL {
-        let _ = write!(table, "<th>{usage}");
-    }
-    for score in scorecard(verdicts) {
-        let _ = write!(table, "<tr><td>{}", score.paper);
-        for (met, all) in score.rows {
-            let _ = write!(table, "<td>{met} of {all}");
-        }
-    }
-    table + "</table>"
+/// Cards as HTML.
+pub(crate) fn html(scores: &[Score]) -> Markup {
+    let head = std::iter::once("paper".to_owned());
+    let head: Vec<String> = head
+        .chain(Use::ALL.map(|usage| usage.to_string()))
+        .collect();
+    let rows = scores.iter().map(|score| {
+        let name = std::iter::once(score.paper.to_owned());
+        let met = score.rows.map(|(met, all)| match all {
+            0 => String::new(),
+            _ => format!("{met} of {all}"),
+        });
+        name.chain(met).collect()
+    });
+    table::columns(&head, rows)
 }

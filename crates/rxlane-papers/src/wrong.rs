@@ -9,6 +9,7 @@ use rxlane_sim::SimError;
 
 use crate::paper::Paper;
 use crate::reference::{Reference, Use};
+use crate::statement::claims_of;
 use crate::table::{Data, Rows};
 use crate::{papers_of, references, rows_of_sweep, verdicts_of};
 
@@ -38,6 +39,8 @@ pub struct Column {
     pub model: &'static str,
     /// Whether it meets a row.
     pub met: BTreeMap<&'static str, bool>,
+    /// Whether a rule of a statement's own holds for it.
+    pub holding: BTreeMap<&'static str, bool>,
 }
 
 /// The rules of a paper against the model, and against wrong ones.
@@ -60,6 +63,17 @@ impl Matrix {
             (*id, self.wrong.iter().filter(rejects).count())
         })
         .collect()
+    }
+
+    /// Statements whose own rule holds for the right model, with the number of wrong models for which it does not.
+    pub fn contradictions(&self) -> BTreeMap<&'static str, usize> {
+        let holding = self.right.holding.iter().filter(|(_, holds)| **holds);
+        holding
+            .map(|(id, _)| {
+                let rejects = |c: &&Column| c.holding.get(id) == Some(&false);
+                (*id, self.wrong.iter().filter(rejects).count())
+            })
+            .collect()
     }
 }
 
@@ -142,7 +156,13 @@ fn column(paper: &Paper, model: &'static str, data: &Data) -> Result<Column, Sim
             met.insert(id, judged.of(r).holds());
         }
     }
-    Ok(Column { model, met })
+    let claims = claims_of(paper, data)?.into_iter();
+    let holding = claims.map(|(id, claim)| (id, claim.holds)).collect();
+    Ok(Column {
+        model,
+        met,
+        holding,
+    })
 }
 
 /// The matrix of each paper of these rows. `progress` is told of every finished point.

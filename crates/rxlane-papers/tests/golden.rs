@@ -1,36 +1,55 @@
 //! Every experiment against what it gave before, so that a change of the model cannot go unseen.
 //!
 //! `RXLANE_GOLDEN=write cargo test -p rxlane-papers --test golden` accepts new results; the diff of
-//! `tests/golden.json` then shows what changed.
+//! `tests/golden.json` and `tests/statements.json` then shows what changed.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
-use rxlane_papers::{judge, run, select};
+use rxlane_papers::{judge, run, select, statements};
 use serde_json::Value;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden.json");
 
+const STATEMENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/statements.json");
+
 /// Verdicts and models by row.
-fn results() -> BTreeMap<String, (String, Value)> {
+type Results = BTreeMap<String, (String, Value)>;
+/// What became of each statement.
+type Findings = BTreeMap<String, String>;
+
+fn results() -> (Results, Findings) {
     let rows = select(&["all".into()]).unwrap();
     let data = run(&rows, &AtomicBool::new(false), || ()).unwrap();
     let verdicts = judge(&rows, &data).unwrap();
-    verdicts
+    let verdicts = verdicts
         .into_iter()
         .map(|v| (v.id, (v.verdict.to_owned(), v.model)))
-        .collect()
+        .collect();
+    let findings = statements(&rows, &data)
+        .unwrap()
+        .into_iter()
+        .map(|s| (s.id, s.finding.to_string()))
+        .collect();
+    (verdicts, findings)
+}
+
+fn write(file: &str, now: &impl serde::Serialize) {
+    std::fs::write(file, serde_json::to_string_pretty(now).unwrap() + "\n").unwrap();
 }
 
 #[test]
-fn every_row_of_every_paper_is_as_it_was() {
-    let now = results();
+fn every_row_and_statement_of_every_paper_is_as_it_was() {
+    let (now, findings) = results();
     if std::env::var("RXLANE_GOLDEN").as_deref() == Ok("write") {
-        std::fs::write(FILE, serde_json::to_string_pretty(&now).unwrap() + "\n").unwrap();
+        write(FILE, &now);
+        write(STATEMENTS, &findings);
         return;
     }
-    let before: BTreeMap<String, (String, Value)> =
-        serde_json::from_str(&std::fs::read_to_string(FILE).unwrap()).unwrap();
+    let before: Findings =
+        serde_json::from_str(&std::fs::read_to_string(STATEMENTS).unwrap()).unwrap();
+    assert_eq!(before, findings);
+    let before: Results = serde_json::from_str(&std::fs::read_to_string(FILE).unwrap()).unwrap();
     assert_eq!(before.len(), now.len());
     for (id, (verdict, model)) in &before {
         let (verdict_now, model_now) = &now[id];

@@ -1,7 +1,7 @@
 //! The paper's figures, redrawn from the model.
 
+use maud::Markup;
 use rxlane_report::PlotError;
-use rxlane_report::plot::Legend;
 
 use crate::figure::{BASE, Figure, KPPS, draw_all};
 use crate::table::Data;
@@ -16,7 +16,6 @@ const FIGURES: &[Figure] = &[
         x: KPPS,
         y: ("forwarded, kpps", 1e-3),
         metrics: &[("throughput_pps", "")],
-        legend: Legend::UpperLeft,
         stated: &[(27.0, 27.0, "MLFFR"), (60.0, 0.0, "collapse")],
         ..BASE
     },
@@ -28,11 +27,10 @@ const FIGURES: &[Figure] = &[
         y: ("mean latency, ms", 1e-3),
         log_y: true,
         to: 60e3,
-        legend: Legend::UpperLeft,
         ..BASE
     },
 ];
 
-pub(super) fn draw(data: &Data) -> Result<String, PlotError> {
+pub(super) fn draw(data: &Data) -> Result<Markup, PlotError> {
     draw_all(FIGURES, data)
 }

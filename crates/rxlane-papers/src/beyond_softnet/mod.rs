@@ -1,5 +1,6 @@
 //! "Beyond Softnet": its scenarios, fit, rows and figures.
 
+mod claims;
 mod figures;
 mod fit;
 mod rows;
@@ -16,11 +17,21 @@ pub(crate) const PAPER: Paper = Paper {
         ("fig-4-6.toml", include_str!("fig-4-6.toml")),
         ("greedy.toml", include_str!("greedy.toml")),
         ("machine.toml", include_str!("machine.toml")),
+        ("nics.toml", include_str!("nics.toml")),
         ("rings.toml", include_str!("rings.toml")),
+        ("smp-load.toml", include_str!("smp-load.toml")),
         ("smp.toml", include_str!("smp.toml")),
     ],
-    experiments: &["fig-4-6.toml", "greedy.toml", "rings.toml", "smp.toml"],
+    experiments: &[
+        "fig-4-6.toml",
+        "greedy.toml",
+        "nics.toml",
+        "rings.toml",
+        "smp.toml",
+        "smp-load.toml",
+    ],
     rows: include_str!("rows.csv"),
+    statements: include_str!("statements.csv"),
     parameters: fit::PARAMETERS,
     profile: &[
         fitted("cpu.isr_ns", "SOFT-01"),
@@ -36,6 +47,7 @@ pub(crate) const PAPER: Paper = Paper {
     ],
     residuals: fit::residuals,
     judge: rows::judge,
+    claims: claims::judge,
     wrong: wrong::WRONG,
     fewer: &[(
         "fig-4-6.toml",

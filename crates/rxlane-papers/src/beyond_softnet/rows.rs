@@ -7,19 +7,19 @@ use crate::interval::{Interval, every};
 use crate::judge::{Baseline, FIT, Number, PREDICT, Shape, Verdicts};
 use crate::table::{Curve, Data, Rows};
 
-const LOAD: &str = "traffic.pps";
+pub(super) const LOAD: &str = "traffic.pps";
 /// A forwarding rate is loss-free up to here: the backlog takes up a Poisson burst now and then.
 const LOSS: f64 = 0.005;
 
 /// Descriptors of `rings.toml`.
 const RINGS: [f64; 3] = [32.0, 64.0, 128.0];
 
-fn forwarded(rows: &Rows, case: &str) -> Curve {
+pub(super) fn forwarded(rows: &Rows, case: &str) -> Curve {
     rows.points(case, &[], LOAD, "throughput_pps")
 }
 
 /// Maximum loss-free forwarding rate, between points.
-fn mlffr(rows: &Rows, case: &str) -> Interval {
+pub(super) fn mlffr(rows: &Rows, case: &str) -> Interval {
     rows.points(case, &[], LOAD, "loss").reaches(LOSS)
 }
 

@@ -1,7 +1,7 @@
 //! The paper's figures, redrawn from the model.
 
+use maud::Markup;
 use rxlane_report::PlotError;
-use rxlane_report::plot::Legend;
 
 use crate::figure::{BASE, CPU, Figure, IRQ, KIRQ, UTILISATION, draw_all};
 use crate::table::Data;
@@ -14,7 +14,6 @@ const FIGURES: &[Figure] = &[
         file: "fig-3-8.toml",
         cases: LAWS,
         log_y: true,
-        legend: Legend::UpperLeft,
         stated: &[(1.0, 60.0, "default"), (2.3, 2300.0, "overload")],
         ..BASE
     },
@@ -34,7 +33,6 @@ const FIGURES: &[Figure] = &[
         y: KIRQ,
         metrics: IRQ,
         log_y: true,
-        legend: Legend::UpperRight,
         stated: &[(0.5, 500.0, "peak, off")],
         ..BASE
     },
@@ -45,11 +43,10 @@ const FIGURES: &[Figure] = &[
         y: ("cycles a packet x mean latency, 1000 cycles us", 1e-3),
         metrics: &[("load_latency_cycles_us", "")],
         to: 2.1e6,
-        legend: Legend::UpperRight,
         ..BASE
     },
 ];
 
-pub(super) fn draw(data: &Data) -> Result<String, PlotError> {
+pub(super) fn draw(data: &Data) -> Result<Markup, PlotError> {
     draw_all(FIGURES, data)
 }

@@ -1,5 +1,6 @@
 //! "Optimizing Latency and CPU Load in Packet Processing Systems": its scenarios, fit, rows and figures.
 
+mod claims;
 mod figures;
 mod fit;
 mod rows;
@@ -18,6 +19,7 @@ pub(crate) const PAPER: Paper = Paper {
     ],
     experiments: &["fig-3-8.toml"],
     rows: include_str!("rows.csv"),
+    statements: include_str!("statements.csv"),
     parameters: fit::PARAMETERS,
     profile: &[
         fitted("cpu.packet_ns", "ITR-01"),
@@ -26,6 +28,7 @@ pub(crate) const PAPER: Paper = Paper {
     ],
     residuals: fit::residuals,
     judge: rows::judge,
+    claims: claims::judge,
     wrong: wrong::WRONG,
     fewer: &[],
     figures: figures::draw,

@@ -9,12 +9,12 @@ use crate::judge::{Baseline, FIT, Number, PREDICT, Shape, Verdicts};
 use crate::table::{Curve, Data, Rows};
 
 const LOAD: &str = "traffic.pps";
-const LOSS: f64 = 1e-3;
-const LATENCY: &str = "latency_us.mean";
+pub(super) const LOSS: f64 = 1e-3;
+pub(super) const LATENCY: &str = "latency_us.mean";
 /// The highest load below overload that is simulated, pps.
-const LAST: f64 = 2.05e6;
+pub(super) const LAST: f64 = 2.05e6;
 
-fn curve(rows: &Rows, case: &str, metric: &str) -> Curve {
+pub(super) fn curve(rows: &Rows, case: &str, metric: &str) -> Curve {
     rows.points(case, &[], LOAD, metric)
 }
 

@@ -39,6 +39,11 @@ pub(super) const WRONG: &[Wrong] = &[
         ..Wrong::NONE
     },
     Wrong {
+        name: "without throttling an interrupt a packet, no NAPI",
+        sets: &[("off", "reception.scheme=softnet")],
+        ..Wrong::NONE
+    },
+    Wrong {
         name: "throttling that costs a quarter of each packet",
         sets: &[
             ("default", "cpu.packet_ns=600.0"),

@@ -1,7 +1,8 @@
 //! The paper's figures, redrawn from the model.
 
+use maud::{Markup, html};
 use rxlane_report::PlotError;
-use rxlane_report::plot::{Axes, Legend, Line, lines};
+use rxlane_report::plot::{Axis, Line, Plot};
 
 use super::rows::max_throughput;
 use crate::figure::{BASE, CPU, Figure, IRQ, KIRQ, RATIO, RT, UTILISATION, draw_all, marks};
@@ -28,7 +29,6 @@ const FIGURES: &[Figure] = &[
         x: RT,
         y: KIRQ,
         metrics: IRQ,
-        legend: Legend::UpperRight,
         stated: &[
             (30.0, 32.0, "SQ"),
             (0.0, 20.0, "RR, LL"),
@@ -42,7 +42,6 @@ const FIGURES: &[Figure] = &[
         cases: STRATEGIES,
         y: KIRQ,
         metrics: IRQ,
-        legend: Legend::UpperRight,
         stated: &[(0.9, 25.0, "SQ"), (1.5, 32.0, "SQ"), (1.85, 17.0, "RR")],
         ..BASE
     },
@@ -52,7 +51,6 @@ const FIGURES: &[Figure] = &[
         cases: STRATEGIES,
         x: RT,
         metrics: CLASSES,
-        legend: Legend::UpperRight,
         stated: &[(30.0, 11.7, "SQ"), (25.0, 10.4, "LL, RT")],
         ..BASE
     },
@@ -62,14 +60,13 @@ const FIGURES: &[Figure] = &[
         cases: STRATEGIES,
         metrics: CLASSES,
         log_y: true,
-        legend: Legend::UpperLeft,
         stated: &[(1.5, 11.7, "SQ"), (1.9, 11.4, "LL, RT")],
         ..BASE
     },
 ];
 
 /// LL 5a is not a metric but a search.
-fn throughput_over_ratio(rows: &Rows) -> Result<String, PlotError> {
+fn throughput_over_ratio(rows: &Rows) -> Result<Markup, PlotError> {
     let drawn: Vec<Line> = STRATEGIES
         .iter()
         .enumerate()
@@ -84,19 +81,22 @@ fn throughput_over_ratio(rows: &Rows) -> Result<String, PlotError> {
             dashed: false,
         })
         .collect();
-    let axes = Axes {
-        title: "LL 5a: highest throughput without loss, in steps of 0.05 Mpps",
-        x: RT.1,
-        y: "throughput, Mpps",
-        ..Axes::default()
+    let says = |says| Axis {
+        says,
+        ..Axis::default()
     };
-    lines(
-        &axes,
-        &drawn,
-        &marks(&[(30.0, 1.75, "SQ"), (30.0, 1.62, "RR")]),
-    )
+    let plot = Plot {
+        title: "LL 5a: highest throughput without loss, in steps of 0.05 Mpps",
+        x: says(RT.1),
+        y: says("throughput, Mpps"),
+        lines: &drawn,
+        marks: &marks(&[(30.0, 1.75, "SQ"), (30.0, 1.62, "RR")]),
+        ..Plot::default()
+    };
+    plot.figure()
 }
 
-pub(super) fn draw(data: &Data) -> Result<String, PlotError> {
-    Ok(throughput_over_ratio(data.of("fig-5a.toml"))? + &draw_all(FIGURES, data)?)
+pub(super) fn draw(data: &Data) -> Result<Markup, PlotError> {
+    let throughput = throughput_over_ratio(data.of("fig-5a.toml"))?;
+    Ok(html! { (throughput) (draw_all(FIGURES, data)?) })
 }

@@ -1,5 +1,6 @@
 //! "Building a Low Latency Linux Software Router": its scenarios, fit, rows and figures.
 
+mod claims;
 mod figures;
 mod fit;
 mod rows;
@@ -17,6 +18,7 @@ pub(crate) const PAPER: Paper = Paper {
         ("fig-5b-6b-7b.toml", include_str!("fig-5b-6b-7b.toml")),
         ("fig-6a-7a.toml", include_str!("fig-6a-7a.toml")),
         ("grid.toml", include_str!("grid.toml")),
+        ("livelock.toml", include_str!("livelock.toml")),
         ("machine.toml", include_str!("machine.toml")),
         ("vmdq.toml", include_str!("vmdq.toml")),
     ],
@@ -25,8 +27,10 @@ pub(crate) const PAPER: Paper = Paper {
         "fig-5b-6b-7b.toml",
         "fig-6a-7a.toml",
         "vmdq.toml",
+        "livelock.toml",
     ],
     rows: include_str!("rows.csv"),
+    statements: include_str!("statements.csv"),
     parameters: fit::PARAMETERS,
     profile: &[
         fitted("cpu.packet_ns", "LL-01, LL-07"),
@@ -40,15 +44,16 @@ pub(crate) const PAPER: Paper = Paper {
     ],
     residuals: fit::residuals,
     judge: rows::judge,
+    claims: claims::judge,
     wrong: wrong::WRONG,
     fewer: &[
         (
             "fig-5a.toml",
-            "sweep={ \"traffic.rt_ratio\" = [0.0, 0.3, 0.85] }",
+            "sweep={ \"traffic.rt_ratio\" = [0.0, 0.3, 0.85, 0.95] }",
         ),
         (
             "fig-5b-6b-7b.toml",
-            "sweep={ \"traffic.pps\" = [0.05e6, 0.2e6, 0.7e6, 0.9e6, 1.2e6, 1.4e6, 1.5e6, 1.55e6, 1.6e6, 1.65e6, 1.7e6, 1.75e6, 2.0e6] }",
+            "sweep={ \"traffic.pps\" = [0.05e6, 0.2e6, 0.7e6, 0.75e6, 0.9e6, 1.2e6, 1.4e6, 1.5e6, 1.55e6, 1.6e6, 1.65e6, 1.7e6, 1.75e6, 2.0e6] }",
         ),
         (
             "fig-6a-7a.toml",

@@ -37,4 +37,18 @@ pub(super) const WRONG: &[Wrong] = &[
         sets: &[("", "cpu.packet_ns=470.0")],
         ..Wrong::NONE
     },
+    Wrong {
+        name: "RT packets take 400 ns longer, and interrupts are 50 us apart",
+        sets: &[
+            (
+                "",
+                "stage=[{ name = \"RT\", packet_ns = 400.0, classes = [0] }]",
+            ),
+            (
+                "",
+                "interrupt.throttling={ algorithm = \"static\", interval_ns = 50000 }",
+            ),
+        ],
+        ..Wrong::NONE
+    },
 ];

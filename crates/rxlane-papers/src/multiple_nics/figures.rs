@@ -1,7 +1,7 @@
 //! The paper's figures, redrawn from the model.
 
+use maud::Markup;
 use rxlane_report::PlotError;
-use rxlane_report::plot::Legend;
 
 use crate::figure::{BASE, CPU, Figure, IRQ, KIRQ, UTILISATION, draw_all};
 use crate::table::Data;
@@ -15,7 +15,6 @@ const FIGURES: &[Figure] = &[
         cases: NICS,
         y: KIRQ,
         metrics: IRQ,
-        legend: Legend::UpperRight,
         ..BASE
     },
     Figure {
@@ -32,7 +31,6 @@ const FIGURES: &[Figure] = &[
         cases: NICS,
         y: KIRQ,
         metrics: IRQ,
-        legend: Legend::UpperRight,
         stated: &[(0.3, 270.0, "2"), (0.3, 310.0, "4"), (0.9, 0.0, "all")],
         ..BASE
     },
@@ -50,11 +48,10 @@ const FIGURES: &[Figure] = &[
         file: "fig-5-6.toml",
         cases: NICS,
         to: 0.86e6,
-        legend: Legend::UpperLeft,
         ..BASE
     },
 ];
 
-pub(super) fn draw(data: &Data) -> Result<String, PlotError> {
+pub(super) fn draw(data: &Data) -> Result<Markup, PlotError> {
     draw_all(FIGURES, data)
 }

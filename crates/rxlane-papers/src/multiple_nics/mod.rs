@@ -1,5 +1,6 @@
 //! "How Do Multiple Network Cards Influence the Software Router Performance?": its scenarios, fit, rows and figures.
 
+mod claims;
 mod figures;
 mod fit;
 mod rows;
@@ -16,9 +17,11 @@ pub(crate) const PAPER: Paper = Paper {
         ("fig-4.toml", include_str!("fig-4.toml")),
         ("fig-5-6.toml", include_str!("fig-5-6.toml")),
         ("machine.toml", include_str!("machine.toml")),
+        ("phases.toml", include_str!("phases.toml")),
     ],
-    experiments: &["fig-4.toml", "fig-5-6.toml"],
+    experiments: &["fig-4.toml", "fig-5-6.toml", "phases.toml"],
     rows: include_str!("rows.csv"),
+    statements: include_str!("statements.csv"),
     parameters: fit::PARAMETERS,
     profile: &[
         stated("cpu.packet_ns", "VI.B: 940 ns"),
@@ -31,6 +34,7 @@ pub(crate) const PAPER: Paper = Paper {
     ],
     residuals: fit::residuals,
     judge: rows::judge,
+    claims: claims::judge,
     wrong: wrong::WRONG,
     fewer: &[
         (

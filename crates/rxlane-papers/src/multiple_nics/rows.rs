@@ -7,8 +7,8 @@ use crate::interval::{Interval, every};
 use crate::judge::{Baseline, FIT, Number, PREDICT, Shape, Verdicts};
 use crate::table::{Data, Rows};
 
-const LOAD: &str = "traffic.pps";
-const NICS: [&str; 3] = ["2 NICs", "3 NICs", "4 NICs"];
+pub(super) const LOAD: &str = "traffic.pps";
+pub(super) const NICS: [&str; 3] = ["2 NICs", "3 NICs", "4 NICs"];
 const LOSS: f64 = 1e-3;
 /// Steps of the sweep, pps.
 const STEP: f64 = 0.05e6;

@@ -1,7 +1,7 @@
 //! The paper's figures, redrawn from the model.
 
+use maud::{Markup, html};
 use rxlane_report::PlotError;
-use rxlane_report::plot::Legend;
 use rxlane_sim::distribution;
 
 use super::rows::loads;
@@ -16,7 +16,6 @@ const FIGURES: &[Figure] = &[
         x: BYTES,
         y: ("mean core load, %", 100.0),
         metrics: UTILISATION,
-        legend: Legend::UpperRight,
         ..BASE
     },
     Figure {
@@ -26,20 +25,20 @@ const FIGURES: &[Figure] = &[
         x: BYTES,
         y: ("packets lost, %", 100.0),
         metrics: &[("loss_ring", ", kernel"), ("loss_socket", ", application")],
-        legend: Legend::UpperRight,
         stated: &[(492.0, 1.0, "kernel, default"), (372.0, 0.0, "application")],
         ..BASE
     },
 ];
 
 /// Distributions of core load (SIQ 5 to 7).
-fn distributions(rows: &Rows) -> Result<String, PlotError> {
+fn distributions(rows: &Rows) -> Result<Markup, PlotError> {
     const CASES: [&str; 3] = ["default", "proposed", "core 0 freed"];
     let cases = CASES.map(|case| (case.to_owned(), loads(rows, case)));
     let stated = marks(&[(10.0, 0.12, "default"), (10.0, 0.75, "proposed")]);
     distribution::figures(&cases, ["SIQ 5: ", "SIQ 6: ", "SIQ 7: "], &stated)
 }
 
-pub(super) fn draw(data: &Data) -> Result<String, PlotError> {
-    Ok(distributions(data.of("fig-4-10.toml"))? + &draw_all(FIGURES, data)?)
+pub(super) fn draw(data: &Data) -> Result<Markup, PlotError> {
+    let distributions = distributions(data.of("fig-4-10.toml"))?;
+    Ok(html! { (distributions) (draw_all(FIGURES, data)?) })
 }

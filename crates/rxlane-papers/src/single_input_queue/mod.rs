@@ -1,5 +1,6 @@
 //! "Improving Packet Processing Efficiency on Multi-core Architectures with Single Input Queue": its scenarios, fit, rows and figures.
 
+mod claims;
 mod figures;
 mod fit;
 mod rows;
@@ -19,6 +20,7 @@ pub(crate) const PAPER: Paper = Paper {
     ],
     experiments: &["fig-4-10.toml"],
     rows: include_str!("rows.csv"),
+    statements: include_str!("statements.csv"),
     parameters: fit::PARAMETERS,
     profile: &[
         fitted("cpu.packet_ns", "SIQ-02, SIQ-05"),
@@ -36,6 +38,7 @@ pub(crate) const PAPER: Paper = Paper {
     ],
     residuals: fit::residuals,
     judge: rows::judge,
+    claims: claims::judge,
     wrong: wrong::WRONG,
     fewer: &[(
         "fig-4-10.toml",

@@ -7,11 +7,11 @@ use crate::interval::{Interval, every};
 use crate::judge::{Baseline, FIT, Number, PREDICT, Shape, Verdicts};
 use crate::table::{Curve, Data, Rows};
 
-const FRAME: &str = "traffic.frame";
+pub(super) const FRAME: &str = "traffic.frame";
 /// The paper's sizes include the preamble.
 const PREAMBLE: f64 = 8.0;
 /// Loss that a plot in per cent shows.
-const VISIBLE: f64 = 0.01;
+pub(super) const VISIBLE: f64 = 0.01;
 
 const SETS: &str = "the paper's two pairs exclude each other: of exponential loads, 0.12 and 0.75 below 10 % mean 78 % and 7 %, not 28.65 and 17.39 %";
 
@@ -33,7 +33,7 @@ fn lightly_loaded(rows: &Rows, case: &str) -> Interval {
 }
 
 /// Largest frame, as the paper counts, that visibly loses in the kernel.
-fn loses_up_to(rows: &Rows, case: &str) -> Interval {
+pub(super) fn loses_up_to(rows: &Rows, case: &str) -> Interval {
     let loss = rows.points(case, &[], FRAME, "loss_ring");
     // Read from the largest frame down, where loss begins.
     let down = |pick: &dyn Fn(&Interval) -> f64| {

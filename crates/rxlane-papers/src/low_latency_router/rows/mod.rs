@@ -16,14 +16,14 @@ use crate::table::{Data, Rows};
 
 pub(super) use throughput::max_throughput;
 
-const RATIO: &str = "traffic.rt_ratio";
-const LOAD: &str = "traffic.pps";
-const LL: [&str; 2] = ["LL-RR", "LL-WFQ"];
+pub(super) const RATIO: &str = "traffic.rt_ratio";
+pub(super) const LOAD: &str = "traffic.pps";
+pub(super) const LL: [&str; 2] = ["LL-RR", "LL-WFQ"];
 /// The paper raises the load "until packet loss is encountered" without a tolerance.
-const LOSS: f64 = 1e-3;
-const FULL: f64 = 0.995;
+pub(super) const LOSS: f64 = 1e-3;
+pub(super) const FULL: f64 = 0.995;
 /// Steps of the paper's sweep, pps.
-const STEP: f64 = 0.05e6;
+pub(super) const STEP: f64 = 0.05e6;
 
 /// A change from SQ, in the paper's unit.
 fn from_sq(model: Interval, stated: f64) -> Result<Baseline, &'static str> {
