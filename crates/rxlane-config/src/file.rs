@@ -22,8 +22,13 @@ pub(crate) struct File {
     /// Who serves the classes.
     #[serde(default)]
     pub(crate) datapath: Datapath,
+    /// Whether packets are served, or only looked at.
+    #[serde(default)]
+    pub(crate) mode: Mode,
     /// The engine in user space, for `datapath = "afxdp"`.
     pub(crate) afxdp: Option<Afxdp>,
+    /// Whether it is sampled how long packets are inside of the router, for `status`, `top` and metrics. Default: true.
+    pub(crate) latency: Option<bool>,
     /// Where the daemon shows its metrics. Default: nowhere.
     pub(crate) metrics: Option<Metrics>,
     /// Classes, highest priority first; up to 8. The last one is the default and takes what no rule matches.
@@ -38,6 +43,15 @@ pub(crate) enum Overlap {
     #[default]
     Error,
     FirstMatch,
+}
+
+/// Whether packets are served by class, or all left to the Linux stack as they come while counters say what would become of them.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Mode {
+    #[default]
+    Serve,
+    Observe,
 }
 
 /// Who serves the classes: the XDP program inside the driver's poll, or the AF_XDP engine.

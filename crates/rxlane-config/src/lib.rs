@@ -54,7 +54,7 @@ pub use rings::{MAX_CORES, weight_of_nice};
 pub use router::{
     Copy, Datapath, EngineConfig, Priority, RINGS, RouterConfig, ring_cores, strategy,
 };
-pub use rules::protocol_number;
+pub use rules::{protocol_name, protocol_number};
 pub use write::to_toml;
 
 /// Bytes of a configuration file. The longest that makes sense has 64 ports and 256 rules.
@@ -68,6 +68,10 @@ pub const STANDARD_INPUT: &str = "-";
 pub struct Configuration {
     /// What packets meet; all hosts of the policy take it.
     pub router: RouterConfig,
+    /// Whether it is sampled how long packets are inside of the router.
+    pub latency: bool,
+    /// Whether packets are only looked at, and all left to the Linux stack.
+    pub observe: bool,
     /// Where the daemon shows its metrics, if anywhere.
     pub metrics: Option<Listen>,
 }
@@ -151,9 +155,22 @@ pub fn parse_all(text: &str) -> Result<Configuration, Complaints> {
         let at = Place::top("metrics").key("listen");
         mistakes.keep(&at, m.listen.parse())
     });
+    let latency = file.latency.unwrap_or(true);
+    let observe = file.mode == file::Mode::Observe;
+    if observe && file.datapath == file::Datapath::Afxdp {
+        mistakes.add(
+            &Place::top("mode"),
+            "mode = \"observe\" needs datapath = \"express\": the engine takes packets away from the kernel, whatever becomes of them",
+        );
+    }
     let router = resolve::resolve(file, &mut mistakes);
     match router.filter(|_| mistakes.0.is_empty()) {
-        Some(router) => Ok(Configuration { router, metrics }),
+        Some(router) => Ok(Configuration {
+            router,
+            latency,
+            observe,
+            metrics,
+        }),
         None => Err(Complaints::new(text, spans(mistakes))),
     }
 }

@@ -145,6 +145,13 @@ pub fn protocol_number(text: &str) -> Result<u8, String> {
     protocol(&Word::Text(text.to_owned()))
 }
 
+/// The protocol as a file may name it: a word where there is one, else its number.
+#[must_use]
+pub fn protocol_name(number: u8) -> String {
+    let named = NAMES.iter().find(|(_, n)| *n == number);
+    named.map_or_else(|| number.to_string(), |(name, _)| (*name).to_owned())
+}
+
 fn protocol(word: &Word) -> Result<u8, String> {
     let text = word.to_string().to_ascii_lowercase();
     if let Some((_, number)) = NAMES.iter().find(|(name, _)| *name == text) {

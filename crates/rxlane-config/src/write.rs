@@ -22,6 +22,8 @@ pub fn to_toml(config: &RouterConfig) -> String {
         overlap: file::Overlap::FirstMatch,
         datapath,
         afxdp,
+        latency: None,
+        mode: file::Mode::default(),
         metrics: None,
         class: config
             .classes

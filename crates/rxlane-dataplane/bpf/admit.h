@@ -73,7 +73,7 @@ static __always_inline int trust(struct xdp_md *ctx, const struct packet *p, __u
 	}
 	if (full && any_prefix && how == TRUST_PREFIXES) {
 		if (trusted_prefix(p, class) != TRUSTED)
-			return UNTRUSTED;
+			return distrust(t, DISTRUST_PREFIX);
 		/* Whoever may be trusted by address must at least come from where that address is. */
 		t->source = SOURCE_STRICT;
 		return is_open(class) ? TRUSTED : TO_STACK_OBJECTION;
@@ -135,6 +135,7 @@ static __always_inline int admit(struct xdp_md *ctx, const struct packet *p, str
 		}
 		if (any_police && c->polices && !conforms(class, bytes)) {
 			count->policed++;
+			t->above_rate = 1;
 			continue;
 		}
 		count->packets++;

@@ -164,6 +164,8 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	count->packets++;
 	count->bytes += bytes;
 	core->express = 1;
+	core->asked = class;
+	core->named = class;
 	if (core->guarded && class && !may_pass(class, 0, core->taken - 1)) {
 		count->early_drops++;
 		return XDP_DROP;
@@ -171,6 +173,7 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	/* Global functions may have changed the packet, for all that the verifier knows. */
 	if (from_numbers(ctx, &core->packet, &p) < 0)
 		return XDP_DROP;
+	core->hop.egress = flow->egress;
 	__builtin_memcpy(core->hop.to, flow->to, ETH_ALEN);
 	__builtin_memcpy(core->hop.from, flow->from, ETH_ALEN);
 	ret = hand_over(ctx, &p, &flow->nat, &core->hop, 1);

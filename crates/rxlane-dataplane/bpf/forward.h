@@ -237,7 +237,7 @@ static __always_inline void note_next_hop(const struct bpf_fib_lookup *fib)
 	struct next_hops *hops = bpf_map_lookup_elem(&next_hops, &zero);
 	struct next_hop *hop;
 
-	if (!hops)
+	if (!hops || observes)
 		return;
 	hash = v6 ? fib->ipv6_dst[0] ^ fib->ipv6_dst[1] ^ fib->ipv6_dst[2] ^ fib->ipv6_dst[3] : fib->ipv4_dst;
 	hop = &hops->at[masked((hash * 0x9e3779b1) >> 26, NEXT_HOPS - 1)];
@@ -259,6 +259,8 @@ static __always_inline int hand_over(struct xdp_md *ctx, struct packet *p, const
 {
 	struct ethhdr *eth;
 
+	if (observes)
+		return XDP_REDIRECT;
 	if (trim(ctx, p) < 0)
 		return REFUSED(REASON_MALFORMED);
 	eth = p->data;

@@ -141,6 +141,8 @@ struct guard_plan {
 	__u32 several;
 	__u32 always;
 	__u32 backlog;
+	__u32 observes; /* nobody drops what the guard says */
+	__u32 pad;
 };
 
 static __always_inline __u64 minus(__u64 a, __u64 b)

@@ -51,6 +51,7 @@ static __always_inline const struct port *find_port(const struct port_table *tab
 const volatile __u8 port_of_slot[MAX_PORTS] = {};
 
 #include "cpu.h"
+#include "latency.h"
 #include "parse.h"
 #include "classify.h"
 #include "police.h"
@@ -64,6 +65,8 @@ const volatile __u8 port_of_slot[MAX_PORTS] = {};
 #include "apart.h"
 #include "engine.h"
 #include "flows.h"
+#include "trace.h"
+#include "look.h"
 
 static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct core *core, const int full)
 {
@@ -87,7 +90,10 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 		__builtin_memset(t, 0, sizeof(*t));
 		ret = admit_apart(ctx, core);
 	} else {
-		ret = admit(ctx, p, core, classify(p, 0), t, 0);
+		class = classify(p, 0);
+		if (core->look)
+			core->named = class;
+		ret = admit(ctx, p, core, class, t, 0);
 	}
 	if (ret < 0)
 		return leave(ctx, p, core, REFUSED(ret), full);
@@ -123,6 +129,8 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 		return to_kernel(core, REASON_MALFORMED);
 	if (ret < 0)
 		return leave(ctx, p, core, REFUSED(ret), full);
+	if (!full && core->look)
+		core->hop.egress = hop.egress;
 	count->express++;
 	if (full && may_be_known() && t->flow)
 		remember(core, class);
@@ -131,14 +139,12 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 
 static __always_inline int ingress(struct xdp_md *ctx, const int full)
 {
-	struct packet p = {
-		.data = packet_pointer(ctx->data),
-		.data_end = packet_pointer(ctx->data_end),
-	};
 	const struct port_table *table;
 	const struct port *port;
+	struct packet p = {};
 	struct core *core;
-	__u32 zero = 0, slot;
+	__u32 zero = 0, slot, served = 0;
+	int action;
 
 	table = bpf_map_lookup_elem(&ports, &zero);
 	if (!table)
@@ -150,30 +156,43 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 	core = bpf_map_lookup_elem(&cores, &slot);
 	if (!core)
 		return XDP_PASS;
+	arm(core);
+	if (core->look & LOOK_ARMED)
+		begin_trace(ctx, core);
 	/* Where the lane can do nothing for anybody it costs as little as it can. */
 	if (!core->guarded && !engine && is_idle()) {
 		count_reason(core, REASON_IDLE);
 		core->queue = ctx->rx_queue_index + 1;
-		return XDP_PASS;
+		return core->look ? look_back(ctx, core, 0, XDP_PASS) : XDP_PASS;
 	}
 	if (core->guarded && !core->queue)
 		core->guarded = begin_poll(slot, ctx->rx_queue_index);
+	if (measures_latency && !core->queue)
+		begin_latency(core);
 	core->taken++;
 	core->queue = ctx->rx_queue_index + 1;
+	p.data = packet_pointer(ctx->data);
+	p.data_end = packet_pointer(ctx->data_end);
 	p.port = port_of_slot[masked(slot, MAX_PORTS - 1)];
 	p.port_flags = port->flags;
 	switch (parse(&p, port->mac)) {
 	case PARSED_IPV4:
 	case PARSED_IPV6:
+		action = serve(ctx, &p, core, full);
+		served = 1;
 		break;
 	case PARSED_NOT_TO_US:
-		return to_kernel(core, REASON_NOT_TO_US);
+		action = to_kernel(core, REASON_NOT_TO_US);
+		break;
 	case PARSED_NOT_IP:
-		return to_kernel(core, REASON_NOT_IP);
+		action = to_kernel(core, REASON_NOT_IP);
+		break;
 	default:
-		return to_kernel(core, REASON_MALFORMED);
+		action = to_kernel(core, REASON_MALFORMED);
 	}
-	return serve(ctx, &p, core, full);
+	if (core->look)
+		action = look_back(ctx, core, served, action);
+	return observes ? XDP_PASS : action;
 }
 
 SEC("xdp")

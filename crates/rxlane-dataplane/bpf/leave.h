@@ -10,6 +10,7 @@ static __always_inline void count_reason(struct core *core, __u32 reason)
 {
 	__u64 index = masked(reason, 31);
 
+	core->reason = index;
 	if (index < REASONS)
 		core->reasons[index]++;
 }
@@ -18,7 +19,7 @@ static __always_inline void count_reason(struct core *core, __u32 reason)
 static __always_inline int to_kernel(struct core *core, __u32 reason)
 {
 	if (core->guarded && core->exceptions++ >= EXCEPTIONS_PER_POLL) {
-		core->reasons[REASON_SHED]++;
+		count_reason(core, REASON_SHED);
 		return XDP_DROP;
 	}
 	count_reason(core, reason);
@@ -33,6 +34,7 @@ static __always_inline int as_stack(const struct packet *p, struct core *core, _
 	struct class_counters *count;
 
 	class = class_index(class);
+	core->asked = class;
 	c = &classes[class];
 	count = &core->classes[class];
 	count->packets++;

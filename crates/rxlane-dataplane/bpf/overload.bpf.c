@@ -12,6 +12,7 @@
 #include "bounds.h"
 #include "kernel.h"
 #include "cpu.h"
+#include "latency.h"
 
 struct bpf_prog;
 
@@ -158,6 +159,8 @@ int BPF_PROG(end_of_poll, struct napi_struct *napi, int work, int budget)
 	core = bpf_map_lookup_elem(&cores, &slot);
 	if (!core || !cpu || !plan)
 		return 0;
+	if (core->look & LOOK_SAMPLED)
+		end_latency(core);
 	queue = core->queue;
 	end.express = core->express;
 	core->polls++;
@@ -216,7 +219,8 @@ int BPF_PROG(end_of_poll, struct napi_struct *napi, int work, int budget)
 		cpu->last_ring = end.napi;
 		cpu->alone_since_ns = now;
 	}
-	if (awaits && guard->guarded && !guard->fits && work && work < budget && now - cpu->alone_since_ns > ALONE_NS)
+	if (awaits && !plan->observes && guard->guarded && !guard->fits && work && work < budget &&
+	    now - cpu->alone_since_ns > ALONE_NS)
 		await_packet(napi, now);
 	return 0;
 }

@@ -30,30 +30,48 @@ struct {
 	__type(value, struct bucket);
 } buckets SEC(".maps");
 
-static __always_inline int within_rate(const volatile struct police *police, __u32 class, __u32 bytes)
+/* How far ahead of `now` the bucket is, where 0 is also what lies in the past or another rate has left. */
+static __always_inline __u64 ahead_of(__u64 next, __u64 limit, __u64 now)
 {
-	struct bucket *bucket = bpf_map_lookup_elem(&buckets, &class);
-	__u64 units = police->per_byte ? bytes : 1;
-	__u64 cost = (units * police->cost) >> (COST_SHIFT - TIME_SHIFT);
-	__u64 now = bpf_ktime_get_ns() << TIME_SHIFT;
+	__u64 ahead = next - now;
+
+	/* In the past is far ahead on a clock that goes round. */
+	return ahead > limit + POLICE_SKEW ? 0 : ahead;
+}
+
+/* Whether the bucket would take something of that cost. */
+static __always_inline int would_take(const struct bucket *bucket, __u64 cost, __u64 limit, __u64 now)
+{
+	return ahead_of(*(const volatile __u64 *)&bucket->next, limit, now) + cost <= limit;
+}
+
+/* The same, and it does. */
+static __always_inline int take(struct bucket *bucket, __u64 cost, __u64 limit, __u64 now)
+{
 	int i;
 
-	if (!bucket)
-		return 1;
 	UNROLLED
 	for (i = 0; i < POLICE_TRIES; i++) {
 		__u64 old = *(volatile __u64 *)&bucket->next;
-		__u64 ahead = old - now;
+		__u64 ahead = ahead_of(old, limit, now);
 
-		/* In the past, which is far ahead on a clock that goes round; or left by another rate. */
-		if (ahead > police->limit + POLICE_SKEW)
-			ahead = 0;
-		if (ahead + cost > police->limit)
+		if (ahead + cost > limit)
 			return 0;
 		if (__sync_val_compare_and_swap(&bucket->next, old, now + ahead + cost) == old)
 			return 1;
 	}
 	return 0;
+}
+
+static __always_inline int within_rate(const volatile struct police *police, __u32 class, __u32 bytes)
+{
+	struct bucket *bucket = bpf_map_lookup_elem(&buckets, &class);
+	__u64 units = police->per_byte ? bytes : 1;
+	__u64 cost = (units * police->cost) >> (COST_SHIFT - TIME_SHIFT);
+
+	if (!bucket)
+		return 1;
+	return take(bucket, cost, police->limit, bpf_ktime_get_ns() << TIME_SHIFT);
 }
 
 #endif

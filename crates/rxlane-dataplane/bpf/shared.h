@@ -46,6 +46,14 @@ enum reason {
 	REASONS,
 };
 
+/* Why a class does not trust a packet. */
+enum distrust {
+	DISTRUST_NONE,
+	DISTRUST_PROTOCOL, /* neither TCP nor UDP, or lengths that contradict each other */
+	DISTRUST_NO_FLOW, /* connection tracking knows of no such flow */
+	DISTRUST_ONE_WAY, /* the flow had no answer yet, or ends */
+	DISTRUST_PREFIX, /* its source lies in none of the prefixes */
+};
 /* What a step returns for a packet that it leaves to the kernel; below zero. */
 #define REFUSED(reason) (-1 - (int)(reason))
 
@@ -116,6 +124,8 @@ struct departure {
 	__u8 direction;
 	__u8 tos, ttl; /* as it came */
 	__u8 source; /* enum source */
+	__u8 distrust; /* enum distrust: why a class did not trust the packet */
+	__u8 above_rate; /* of a class */
 	struct translation nat;
 };
 
@@ -139,6 +149,14 @@ struct hop {
 };
 
 /*
+ * What is done about packets beside serving them: those of this poll are measured, the one in hand is traced, somebody
+ * traces.
+ */
+#define LOOK_SAMPLED 1
+#define LOOK_TRACED 2
+#define LOOK_ARMED 4
+
+/*
  * One port on one CPU. A NAPI poll is not preempted by another poll on its CPU, so the XDP program and
  * the program that ends the poll take turns on this and need no lock.
  */
@@ -148,10 +166,15 @@ struct core {
 	__u32 express; /* whether packets of express classes were among them */
 	__u32 exceptions; /* packets left to the kernel in this poll */
 	__u32 task; /* that polled last, while guarded */
-	__u32 asked; /* the class that was looked at last for the packet in hand */
+	__u16 asked; /* the class that was looked at last for the packet in hand, or that serves it */
+	__u16 reason; /* why the last packet was left to the kernel that was */
 	__u64 taken; /* packets of the poll under way, with the one in hand */
 	__u64 run_delay_ns; /* how long it had waited for the CPU until then */
 	__u64 polls;
+	__u64 began_ns; /* the poll under way, if it is sampled (latency.h) */
+	__u32 unsampled; /* polls until one is */
+	__u32 look; /* LOOK_SAMPLED, LOOK_TRACED, LOOK_ARMED */
+	__u16 sampled[MAX_CLASSES]; /* express packets of a poll that is sampled */
 	/* Counters. */
 	__u64 reasons[REASONS];
 	struct class_counters classes[MAX_CLASSES];

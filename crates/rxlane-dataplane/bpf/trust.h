@@ -19,6 +19,9 @@ enum source {
 	SOURCE_ANY,
 };
 
+/* Nothing is changed, of packets or of what the kernel knows of them: what would become of them is counted. */
+const volatile __u32 observes = 0;
+
 const volatile __u32 any_conntrack = 0;
 const volatile __u32 tcp_window_ignored = 0; /* net.netfilter.nf_conntrack_tcp_be_liberal */
 const volatile __u32 udp_timeout_ms = 30000;
@@ -42,6 +45,13 @@ static __always_inline const struct gates *find_gates(void)
 	__u32 zero = 0;
 
 	return bpf_map_lookup_elem(&gates, &zero);
+}
+
+/* Not trusted, for those who ask why. */
+static __always_inline int distrust(struct departure *t, __u8 why)
+{
+	t->distrust = why;
+	return UNTRUSTED;
 }
 
 static __always_inline int trusted_prefix(const struct packet *p, __u32 class)
@@ -70,6 +80,8 @@ static __always_inline void keep_alive(struct nf_conn *ct, __u8 protocol)
 							 : udp_timeout_ms;
 	__s32 left = ct->timeout - (__u32)bpf_jiffies64();
 
+	if (observes)
+		return;
 	if (!kernel_hz || left < (__s32)(timeout_ms / 2000 * kernel_hz))
 		bpf_ct_change_timeout(ct, timeout_ms);
 }
@@ -170,7 +182,7 @@ static __always_inline int judge(struct nf_conn *ct, __u8 protocol, int v4, __u8
 
 	/* Until both directions were seen, each packet is a new one to the firewall, with its limits for new ones. */
 	if (!(status & IPS_CONFIRMED) || !(status & IPS_SEEN_REPLY) || (status & IPS_DYING))
-		return UNTRUSTED;
+		return distrust(t, DISTRUST_ONE_WAY);
 	if (status & (IPS_HELPER | IPS_SEQ_ADJUST))
 		return TO_STACK_NAT;
 	if (protocol == IPPROTO_TCP && ct->proto.tcp.state != TCP_CONNTRACK_ESTABLISHED)
@@ -214,8 +226,10 @@ __noinline int established(struct xdp_md *ctx, struct bpf_sock_tuple *tuple, __u
 
 	/* Asked here, which the verifier follows once, and not for each class: that was 230,000 instructions of
 	 * Linux 6.1. */
-	if (!tuple || !t || !g || g->untracked)
+	if (!tuple || !t)
 		return UNTRUSTED;
+	if (!g || g->untracked)
+		return distrust(t, DISTRUST_NO_FLOW);
 	/*
 	 * The loader sets it only where the kfuncs are there; without them the calls below are dead code, and nobody is
 	 * trusted. Asking for their addresses instead (bpf_ksym_exists) is what Linux 6.1 refuses.
@@ -227,7 +241,7 @@ __noinline int established(struct xdp_md *ctx, struct bpf_sock_tuple *tuple, __u
 	else
 		ct = bpf_xdp_ct_lookup(ctx, tuple, sizeof(tuple->ipv6), &opts, sizeof(opts));
 	if (!ct)
-		return UNTRUSTED;
+		return distrust(t, DISTRUST_NO_FLOW);
 	verdict = judge(ct, protocol, v4, opts.dir, t);
 	bpf_ct_release(ct);
 	return verdict;
@@ -266,6 +280,8 @@ static __always_inline int trusted_flow(struct xdp_md *ctx, const struct packet 
 	struct bpf_sock_tuple tuple = {};
 	int ret = goes_on(p);
 
+	if (ret == UNTRUSTED)
+		return distrust(t, DISTRUST_PROTOCOL);
 	if (ret != TRUSTED)
 		return ret;
 	if (!p->v6) {

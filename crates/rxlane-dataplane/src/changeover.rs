@@ -18,9 +18,12 @@ use crate::engine::RingMap;
 use crate::instance::{Instance, State};
 use crate::lanes::guard;
 use crate::lanes::overload::{self, Shared};
-use crate::lanes::program::{self, LaneProgram};
+use crate::lanes::program::{self, LaneProgram, Wanted};
 use crate::lanes::{rings, witness};
+use crate::layout::GuardPlan;
 use crate::{pinned, ports, tags};
+
+const OBSERVING: &str = "observing: every packet goes to the Linux stack as it came; counters say what would become of it otherwise";
 
 /// What was done to the link of a port.
 pub(crate) enum Attached {
@@ -86,16 +89,17 @@ fn replace(
         .iter()
         .filter_map(|name| state.ports.get(name).map(|port| port.slot))
         .collect();
-    let guard = guard::plan(&state.config.classes, &state.config.ports)?;
-    let lane = LaneProgram::load(
-        &state.features,
-        &state.config,
-        &slots,
-        shared,
-        &class_rings,
-        plan,
-        maps,
-    )?;
+    let guard = GuardPlan {
+        observes: u32::from(state.options.observe),
+        ..guard::plan(&state.config.classes, &state.config.ports)?
+    };
+    let wanted = Wanted {
+        features: &state.features,
+        config: &state.config,
+        options: state.options,
+        slots: &slots,
+    };
+    let lane = LaneProgram::load(&wanted, shared, &class_rings, plan, maps)?;
     state.programs.extend(accepted);
     for (name, port) in &state.ports {
         if old.is_none_or(|o| !o.ports.contains_key(name)) {
@@ -119,6 +123,10 @@ fn replace(
             witness::remove(instance)?;
         }
         return Err(refused);
+    }
+
+    if state.options.observe {
+        state.warnings.insert(0, OBSERVING.into());
     }
 
     // Nothing refuses any more.

@@ -81,13 +81,13 @@ pub enum DataplaneError {
     },
     /// The interface has an XDP program that is not ours.
     #[error(
-        "port `{port}`: XDP program {program} is already attached; detach it (`ip link set dev {port} xdp off`) or leave the port out"
+        "port `{port}`: another XDP program is already attached: {program}. A port has one, and that of rxlane forwards: remove the other, leave the port out, or let the other work at tc, which sees all that the express lane does not take"
     )]
     Occupied {
         /// Name of the port.
         port: String,
-        /// Id of the foreign program.
-        program: u32,
+        /// The other program.
+        program: Box<crate::foreign::Foreign>,
     },
     /// Neither native nor generic XDP works.
     #[error(
@@ -125,6 +125,11 @@ pub enum DataplaneError {
         /// What is needed and what to do instead.
         needs: String,
     },
+    /// The engine takes packets away from the kernel, whatever becomes of them.
+    #[error(
+        "the engine cannot observe, because it takes packets away from the kernel: use datapath = \"express\" to observe, or leave mode = \"observe\" and --observe out"
+    )]
+    EngineObserves,
     /// The engine cannot be what the configuration asks for.
     #[error("{0}")]
     Engine(String),
@@ -141,6 +146,16 @@ pub enum DataplaneError {
         "rxlane is already running in this network namespace (pid {0}); use `rxlane reload`, or stop it first"
     )]
     AlreadyRunning(u32),
+    /// Somebody traces the router already.
+    #[error(
+        "another rxlane trace (pid {0}) is at work in this network namespace: end it first, or let it write a file (-w FILE)"
+    )]
+    Traced(u32),
+    /// No reload waits to be confirmed.
+    #[error(
+        "nothing waits to be confirmed: it was confirmed or undone before, or reloaded without --timeout-undo"
+    )]
+    NothingUnconfirmed,
     /// No router in this namespace.
     #[error("no router in this network namespace; start one with `rxlane run -c FILE`")]
     NotRunning,

@@ -12,11 +12,16 @@ use serde::{Deserialize, Serialize};
 use crate::DataplaneError;
 use crate::error::FileTried;
 use crate::features::Features;
+use crate::options::Options;
 use crate::pinned;
+use crate::undo::{Ask, Unconfirmed};
 use crate::verifier::Accepted;
+use crate::watch::monotonic;
 use rxlane_config::RouterConfig;
 use rxlane_system::{bpffs, netns};
 
+/// A signal comes this soon after what it means, ns.
+const ASKED_NS: u64 = 10_000_000_000;
 /// Where the state of all routers is kept, one folder per network namespace.
 const RUN: &str = "/run/rxlane";
 
@@ -44,6 +49,9 @@ pub struct State {
     pub config_file: PathBuf,
     /// What the daemon was told to do.
     pub config: RouterConfig,
+    /// And how.
+    #[serde(default)]
+    pub options: Options,
     /// Slot and XDP mode of each port, present or not.
     pub ports: BTreeMap<String, PortState>,
     /// The kernel's features.
@@ -56,6 +64,9 @@ pub struct State {
     pub objections: Vec<(String, Vec<String>)>,
     /// Things the operator should know.
     pub warnings: Vec<String>,
+    /// What is gone back to unless somebody confirms.
+    #[serde(default)]
+    pub unconfirmed: Option<Unconfirmed>,
 }
 
 /// What the name of a port's pinned link begins with, and that of nothing else.
@@ -163,38 +174,21 @@ impl Instance {
     pub fn lock(&self) -> Result<Lock, DataplaneError> {
         std::fs::create_dir_all(&self.run).at(&self.run)?;
         let path = self.lock_path();
-        let mut file = lock_file(&path)?;
-        match fcntl(&file, FcntlArg::F_OFD_SETLK(&whole_file())) {
-            Ok(_) => {}
-            Err(Errno::EAGAIN | Errno::EACCES) => {
-                return Err(DataplaneError::AlreadyRunning(self.daemon().unwrap_or(0)));
-            }
-            Err(errno) => return Err(std::io::Error::from(errno)).at(&path),
-        }
-        file.set_len(0).at(&path)?;
-        write!(file, "{}", std::process::id()).at(&path)?;
-        Ok(Lock { _file: file })
+        try_lock(&path)?.ok_or_else(|| DataplaneError::AlreadyRunning(self.daemon().unwrap_or(0)))
+    }
+
+    /// Takes the lock of whoever traces.
+    ///
+    /// # Errors
+    /// [`DataplaneError::Traced`] while another process holds it.
+    pub(crate) fn lock_trace(&self) -> Result<Lock, DataplaneError> {
+        let path = self.run.join("trace.lock");
+        try_lock(&path)?.ok_or_else(|| DataplaneError::Traced(holder(&path).unwrap_or(0)))
     }
 
     /// Process id of the running daemon. Asking takes no lock, so it never stands in a starting daemon's way.
     pub fn daemon(&self) -> Option<u32> {
-        let mut file = File::open(self.lock_path()).ok()?;
-        // Between taking the lock and writing its number a daemon needs microseconds.
-        for _ in 0..100 {
-            let mut lock = whole_file();
-            fcntl(&file, FcntlArg::F_OFD_GETLK(&mut lock)).ok()?;
-            if lock.l_type == nix::libc::F_UNLCK as nix::libc::c_short {
-                return None;
-            }
-            let mut text = String::new();
-            file.rewind().ok()?;
-            file.read_to_string(&mut text).ok()?;
-            if let Ok(pid) = text.trim().parse() {
-                return Some(pid);
-            }
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-        None
+        holder(&self.lock_path())
     }
 
     /// Socket of the daemon that answers whoever may not read the maps.
@@ -306,6 +300,27 @@ impl Instance {
         self.reload_report()?.1
     }
 
+    fn ask_path(&self) -> PathBuf {
+        self.run.join("ask.json")
+    }
+
+    /// Says what the next SIGHUP is to mean.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn ask(&self, what: Ask) -> Result<(), DataplaneError> {
+        replace(&self.ask_path(), &(what, monotonic().0))
+    }
+
+    /// What was asked for last, once. What somebody asked for who then sent no signal is not what the next one means.
+    pub(crate) fn take_ask(&self) -> Option<Ask> {
+        let path = self.ask_path();
+        let asked = std::fs::read(&path).ok()?;
+        let _ = std::fs::remove_file(path);
+        let (what, at_ns): (Ask, u64) = serde_json::from_slice(&asked).ok()?;
+        (monotonic().0.saturating_sub(at_ns) < ASKED_NS).then_some(what)
+    }
+
     fn reload_path(&self) -> PathBuf {
         self.run.join("reload.json")
     }
@@ -364,6 +379,40 @@ fn lock_file(path: &Path) -> Result<File, DataplaneError> {
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true);
     options.open(path).at(path)
+}
+
+/// Takes a lock and writes this process's number into it; `None` while another holds it.
+fn try_lock(path: &Path) -> Result<Option<Lock>, DataplaneError> {
+    let mut file = lock_file(path)?;
+    match fcntl(&file, FcntlArg::F_OFD_SETLK(&whole_file())) {
+        Ok(_) => {}
+        Err(Errno::EAGAIN | Errno::EACCES) => return Ok(None),
+        Err(errno) => return Err(std::io::Error::from(errno)).at(path),
+    }
+    file.set_len(0).at(path)?;
+    write!(file, "{}", std::process::id()).at(path)?;
+    Ok(Some(Lock { _file: file }))
+}
+
+/// The process that holds a lock.
+fn holder(path: &Path) -> Option<u32> {
+    let mut file = File::open(path).ok()?;
+    // Between taking the lock and writing its number a process needs microseconds.
+    for _ in 0..100 {
+        let mut lock = whole_file();
+        fcntl(&file, FcntlArg::F_OFD_GETLK(&mut lock)).ok()?;
+        if lock.l_type == nix::libc::F_UNLCK as nix::libc::c_short {
+            return None;
+        }
+        let mut text = String::new();
+        file.rewind().ok()?;
+        file.read_to_string(&mut text).ok()?;
+        if let Ok(pid) = text.trim().parse() {
+            return Some(pid);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    None
 }
 
 /// An exclusive lock, or the question who holds one. Locks of open file descriptions can be asked about

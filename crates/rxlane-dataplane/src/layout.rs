@@ -208,10 +208,15 @@ pub struct Core {
     pub express: u32,
     pub exceptions: u32,
     pub task: u32,
-    pub asked: u32,
+    pub asked: u16,
+    pub reason: u16,
     pub taken: u64,
     pub run_delay_ns: u64,
     pub polls: u64,
+    pub began_ns: u64,
+    pub unsampled: u32,
+    pub look: u32,
+    pub sampled: [u16; MAX_CLASSES],
     pub reasons: [u64; REASONS.len()],
     pub classes: PerClass<ClassCounters>,
     /// Of the packet in hand: nothing for others to read.
@@ -442,6 +447,10 @@ pub struct GuardPlan {
     pub always: u32,
     /// Drops from a ring until it is emptied more often.
     pub backlog: u32,
+    /// Whether nobody drops what the guard says.
+    pub observes: u32,
+    /// Nothing.
+    pub pad: u32,
 }
 
 impl From<&rxlane_policy::overload::Plan> for GuardPlan {
@@ -454,6 +463,8 @@ impl From<&rxlane_policy::overload::Plan> for GuardPlan {
             several: plan.several.into(),
             always: plan.always.into(),
             backlog: plan.backlog,
+            observes: 0,
+            pad: 0,
         }
     }
 }

@@ -11,12 +11,16 @@ mod changeover;
 pub mod cost;
 pub mod engine;
 pub mod features;
+pub mod foreign;
 pub mod instance;
 pub mod layout;
+pub mod options;
 pub mod rehearsal;
 pub mod router;
 pub mod status;
 pub mod surroundings;
+pub mod trace;
+pub mod undo;
 pub mod verifier;
 mod watch;
 

@@ -13,6 +13,7 @@ use tracing::warn;
 
 use crate::DataplaneError;
 use crate::changeover::Attached;
+use crate::foreign::Foreign;
 use crate::instance::{Instance, PortState, State};
 use crate::lanes::overload::Shared;
 use crate::lanes::program::LaneProgram;
@@ -59,13 +60,17 @@ pub(crate) fn check_ports(
         let ours = open_link(instance, name).and_then(|l| pinned::xdp_link_ifindex(&l))
             == Some(device.ifindex);
         if device.xdp_program != 0 && !ours {
-            return Err(DataplaneError::Occupied {
-                port: name.clone(),
-                program: device.xdp_program,
-            });
+            return Err(occupied(device));
         }
     }
     Ok(())
+}
+
+fn occupied(device: &NetDevice) -> DataplaneError {
+    DataplaneError::Occupied {
+        port: device.name.clone(),
+        program: Box::new(Foreign::find(&device.name, device.xdp_program)),
+    }
 }
 
 pub(crate) fn open_link(instance: &Instance, port: &str) -> Option<Link> {
@@ -99,6 +104,10 @@ pub(crate) fn attach(
             "native"
         };
         return Ok((mode, Attached::Replaced(link, before)));
+    }
+    // A port that came back may have been given to somebody else.
+    if device.xdp_program != 0 {
+        return Err(occupied(device));
     }
     pinned::remove_pin(&path)?;
     let (link, mode) = pinned::attach_xdp(lane.program.as_fd(), device.ifindex).map_err(no_xdp)?;

@@ -12,9 +12,10 @@ use crate::engine::Programs;
 use crate::features::Features;
 use crate::instance::Instance;
 use crate::lanes::overload::{self, Shared};
-use crate::lanes::program::{self, LaneProgram};
+use crate::lanes::program::{self, LaneProgram, Wanted};
 use crate::lanes::rings;
 use crate::lanes::witness::{self, WitnessMaps};
+use crate::options::Options;
 use crate::verifier::Accepted;
 use crate::{ports, router, watch};
 use rxlane_config::RouterConfig;
@@ -35,10 +36,10 @@ pub struct Rehearsal {
 /// # Errors
 /// What a start would end with, as far as that can be known without attaching: a missing port, a foreign XDP
 /// program, a missing feature, a program that the kernel refuses.
-pub fn rehearse(config: &RouterConfig, accept_bypass: bool) -> Result<Rehearsal, DataplaneError> {
+pub fn rehearse(config: &RouterConfig, options: Options) -> Result<Rehearsal, DataplaneError> {
     let features = Features::probe();
-    router::check(config, &features)?;
-    watch::refuse(config, accept_bypass)?;
+    router::check(config, options, &features)?;
+    watch::refuse(config, options.accept_bypass)?;
     let instance = Instance::current()?;
     let devices = links::all()?;
     ports::check_ports(&instance, config, &devices)?;
@@ -60,15 +61,13 @@ pub fn rehearse(config: &RouterConfig, accept_bypass: bool) -> Result<Rehearsal,
     if let Some(maps) = &witness {
         programs.push(witness::load(maps, None)?);
     }
-    let lane = LaneProgram::load(
-        &features,
+    let wanted = Wanted {
+        features: &features,
         config,
-        &[],
-        &shared,
-        &rings,
-        plan.as_ref(),
-        witness,
-    )?;
+        options,
+        slots: &[],
+    };
+    let lane = LaneProgram::load(&wanted, &shared, &rings, plan.as_ref(), witness)?;
     programs.push(lane.accepted);
     if let Some(maps) = lane.engine {
         programs.extend(Programs::rehearse(&maps.sockets, &maps.rings, &features)?);

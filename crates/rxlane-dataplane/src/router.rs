@@ -22,6 +22,7 @@ use crate::lanes::overload::{self, Shared};
 use crate::lanes::program::LaneProgram;
 use crate::lanes::rings;
 use crate::layout::MAX_PORTS;
+use crate::options::Options;
 use crate::pinned;
 use crate::ports;
 use crate::tags;
@@ -40,7 +41,6 @@ pub struct Router {
     pub(crate) lane: LaneProgram,
     pub(crate) state: State,
     engine: Option<Engine>,
-    pub(crate) accept_bypass: bool,
     pub(crate) route_mtu: RouteMtu,
     /// The smallest MTU of the ports.
     pub(crate) port_mtu: u32,
@@ -61,13 +61,14 @@ impl Router {
     /// failed take-over leaves the orphaned router as it was.
     ///
     /// `before_threads` is called when programs are attached and no worker has been started: the time to give up privileges,
-    /// which each thread has for itself. With `accept_bypass` the hooks that trusted packets pass by are accepted (see [`crate::surroundings`]).
+    /// which each thread has for itself.
     pub fn start(
         config: RouterConfig,
         config_file: &Path,
-        accept_bypass: bool,
+        options: impl Into<Options>,
         before_threads: impl FnOnce(),
     ) -> Result<Self, DataplaneError> {
+        let options = options.into();
         if let Err(error) = remove_abandoned() {
             warn!(%error, "cannot remove what other routers have left");
         }
@@ -76,8 +77,8 @@ impl Router {
         // Opened while that is allowed.
         let batches = Batches::open();
         let features = Features::probe();
-        check(&config, &features)?;
-        watch::refuse(&config, accept_bypass)?;
+        check(&config, options, &features)?;
+        watch::refuse(&config, options.accept_bypass)?;
         let old = instance
             .load_state()
             .filter(|s| s.version == env!("CARGO_PKG_VERSION"));
@@ -89,7 +90,7 @@ impl Router {
         }
         let started = Self::attach_all(
             &instance,
-            config,
+            (config, options),
             config_file,
             features,
             old.filter(|_| orphan),
@@ -103,7 +104,6 @@ impl Router {
                     lane,
                     state,
                     engine,
-                    accept_bypass,
                     route_mtu: RouteMtu::follow()?,
                     port_mtu: 0,
                     egress_asked: Instant::now(),
@@ -133,7 +133,7 @@ impl Router {
 
     fn attach_all(
         instance: &Instance,
-        config: RouterConfig,
+        (config, options): (RouterConfig, Options),
         config_file: &Path,
         features: Features,
         old: Option<State>,
@@ -153,10 +153,12 @@ impl Router {
             config_file: config_file.into(),
             ports: ports::slots(&config, old.as_ref())?,
             config,
+            options,
             features,
             programs: controller,
             objections: Vec::new(),
             warnings: Vec::new(),
+            unconfirmed: old.as_ref().and_then(|o| o.unconfirmed.clone()),
         };
         let plan = plan(&state.config)?;
         let mut lane = changeover::change(
@@ -177,12 +179,13 @@ impl Router {
     ///
     /// # Errors
     /// As [`Router::start`]; the old configuration then stays in force.
-    pub fn reload(&mut self, config: RouterConfig) -> Result<(), DataplaneError> {
-        check(&config, &self.state.features)?;
-        watch::refuse(&config, self.accept_bypass)?;
+    pub fn reload(&mut self, config: RouterConfig, options: Options) -> Result<(), DataplaneError> {
+        check(&config, options, &self.state.features)?;
+        watch::refuse(&config, options.accept_bypass)?;
         let mut state = State {
             ports: ports::slots(&config, Some(&self.state))?,
             config,
+            options,
             programs: overload::of_these(&self.state.programs),
             warnings: Vec::new(),
             ..self.state.clone()
@@ -388,11 +391,18 @@ pub fn detach_orphan() -> Result<(), DataplaneError> {
 }
 
 /// What the kernel must have for this configuration.
-pub(crate) fn check(config: &RouterConfig, features: &Features) -> Result<(), DataplaneError> {
+pub(crate) fn check(
+    config: &RouterConfig,
+    options: Options,
+    features: &Features,
+) -> Result<(), DataplaneError> {
     if config.ports.len() > MAX_PORTS {
         return Err(DataplaneError::TooManyPorts(config.ports.len()));
     }
     let engine = matches!(config.datapath, Datapath::Afxdp(_));
+    if engine && options.observe {
+        return Err(DataplaneError::EngineObserves);
+    }
     let needed = |name: &str| name == TYPES || (engine && name == AF_XDP);
     if let Some(feature) = features.missing().find(|f| needed(&f.name)) {
         return Err(DataplaneError::Kernel {

@@ -12,6 +12,7 @@ use crate::bound::BoundStatus;
 use crate::engine::{self, EngineStatus};
 use crate::features::Feature;
 use crate::instance::{Instance, State};
+pub use crate::lanes::latency::{LATENCY_POLLS, LatencyBucket, LatencyStatus};
 use crate::lanes::overload::Shared;
 use crate::lanes::rings::possible_cores;
 use crate::layout::{
@@ -28,6 +29,8 @@ pub struct Status {
     pub daemon: Option<u32>,
     /// File the configuration came from.
     pub config_file: String,
+    /// Whether the router only observes: every packet goes to the Linux stack, and counters say what would become of it otherwise.
+    pub observe: bool,
     /// Release of the kernel.
     pub kernel: String,
     /// Features that this kernel lacks, with what that costs.
@@ -40,6 +43,8 @@ pub struct Status {
     pub reloads: u64,
     /// Why the last of them was refused, if it was; the configuration before it is in force.
     pub reload_refused: Option<String>,
+    /// Seconds until the last reload is undone, if that waits to be confirmed.
+    pub undone_in_s: Option<f64>,
     /// Ports in the order of the configuration.
     pub ports: Vec<PortStatus>,
     /// Classes over all ports, highest priority first.
@@ -115,6 +120,9 @@ pub struct ClassStatus {
     pub why: String,
     /// Rings by core, where the class has some.
     pub rings: Vec<RingStatus>,
+    /// How long its packets were inside of the router; missing where that is not measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency: Option<LatencyStatus>,
 }
 
 /// A class's ring on one core.
@@ -150,12 +158,14 @@ pub fn read() -> Result<Status, DataplaneError> {
     Ok(Status {
         daemon,
         config_file: state.config_file.display().to_string(),
+        observe: state.options.observe,
         kernel: state.features.kernel.clone(),
         missing_features: state.features.missing().cloned().collect(),
         programs: state.programs.clone(),
         warnings: state.warnings.clone(),
         reloads: instance.reload_count(),
         reload_refused: instance.reload_error(),
+        undone_in_s: state.unconfirmed.as_ref().map(|u| u.left().as_secs_f64()),
         engine: engine::status::read(&instance, &state)?,
         rt_bound: BoundStatus::of(&state.config, &polling, daemon.is_some()),
         cores: polling,
@@ -273,6 +283,10 @@ fn classes(
             }
         }
         let (at_work, why) = match &state.config.datapath {
+            _ if state.options.observe => (
+                "pass",
+                "the router only observes: every packet goes to the Linux stack".to_owned(),
+            ),
             Datapath::Afxdp(_) if instance_alive => (
                 "engine",
                 "an AF_XDP ring, served within its budget".to_owned(),
@@ -297,9 +311,23 @@ fn classes(
             at_work,
             why,
             rings,
+            latency: latency(state, shared, i)?,
         });
     }
     Ok(all)
+}
+
+/// What is measured of a class.
+fn latency(
+    state: &State,
+    shared: &Shared,
+    class: usize,
+) -> Result<Option<LatencyStatus>, DataplaneError> {
+    if !state.options.measures_latency(&state.config) {
+        return Ok(None);
+    }
+    let cpus = get_percpu(&shared.latencies, class as u32)?;
+    Ok(Some(LatencyStatus::of(&cpus)))
 }
 
 fn trusts_established(class: &Class) -> bool {

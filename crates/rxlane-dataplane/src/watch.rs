@@ -44,7 +44,7 @@ impl Router {
         let config = &self.state.config;
         let devices = links::all()?;
         let around = Surroundings::read(&config.ports, &devices)?;
-        let objections = surroundings::against(config, &around, self.accept_bypass);
+        let objections = surroundings::against(config, &around, self.state.options.accept_bypass);
         ports::write_ports(&self.shared, &self.state.ports, &devices)?;
         let is_port = |device: &&links::Link| config.ports.contains(&device.name);
         self.port_mtu = devices
@@ -83,7 +83,7 @@ impl Router {
     /// When the kernel cannot be asked.
     pub fn accepted(&self) -> Result<Vec<(String, Vec<String>)>, DataplaneError> {
         let config = &self.state.config;
-        if !self.accept_bypass {
+        if !self.state.options.accept_bypass {
             return Ok(Vec::new());
         }
         let around = Surroundings::read(&config.ports, &links::all()?)?;
@@ -145,7 +145,9 @@ impl Router {
         if self.untracked && self.flows.is_none() {
             self.flows = Held::open(FLOWS);
         }
-        self.batches.follow(&self.instance, found.idle != 0);
+        // Where nothing is express the stack takes packets as it did before.
+        let nothing = found.idle != 0 || self.state.options.observe;
+        self.batches.follow(&self.instance, nothing);
     }
 
     /// Whether the XDP program need not be told again: some time ago nothing was tracked, and that is so. Asked many times a second, so

@@ -7,6 +7,7 @@ mod commands;
 mod log;
 mod model;
 mod observe;
+mod test_bed;
 mod top;
 
 use std::process::ExitCode;
@@ -39,6 +40,7 @@ static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
   sudo rxlane run                           start the router of /etc/rxlane/rxlane.toml
   sudo rxlane status                        what it is doing
   sudo rxlane top                           the same, each second
+  sudo rxlane trace --class voice -c 10     what happened to ten packets, and why
   sudo rxlane lab up --firewall 60          a router to play with, in network namespaces
   sudo rxlane bench latency --offered 2x --firewall 200
                                             kernel against express, at twice the kernel's capacity
@@ -67,6 +69,8 @@ enum Command {
     Status(commands::status::Args),
     /// Watch what the router is doing, on a terminal
     Top(top::Args),
+    /// Show what happens to packets, one by one, and why
+    Trace(commands::trace::Args),
     /// Check a configuration file without starting anything
     Check(commands::check::Args),
     /// Say what would become of a packet, and which line of the configuration decides
@@ -125,6 +129,7 @@ fn run(cli: Cli) -> Result<(), String> {
         Command::Detach(args) => commands::detach::run(&args),
         Command::Status(args) => commands::status::run(&args),
         Command::Top(args) => top::run(&args),
+        Command::Trace(args) => commands::trace::run(&args),
         Command::Check(args) => commands::check::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
         Command::Init(args) => commands::init::run(&args),

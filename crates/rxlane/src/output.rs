@@ -61,6 +61,11 @@ pub(crate) fn bytes(bytes: &[u8]) {
     attempt(|out| out.write_all(bytes));
 }
 
+/// Whether standard output takes nothing any more, so that there is no sense in going on.
+pub(crate) fn is_gone() -> bool {
+    FAILURE.lock().unwrap_or_else(|e| e.into_inner()).is_some()
+}
+
 /// Writes out what is left, and says what could not be written. A reader that has seen enough, as `head`, is no error.
 ///
 /// # Errors

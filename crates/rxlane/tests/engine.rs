@@ -7,7 +7,7 @@ mod common;
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use common::{TestLab, error_of, wait_for};
+use common::{TestLab, error_of, undisturbed, wait_for};
 use nix::sys::signal::Signal;
 use rxlane_bench::bed::Bed;
 use rxlane_bench::bench::{Pattern, Traffic};
@@ -74,9 +74,8 @@ fn every_strategy_forwards_both_classes_and_families_without_loss() {
             assert!(out.contains(" 0% packet loss"), "{keys}: {out}");
         }
         let mut bed = Bed::new(&t.lab, &traffic()).unwrap();
-        let trial = bed
-            .run(RATE, Duration::from_millis(500), &Threads::default())
-            .unwrap();
+        let length = Duration::from_millis(500);
+        let trial = undisturbed(|| bed.run(RATE, length, &Threads::default()).unwrap());
         for class in &trial.classes {
             assert!(class.received > 0.0);
             assert_eq!((class.lost, class.reordered), (0.0, 0.0), "{keys}");
@@ -496,26 +495,26 @@ fn routes_and_strategies_change_under_load_and_nothing_is_lost_or_reordered() {
     let mut bed = Bed::new(&t.lab, &traffic()).unwrap();
     bed.run(RATE, Duration::from_millis(300), &Threads::default())
         .unwrap();
-    let trial = bed
-        .run_with(RATE, Duration::from_secs(2), &Threads::default(), || {
-            for i in 0..20 {
-                let metric = 100 + i;
-                t.must(
-                    Place::Router,
-                    &format!("ip route add 198.19.0.0/24 via 10.20.0.2 metric {metric}; ip route add 198.19.0.0/25 via 10.20.0.2; ip route del 198.19.0.0/25; ip route del 198.19.0.0/24 metric {metric}"),
-                );
-            }
-            for keys in ["strategy = \"sq\"", "device_budget = 32"] {
-                t.config("router", &forwarding(keys));
-                let out = t.rxlane(&["reload"]);
-                assert!(
-                    out.status.success(),
-                    "{}",
-                    String::from_utf8_lossy(&out.stderr)
-                );
-            }
-        })
-        .unwrap();
+    let mut change = || {
+        for i in 0..20 {
+            let metric = 100 + i;
+            t.must(
+                Place::Router,
+                &format!("ip route add 198.19.0.0/24 via 10.20.0.2 metric {metric}; ip route add 198.19.0.0/25 via 10.20.0.2; ip route del 198.19.0.0/25; ip route del 198.19.0.0/24 metric {metric}"),
+            );
+        }
+        for keys in ["strategy = \"sq\"", "device_budget = 32"] {
+            t.config("router", &forwarding(keys));
+            let out = t.rxlane(&["reload"]);
+            assert!(
+                out.status.success(),
+                "{}",
+                String::from_utf8_lossy(&out.stderr)
+            );
+        }
+    };
+    let (length, threads) = (Duration::from_secs(2), Threads::default());
+    let trial = undisturbed(|| bed.run_with(RATE, length, &threads, &mut change).unwrap());
     let lost: f64 = trial.classes.iter().map(|c| c.lost).sum();
     let reordered: f64 = trial.classes.iter().map(|c| c.reordered).sum();
     assert_eq!((lost, reordered), (0.0, 0.0));

@@ -290,14 +290,19 @@ fn a_full_routing_table_is_used_as_it_is() {
         Place::Sink,
         "ip addr add 15.1.2.3/32 dev snk0 && ip addr add 19.200.7.9/32 dev snk0",
     );
+    // Not all at once: while the router looks around, and before a neighbour has answered, they are Linux's.
     for address in ["15.1.2.3", "19.200.7.9"] {
-        let out = t.must(
-            Place::Gen,
-            &format!("ping -Q {EF_TOS} -c 5 -i 0.2 -W 2 {address}"),
-        );
-        assert!(out.contains(" 0% packet loss"), "{out}");
+        let most_were_express = (0..20).any(|_| {
+            let before = t.class("voice", "express");
+            let out = t.must(
+                Place::Gen,
+                &format!("ping -Q {EF_TOS} -c 5 -i 0.2 -W 2 {address}"),
+            );
+            assert!(out.contains(" 0% packet loss"), "{out}");
+            t.class("voice", "express") - before >= 8
+        });
+        assert!(most_were_express, "{address} was never express");
     }
-    assert!(t.class("voice", "express") >= 15);
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{REST, TestLab, VOICE_ALL, error_of, rxlane, wait_for};
+use common::{REST, TestLab, VOICE_ALL, error_of, rxlane, undisturbed, wait_for};
 use nix::sys::signal::Signal;
 use rxlane_bench::bed::Bed;
 use rxlane_bench::bench::{Pattern, Traffic};
@@ -43,27 +43,30 @@ fn a_reload_under_load_loses_and_reorders_nothing() {
     bed.run(rate(), Duration::from_millis(300), &Threads::default())
         .unwrap();
     let more = "[[class]]\nname = \"video\"\nlane = \"express\"\ntrust = \"all\"\nmatch = [{ dscp = \"AF41\" }]\n";
-    let trial = bed
-        .run_with(rate(), Duration::from_secs(3), &Threads::default(), || {
-            for (i, classes) in [
-                VOICE_ALL.to_owned() + more + REST,
-                VOICE_ALL.to_owned() + REST,
-            ]
-            .iter()
-            .cycle()
-            .take(6)
-            .enumerate()
-            {
-                t.config("router", classes);
-                let out = t.rxlane(&["reload"]);
-                assert!(
-                    out.status.success(),
-                    "reload {i}: {}",
-                    String::from_utf8_lossy(&out.stderr)
-                );
-            }
-        })
-        .unwrap();
+    let mut reload_often = || {
+        for (i, classes) in [
+            VOICE_ALL.to_owned() + more + REST,
+            VOICE_ALL.to_owned() + REST,
+        ]
+        .iter()
+        .cycle()
+        .take(6)
+        .enumerate()
+        {
+            t.config("router", classes);
+            let out = t.rxlane(&["reload"]);
+            assert!(
+                out.status.success(),
+                "reload {i}: {}",
+                String::from_utf8_lossy(&out.stderr)
+            );
+        }
+    };
+    let (length, threads) = (Duration::from_secs(3), Threads::default());
+    let trial = undisturbed(|| {
+        bed.run_with(rate(), length, &threads, &mut reload_often)
+            .unwrap()
+    });
     println!(
         "reload at {} pps: {} lost of {}",
         rate().0,
@@ -113,23 +116,27 @@ fn a_refused_reload_keeps_the_old_configuration_and_says_why() {
 fn a_killed_daemon_leaves_a_working_router_that_the_next_start_takes_over() {
     let mut t = TestLab::up("kill", |_| ());
     let classes = VOICE_ALL.to_owned() + REST;
-    let router = t.router(&classes);
+    let mut router = Some(t.router(&classes));
     let mut bed = Bed::new(&t.lab, &traffic()).unwrap();
-    bed.run(rate(), Duration::from_millis(300), &Threads::default())
+    let threads = Threads::default();
+    bed.run(rate(), Duration::from_millis(300), &threads)
         .unwrap();
     let before = t.class("voice", "express");
-    let mut router = Some(router);
-    let trial = bed
-        .run_with(rate(), Duration::from_secs(1), &Threads::default(), || {
-            router.take().unwrap().end(Signal::SIGKILL)
-        })
-        .unwrap();
-    println!(
-        "kill -9 at {} pps: {} lost of {}",
-        rate().0,
-        trial.classes[0].lost,
-        trial.classes[0].sent
-    );
+    let trial = undisturbed(|| {
+        let mut router = Some(router.take().unwrap_or_else(|| t.router(&classes)));
+        let kill = || router.take().unwrap().end(Signal::SIGKILL);
+        bed.run_with(rate(), Duration::from_secs(1), &threads, kill)
+            .unwrap()
+    });
+    for class in &trial.classes {
+        println!(
+            "kill -9 at {} pps: {} lost of {} of {}",
+            rate().0,
+            class.lost,
+            class.sent,
+            class.name
+        );
+    }
     assert_eq!(trial.classes[0].lost, 0.0, "the express lane went on");
     let orphaned = t.class("voice", "express");
     assert!(orphaned > before);

@@ -3,18 +3,8 @@
 
 mod common;
 
-use std::time::Duration;
-
 use common::{REST, TestLab, VOICE_ALL, VOICE_ESTABLISHED};
-use rxlane_bench::bed::Bed;
-use rxlane_bench::bench::{Pattern, Traffic};
-use rxlane_bench::frame::Frame;
 use rxlane_bench::lab::{Firewall, Place};
-use rxlane_bench::trial::Threads;
-use rxlane_policy::Pps;
-
-/// Far more than any core forwards through 400 rules.
-const FLOOD_PPS: f64 = 500_000.0;
 
 fn flood(
     classes: &str,
@@ -23,24 +13,8 @@ fn flood(
 ) -> (TestLab, rxlane_bench::trial::Trial, common::Background) {
     let mut t = TestLab::up(name, |c| c.firewall = Firewall::Linear(400));
     let router = t.router(classes);
-    let trial = offer(&t, rt_ratio);
+    let trial = t.flood(rt_ratio);
     (t, trial, router)
-}
-
-fn offer(t: &TestLab, rt_ratio: f64) -> rxlane_bench::trial::Trial {
-    let traffic = Traffic {
-        rt_ratio,
-        pattern: Pattern::Poisson,
-        frame: Frame::Fixed(128),
-        flows: 16,
-        seed: 7,
-    };
-    let mut bed = Bed::new(&t.lab, &traffic).unwrap();
-    let trial = bed
-        .run(Pps(FLOOD_PPS), Duration::from_secs(1), &Threads::default())
-        .unwrap();
-    drop(bed);
-    trial
 }
 
 #[test]
@@ -97,7 +71,7 @@ fn what_an_express_class_leaves_to_the_kernel_is_shed_as_the_stack_is() {
             .as_str()
             .is_some_and(|why| why.contains("translates addresses"))
     });
-    let trial = offer(&t, 0.1);
+    let trial = t.flood(0.1);
     assert!(t.to_kernel("objection") > 0);
     assert!(t.class("rest", "early_drops") > 0, "within its share");
     // Sixteen a poll is what passed of them before, whatever the core had time for.

@@ -3,10 +3,11 @@
 mod common;
 
 use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::{Background, REST, TestLab, VOICE_ALL, binary};
+use common::{Background, REST, TestLab, VOICE_ALL, binary, wait_for};
 use nix::sys::signal::Signal;
 use rxlane_bench::lab::Place;
 
@@ -16,18 +17,23 @@ fn next(socket: &UnixDatagram) -> String {
     String::from_utf8_lossy(&text[..n]).into_owned()
 }
 
+/// A socket that the daemon talks to, and where it is.
+fn socket(name: &str) -> (UnixDatagram, PathBuf) {
+    let path = std::env::temp_dir().join(name);
+    let _ = std::fs::remove_file(&path);
+    let socket = UnixDatagram::bind(&path).unwrap();
+    let patience = Some(Duration::from_secs(60));
+    socket.set_read_timeout(patience).unwrap();
+    (socket, path)
+}
+
 #[test]
 #[ignore = "needs root: make test"]
 fn the_service_manager_hears_of_readiness_reloads_refusals_and_the_end() {
     let mut t = TestLab::up("notify", |_| ());
     let classes = format!("{VOICE_ALL}{REST}");
     let config = t.config("router", &classes);
-    let path = std::env::temp_dir().join("t-notify.sock");
-    let _ = std::fs::remove_file(&path);
-    let socket = UnixDatagram::bind(&path).unwrap();
-    socket
-        .set_read_timeout(Some(Duration::from_secs(60)))
-        .unwrap();
+    let (socket, path) = socket("t-notify.sock");
     let child = std::process::Command::new(binary())
         .args(["--netns", &t.lab.netns(Place::Router), "run"])
         .arg("-c")
@@ -73,12 +79,7 @@ fn the_service_manager_hears_of_readiness_reloads_refusals_and_the_end() {
 fn a_restart_leaves_the_lanes_and_the_watchdog_is_fed() {
     let mut t = TestLab::up("restart", |_| ());
     let config = t.config("router", &format!("{VOICE_ALL}{REST}"));
-    let path = std::env::temp_dir().join("t-watchdog.sock");
-    let _ = std::fs::remove_file(&path);
-    let socket = UnixDatagram::bind(&path).unwrap();
-    socket
-        .set_read_timeout(Some(Duration::from_secs(60)))
-        .unwrap();
+    let (socket, path) = socket("t-watchdog.sock");
     let child = std::process::Command::new(binary())
         .args(["--netns", &t.lab.netns(Place::Router), "run"])
         .arg(&config)
@@ -172,4 +173,48 @@ fn what_a_router_left_whose_namespace_is_gone_can_be_removed() {
         assert!(out.status.success());
         !pins.exists()
     });
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn in_the_journal_lines_have_a_priority_and_fields_to_search_for() {
+    let mut t = TestLab::up("journal", |_| ());
+    let config = t.config("router", &format!("{VOICE_ALL}{REST}"));
+    let (socket, path) = socket("t-journal.sock");
+    // A journal of its own, that nobody else sees.
+    let script = format!(
+        "mkdir -p /run/systemd/journal && mount -t tmpfs journal /run/systemd/journal && touch /run/systemd/journal/socket && \
+         mount --bind {} /run/systemd/journal/socket && exec 2>/dev/null && \
+         JOURNAL_STREAM=$(stat -Lc %d:%i /proc/self/fd/2) exec {} --netns {} run {}",
+        path.display(),
+        binary().display(),
+        t.lab.netns(Place::Router),
+        config.display()
+    );
+    let child = std::process::Command::new("unshare")
+        .args(["--mount", "sh", "-c", &script])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let router = Background(child);
+    wait_for("the router", || t.status_json().is_some());
+    t.must(Place::Router, "ip link set in0 down && ip link del in0");
+    let gone = (0..100).map(|_| next(&socket));
+    let mut gone = gone.filter(|line| line.contains("port is gone"));
+    let gone = gone.next().expect("a line about the port");
+    for field in [
+        "MESSAGE=port is gone port=in0",
+        "PRIORITY=4",
+        "RXLANE_PORT=in0",
+        "SYSLOG_IDENTIFIER=rxlane",
+        "CODE_FILE=",
+    ] {
+        assert!(
+            gone.lines().any(|l| l.starts_with(field)),
+            "{field}: {gone}"
+        );
+    }
+    router.end(Signal::SIGTERM);
+    let _ = std::fs::remove_file(&path);
 }

@@ -27,6 +27,12 @@ fn complaint(o: &Output) -> String {
     text
 }
 
+/// What is said of options that cannot be.
+fn usage(o: &Output) -> String {
+    assert_eq!(o.status.code(), Some(2));
+    String::from_utf8_lossy(&o.stderr).into_owned()
+}
+
 struct Folder(PathBuf);
 
 impl Folder {
@@ -188,14 +194,15 @@ fn reproduce_prints_a_verdict_with_its_rule_for_each_row() {
             "reproduce",
             "NIC-05",
             "NIC-07",
+            "--statements",
             "--json",
             "--html",
             "r.html",
         ],
         &f.0,
     ));
-    let rows: Value = serde_json::from_str(&text).unwrap();
-    let rows = rows["verdicts"].as_array().unwrap();
+    let all: Value = serde_json::from_str(&text).unwrap();
+    let rows = all["verdicts"].as_array().unwrap();
     assert_eq!(rows.len(), 2);
     assert_eq!(
         (&rows[0]["id"], &rows[0]["use"]),
@@ -208,8 +215,29 @@ fn reproduce_prints_a_verdict_with_its_rule_for_each_row() {
             assert!(!row[key].is_null(), "{key}: {row}");
         }
     }
+    // The paper's statements, by a row, by a rule, and not testable for a reason.
+    let statements = all["statements"].as_array().unwrap();
+    let of = |id: &str| statements.iter().find(|s| s["id"] == id).unwrap();
+    for (id, finding, by) in [
+        ("R001-021", "holds", "NIC-07"),
+        ("R001-003", "contradicted", "arithmetic"),
+        ("A3", "holds", "rule"),
+        ("R001-011", "not-testable", ""),
+    ] {
+        assert_eq!(
+            (&of(id)["finding"], &of(id)["by"]),
+            (&finding.into(), &by.into()),
+            "{id}"
+        );
+        let reason = if by.is_empty() { "note" } else { "rule" };
+        assert_ne!(of(id)[reason], "", "{id}");
+    }
+    let counts = all["findings"].as_object().unwrap().values();
+    let counted: u64 = counts.map(|n| n.as_u64().unwrap()).sum();
+    assert_eq!(counted, statements.len() as u64);
     let html = std::fs::read_to_string(f.0.join("r.html")).unwrap();
-    assert_eq!(html.matches("<svg").count(), 5);
+    assert!(html.contains("Statements") && html.contains("R001-021"));
+    assert_eq!(html.matches("<figure>").count(), 5);
     assert!(
         !html.contains("http://") || !html.contains("src="),
         "self-contained"
@@ -243,6 +271,13 @@ fn plan_derives_the_paper_s_ring_budgets_and_refuses_what_no_budget_can_do() {
         two_ports.contains("55.71 us, which is the least target"),
         "{two_ports}"
     );
+    // Low-latency-router V.B.1 needs ten cores of 1.5 Mpps for such a link.
+    let line = stdout(&one("100k", &["--link", "10G", "--frame", "64"]));
+    assert!(line.contains("14.881 Mpps of 64 bytes"), "{line}");
+    assert!(line.contains("9 that share nothing"), "{line}");
+    assert!(usage(&one("100k", &["--link", "0"])).contains("is no link"));
+    let both = one("100k", &["--link", "1G", "--total-rate", "1M"]);
+    assert!(usage(&both).contains("cannot be used with"));
 }
 
 #[test]
@@ -269,4 +304,61 @@ fn plan_gives_the_bound_of_the_express_lane_by_default() {
         let why = complaint(&plan(impossible, &[]));
         assert!(why.contains("17.0 us, which is the least target"), "{why}");
     }
+}
+
+#[test]
+fn a_router_that_was_measured_is_laid_beside_the_model_and_what_is_no_measurement_is_refused_first()
+{
+    let folder = Folder::new("measured");
+    folder.write("none.json", "{}");
+    let o = rxlane(&["sim", "reproduce", "--measured", "none.json"], &folder.0);
+    let said = complaint(&o);
+    assert!(
+        said.contains("none.json") && said.contains("bench sweep --json"),
+        "{said}"
+    );
+
+    // A router whose default law waits for its timer, and whose other one does not.
+    let mut points = Vec::new();
+    for (law, us) in [
+        ("off", 10.0),
+        ("three-state", 60.0),
+        ("linear:100000:8000:1000000", 12.0),
+    ] {
+        for load in [0.2, 0.4, 0.6, 0.8, 1.0, 1.2] {
+            let forwarded = f64::min(load, 1.0) * 1e6;
+            points.push(serde_json::json!({
+                "name": format!("afxdp-stack-{law}"), "rt_ratio": 0.2, "offered_pps": load * 1e6, "forwarded_pps": forwarded,
+                "valid": true, "cpu": load, "classes": [
+                    { "latency_us": { "mean": us }, "received": 1.0 }, { "latency_us": { "mean": us }, "received": 4.0 },
+                ],
+            }));
+        }
+    }
+    folder.write(
+        "itr.json",
+        &serde_json::json!({ "points": points }).to_string(),
+    );
+    let o = rxlane(
+        &[
+            "sim",
+            "reproduce",
+            "ITR-06",
+            "--measured",
+            "itr.json",
+            "--json",
+        ],
+        &folder.0,
+    );
+    let all: Value = serde_json::from_str(&stdout(&o)).unwrap();
+    let of = |id: &str| {
+        let rows = all["measured"].as_array().unwrap();
+        rows.iter().find(|r| r["id"] == id).unwrap().clone()
+    };
+    assert_eq!(of("ITR-06")["measured"], 6.0);
+    assert_eq!(of("ITR-06")["agrees"], true);
+    assert!(of("ITR-06")["modelled"].as_f64() > Some(3.0));
+    let closed = of("ITR-11")["measured"].as_f64().unwrap();
+    assert!((closed - 0.96).abs() < 1e-6, "{closed}");
+    assert_eq!(of("ITR-09")["agrees"], true);
 }

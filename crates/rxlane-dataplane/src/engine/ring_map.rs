@@ -160,7 +160,8 @@ impl RingMap {
                     }
                     _ => vec![self.engine.device_budget; self.rings()],
                 };
-                Ok(Scheduler::Global(GlobalPriority::new(&budgets, queues)?))
+                let order = GlobalPriority::new(&budgets, queues)?;
+                Ok(Scheduler::Global(Box::new(order)))
             }
         }
     }

@@ -65,7 +65,7 @@ pub(crate) enum Scheduler {
     /// Devices take turns, and so do the rings of a device.
     Devices(PollList),
     /// The highest class of all devices goes first.
-    Global(GlobalPriority),
+    Global(Box<GlobalPriority>),
 }
 
 /// What a worker is made of.

@@ -4,9 +4,11 @@
 
 pub(crate) mod gates;
 pub(crate) mod guard;
+pub(crate) mod latency;
 pub(crate) mod next_hops;
 pub(crate) mod overload;
 pub(crate) mod program;
 pub(crate) mod rings;
 pub(crate) mod tables;
+pub(crate) mod trace;
 pub(crate) mod witness;

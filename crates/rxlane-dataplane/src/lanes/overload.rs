@@ -11,6 +11,8 @@ use crate::DataplaneError;
 use crate::error::{BpfTried, FileTried};
 use crate::features::{CPUMAP_TRACE, DEVMAP_TRACE, Features, NAPI_TRACE, REDIRECT_TRACE};
 use crate::instance::Instance;
+use crate::lanes::latency::Latencies;
+use crate::lanes::trace::TraceMaps;
 use crate::layout::{
     Core, Cpu, Gates, GuardPlan, MAX_PORTS, PortCounters, PortTable, RingCounters,
 };
@@ -44,6 +46,8 @@ pub(crate) struct Shared {
     pub(crate) ring_classes: MapHandle,
     pub(crate) ring_counters: MapHandle,
     pub(crate) port_counts: MapHandle,
+    pub(crate) latencies: MapHandle,
+    pub(crate) trace: TraceMaps,
 }
 
 impl Shared {
@@ -62,6 +66,8 @@ impl Shared {
             ring_classes: pinned::open_map(pins, "ring_classes")?,
             ring_counters: pinned::open_map(pins, "ring_counters")?,
             port_counts: pinned::open_map(pins, "counts_of_ports")?,
+            latencies: pinned::open_map(pins, "latencies")?,
+            trace: TraceMaps::open(pins)?,
         };
         pinned::check_layout::<PortTable>(&shared.ports, "ports")?;
         pinned::check_layout::<Core>(&shared.cores, "cores")?;
@@ -70,6 +76,7 @@ impl Shared {
         pinned::check_layout::<Gates>(&shared.gates, "gates")?;
         pinned::check_layout::<RingCounters>(&shared.ring_counters, "ring_counters")?;
         pinned::check_layout::<PortCounters>(&shared.port_counts, "counts_of_ports")?;
+        pinned::check_layout::<Latencies>(&shared.latencies, "latencies")?;
         Ok(shared)
     }
 
@@ -91,6 +98,8 @@ impl Shared {
             pin(m.ring_classes.as_fd(), "ring_classes")?;
             pin(m.ring_counters.as_fd(), "ring_counters")?;
             pin(m.port_counts.as_fd(), "counts_of_ports")?;
+            pin(m.latencies.as_fd(), "latencies")?;
+            TraceMaps::create()?.pin(&instance.pins)?;
             let links = instance.pins.join("overload");
             std::fs::create_dir_all(&links).at(&links)?;
             let programs = programs(loaded, features);
@@ -119,6 +128,8 @@ impl Shared {
                 ring_classes: pinned::keep(&m.ring_classes)?,
                 ring_counters: pinned::keep(&m.ring_counters)?,
                 port_counts: pinned::keep(&m.port_counts)?,
+                latencies: pinned::keep(&m.latencies)?,
+                trace: TraceMaps::create()?,
             };
             Ok((shared, ask(&programs(loaded, features))))
         })
@@ -158,6 +169,7 @@ fn with_programs<T>(
     pinned::check_layout::<Cpu>(&m.cpus, "cpus")?;
     pinned::check_layout::<RingCounters>(&m.ring_counters, "ring_counters")?;
     pinned::check_layout::<PortCounters>(&m.port_counts, "port_counts")?;
+    pinned::check_layout::<Latencies>(&m.latencies, "latencies")?;
     then(&loaded)
 }
 
@@ -202,20 +214,30 @@ fn buckets() -> Result<MapHandle, DataplaneError> {
 
 /// Counters of other classes would mislead: they start again.
 pub(crate) fn reset_counters(shared: &Shared) -> Result<(), DataplaneError> {
-    (0..MAX_PORTS as u8).try_for_each(|slot| reset_port(shared, slot))
+    (0..MAX_PORTS as u8).try_for_each(|slot| reset_port(shared, slot))?;
+    let classes = 0..rxlane_policy::class::MAX_CLASSES as u32;
+    classes
+        .into_iter()
+        .try_for_each(|class| zero(&shared.latencies, class, size_of::<Latencies>()))
+}
+
+/// Sets the values of all CPUs behind a key to nothing.
+fn zero(map: &MapHandle, key: u32, size: usize) -> Result<(), DataplaneError> {
+    use libbpf_rs::{MapCore, MapFlags};
+    let cores = super::rings::possible_cores()?.len();
+    map.update_percpu(
+        &key.to_ne_bytes(),
+        &vec![vec![0u8; size]; cores],
+        MapFlags::ANY,
+    )
+    .tried(|| "reset the counters".into())
 }
 
 /// What a port left behind that had the slot before is not the new one's.
 pub(crate) fn reset_port(shared: &Shared, slot: u8) -> Result<(), DataplaneError> {
-    use libbpf_rs::{MapCore, MapFlags};
-    let cores = super::rings::possible_cores()?.len();
-    let key = u32::from(slot).to_ne_bytes();
-    let zero = |map: &MapHandle, size: usize| {
-        map.update_percpu(&key, &vec![vec![0u8; size]; cores], MapFlags::ANY)
-            .tried(|| "reset the counters".into())
-    };
-    zero(&shared.cores, size_of::<Core>())?;
-    zero(&shared.port_counts, size_of::<PortCounters>())
+    let slot = u32::from(slot);
+    zero(&shared.cores, slot, size_of::<Core>())?;
+    zero(&shared.port_counts, slot, size_of::<PortCounters>())
 }
 
 /// Moves the calling thread to the core that polls least.

@@ -20,8 +20,10 @@ use crate::features::Features;
 use crate::lanes::overload::Shared;
 use crate::lanes::rings;
 use crate::lanes::tables::{self, TableMaps};
+use crate::lanes::trace::Traced;
 use crate::lanes::witness::WitnessMaps;
 use crate::layout::{EngineRing, NextHops};
+use crate::options::Options;
 use crate::pinned;
 use crate::skeletons::lane as skel;
 use crate::verifier::{self, Accepted};
@@ -79,25 +81,33 @@ impl Conntrack {
     }
 }
 
+/// What a program is made for.
+pub(crate) struct Wanted<'a> {
+    pub(crate) features: &'a Features,
+    pub(crate) config: &'a RouterConfig,
+    pub(crate) options: Options,
+    /// Of the ports.
+    pub(crate) slots: &'a [u8],
+}
+
 impl LaneProgram {
-    /// Loads the program for `config` on top of the shared maps and the given rings; `slots` are those of its ports.
+    /// Loads the program on top of the shared maps and the given rings.
     pub(crate) fn load(
-        features: &Features,
-        config: &RouterConfig,
-        slots: &[u8],
+        wanted: &Wanted<'_>,
         shared: &Shared,
         class_rings: &[Option<MapHandle>],
         plan: Option<&RingMap>,
         witness: Option<WitnessMaps>,
     ) -> Result<Self, DataplaneError> {
+        let config = wanted.config;
         let classifier = Classifier::compile(&config.classes)?;
         let mut storage = MaybeUninit::uninit();
         let mut open = skel::LaneSkelBuilder::default()
             .open(&mut storage)
             .tried(|| "open the XDP program".into())?;
-        set_constants(&mut open, features, config, &classifier)?;
+        set_constants(&mut open, wanted, &classifier)?;
         if let Some(c) = open.maps.rodata_data.as_deref_mut() {
-            for (port, slot) in (0u8..).zip(slots) {
+            for (port, slot) in (0u8..).zip(wanted.slots) {
                 c.port_of_slot[usize::from(*slot)] = port;
             }
         }
@@ -134,6 +144,18 @@ impl LaneProgram {
             .gates
             .reuse_fd(shared.gates.as_fd())
             .tried(reuse)?;
+        let m = &mut open.maps;
+        m.latencies
+            .reuse_fd(shared.latencies.as_fd())
+            .tried(reuse)?;
+        let trace = &shared.trace;
+        m.trace_switches
+            .reuse_fd(trace.switches.as_fd())
+            .tried(reuse)?;
+        m.trace_states.reuse_fd(trace.states.as_fd()).tried(reuse)?;
+        m.traced_packets
+            .reuse_fd(trace.packets.as_fd())
+            .tried(reuse)?;
         prepare_witness(&mut open, witness.as_ref())?;
         let template = rings::empty_ring("rxlane_template")?;
         open.maps
@@ -149,6 +171,7 @@ impl LaneProgram {
         };
         let m = &loaded.maps;
         pinned::check_layout::<NextHops>(&m.next_hops, "next_hops")?;
+        pinned::check_layout::<Traced>(&m.traced, "traced")?;
         TableMaps {
             values: &m.values,
             words: &m.words,
@@ -266,10 +289,10 @@ fn is_plain(classes: &[Class], classifier: &Classifier) -> Result<bool, Dataplan
 
 fn set_constants(
     open: &mut skel::OpenLaneSkel<'_>,
-    features: &Features,
-    config: &RouterConfig,
+    wanted: &Wanted<'_>,
     classifier: &Classifier,
 ) -> Result<(), DataplaneError> {
+    let config = wanted.config;
     let all = rings::possible_cores()?;
     let Some(c) = open.maps.rodata_data.as_deref_mut() else {
         return Err(DataplaneError::Layout {
@@ -313,9 +336,12 @@ fn set_constants(
             .any(|c| rxlane_config::ring_cores(c, &all).is_some()),
     );
 
+    c.measures_latency = u32::from(wanted.options.measures_latency(config));
+    c.observes = u32::from(wanted.options.observe);
+
     let conntrack = Conntrack::read();
     c.tcp_window_ignored = u32::from(conntrack.liberal);
-    if features.fib_skips_neighbours {
+    if wanted.features.fib_skips_neighbours {
         c.fib_of_sources = libbpf_sys::BPF_FIB_LOOKUP_SKIP_NEIGH;
     }
     c.kernel_hz = rxlane_system::features::hz().unwrap_or(0);

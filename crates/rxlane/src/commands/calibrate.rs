@@ -5,9 +5,10 @@
 
 use std::path::PathBuf;
 
-use rxlane_bench::bench::{self, Dut, Options, Prediction, SweepAxes, SweepPoint, SweepReport};
+use rxlane_bench::bench::{
+    self, Dut, Offered, Options, Prediction, SweepAxes, SweepPoint, SweepReport,
+};
 use rxlane_config::EngineConfig;
-use rxlane_policy::Pps;
 use rxlane_sim::scenario::Scenario;
 
 use super::bench::Common;
@@ -46,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     };
     let engine = model::engine_of(dut)?;
     let capacity = capacity(&options)?;
-    let loads: Vec<Pps> = SHARES.iter().map(|s| Pps(s * capacity)).collect();
+    let loads: Vec<Offered> = SHARES.iter().map(|s| Offered::Pps(s * capacity)).collect();
     let report = sweep(&options, &loads)?;
     let costs = fit(&options, &engine, capacity, &report.points)?;
     let text = file(&options, dut, &engine, capacity, &costs, &report.points)?;
@@ -54,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
 }
 
 /// Each load, with the share of RT and the hog of the options.
-fn sweep(options: &Options, loads: &[Pps]) -> Result<SweepReport, String> {
+fn sweep(options: &Options, loads: &[Offered]) -> Result<SweepReport, String> {
     let axes = SweepAxes {
         loads,
         rt_ratios: &[options.traffic.rt_ratio],
@@ -67,7 +68,7 @@ fn sweep(options: &Options, loads: &[Pps]) -> Result<SweepReport, String> {
 fn capacity(options: &Options) -> Result<f64, String> {
     let mut pps = FIRST_PPS;
     loop {
-        let report = sweep(options, &[Pps(pps)])?;
+        let report = sweep(options, &[Offered::Pps(pps)])?;
         let point = report.points.first().ok_or("nothing was measured")?;
         let lost = 1.0 - point.dut.forwarded_pps / point.dut.offered_pps;
         if lost > OVERLOADED {

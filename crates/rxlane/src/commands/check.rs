@@ -2,13 +2,14 @@
 
 use comfy_table::{Table, presets};
 use rxlane_config::{Complaint, ConfigError, Datapath, RouterConfig};
+use rxlane_dataplane::options::Options;
 use rxlane_dataplane::rehearsal::{self, Rehearsal};
 use rxlane_dataplane::verifier::{Accepted, LIMIT};
 use rxlane_policy::class::Lane;
 use serde::Serialize;
 
 use super::config::{self, ConfigFile};
-use super::run::require_capabilities;
+use super::run::{self, require_capabilities};
 use crate::one_line;
 use crate::output::{self, counted};
 
@@ -73,8 +74,8 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         refused: None,
         rehearsal: None,
     };
-    let config = match rxlane_config::load(args.config.path()) {
-        Ok(config) => config.router,
+    let all = match rxlane_config::load(args.config.path()) {
+        Ok(config) => config,
         Err(ConfigError::Wrong { complaints, .. }) if args.json => {
             verdict.mistakes = complaints.all.iter().map(Mistake::from).collect();
             output::json(&verdict)?;
@@ -83,9 +84,10 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         }
         Err(e) => return Err(config::show(&e)),
     };
-    verdict.missing_cores = missing_cores(&config);
+    let config = &all.router;
+    verdict.missing_cores = missing_cores(config);
     let rehearsed = if args.live {
-        rehearse(&config, args.accept_bypass).map(Some)
+        rehearse(config, run::options(&all, args.accept_bypass, false)).map(Some)
     } else {
         Ok(None)
     };
@@ -151,9 +153,9 @@ fn missing_cores(config: &RouterConfig) -> Vec<String> {
         .collect()
 }
 
-fn rehearse(config: &RouterConfig, accept_bypass: bool) -> Result<Rehearsal, String> {
+fn rehearse(config: &RouterConfig, options: Options) -> Result<Rehearsal, String> {
     require_capabilities("check --live")?;
-    rehearsal::rehearse(config, accept_bypass).map_err(one_line)
+    rehearsal::rehearse(config, options).map_err(one_line)
 }
 
 /// What it took the kernel to accept each program.

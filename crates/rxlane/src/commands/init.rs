@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rxlane_config::MAX_PORTS;
 use rxlane_dataplane::features::Features;
+use rxlane_dataplane::foreign::Foreign;
 use rxlane_system::links::{self, Link};
 use rxlane_system::{addresses, firewall, offloads, routes, sysctl, xdp};
 
@@ -276,7 +277,7 @@ fn facts(device: &Link) -> Vec<String> {
     if device.xdp_program != 0 {
         facts.push(format!(
             "XDP program {} is attached already, which `run` refuses unless it is its own",
-            device.xdp_program
+            Foreign::find(&device.name, device.xdp_program)
         ));
     }
     if !xdp::sends(device.ifindex) {

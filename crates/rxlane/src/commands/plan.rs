@@ -1,6 +1,7 @@
 //! `rxlane plan`: what a lane must be set to for a latency target.
 
 use clap::{Args as ClapArgs, ValueEnum};
+use rxlane_policy::Bps;
 use rxlane_policy::bound::EXPRESS_SERVICE_NS;
 use rxlane_policy::plan::{EnginePlan, ExpressPlan, Giving, Plan, Polled, Wanted};
 use rxlane_policy::poll::DEVICE_BUDGET;
@@ -18,6 +19,7 @@ enum Lane {
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   rxlane plan --service-time 2us --rt-rate 100k --target 300us
+  rxlane plan --service-time 2us --rt-rate 100k --target 300us --link 1G --frame 512
   rxlane plan --lane engine --service-time 600ns --rt-rate 500k --target 60us
   rxlane plan --lane engine --ports 1 --service-time 571ns --rt-rate 875k --total-rate 1.75M --target 3.43us --json")]
 pub(crate) struct Args {
@@ -37,6 +39,12 @@ pub(crate) struct Args {
     /// Highest rate of all packets; without it, all that the core can serve
     #[arg(long, value_parser = rate_pps)]
     total_rate: Option<f64>,
+    /// The link that all packets come over, full of frames of one size (10G, 2.5G), in place of the total rate
+    #[arg(long, value_parser = link_bps, conflicts_with = "total_rate", value_name = "BITS")]
+    link: Option<Bps>,
+    /// Their size with FCS, bytes
+    #[arg(long, default_value_t = 64, requires = "link", value_name = "BYTES", value_parser = clap::value_parser!(u32).range(64..=65_535))]
+    frame: u32,
     /// What an RT packet may wait at most (3.5us)
     #[arg(long, value_parser = duration_ns)]
     target: f64,
@@ -73,6 +81,13 @@ fn rate_pps(text: &str) -> Result<f64, String> {
     })
 }
 
+fn link_bps(text: &str) -> Result<Bps, String> {
+    scaled(text, &[("k", 1e3), ("M", 1e6), ("G", 1e9), ("", 1.0)])
+        .filter(|bps| *bps > 0.0)
+        .map(Bps)
+        .ok_or_else(|| format!("`{text}` is no link: use bits a second, as 1G, 2.5G or 100M"))
+}
+
 pub(crate) fn run(args: &Args) -> Result<(), String> {
     let rt_service_time_ns = args.rt_service_time.unwrap_or(match args.lane {
         Lane::Express => EXPRESS_SERVICE_NS,
@@ -84,7 +99,9 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         rt_service_time_ns,
         rt_pps: args.rt_rate,
         total_pps: args
-            .total_rate
+            .link
+            .map(|link| link.line_rate(args.frame).0)
+            .or(args.total_rate)
             .unwrap_or(args.rt_rate + rest.max(0.0) * 1e9 / args.service_time),
         target_ns: args.target,
     };
@@ -102,6 +119,15 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     if args.json {
         println!("{}", serde_json::to_string_pretty(&plan).map_err(one_line)?);
         return Ok(());
+    }
+    if let Some(link) = args.link {
+        println!(
+            "link     = {} Gbit/s / (({} + 20) x 8 bit) = {:.3} Mpps of {} bytes",
+            link.0 / 1e9,
+            args.frame,
+            wanted.total_pps / 1e6,
+            args.frame
+        );
     }
     match &plan {
         Plan::Express(plan) => print_express(plan),
@@ -166,8 +192,9 @@ fn print_express(plan: &ExpressPlan) {
     );
     if plan.rho > 1.0 {
         println!(
-            "All traffic together needs {:.2} cores like this one: stack packets will be shed.",
-            plan.rho
+            "All traffic together needs {:.2} cores like this one: {:.0} that share nothing, with a queue each. On one, stack packets will be shed.",
+            plan.rho,
+            plan.rho.ceil()
         );
     }
 }
@@ -230,8 +257,9 @@ fn print_engine(plan: &EnginePlan) {
     );
     if plan.rho > 1.0 {
         println!(
-            "All traffic together needs {:.2} cores like this one: BE packets will be lost.",
-            plan.rho
+            "All traffic together needs {:.2} cores like this one: {:.0} that share nothing, with a queue each. On one, BE packets will be lost.",
+            plan.rho,
+            plan.rho.ceil()
         );
     }
 }

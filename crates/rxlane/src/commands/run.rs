@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use rxlane_config::{Datapath, Listen, RouterConfig, STANDARD_INPUT};
+use rxlane_config::{Configuration, Datapath, Listen, RouterConfig, STANDARD_INPUT};
 use rxlane_dataplane::DataplaneError;
 use rxlane_dataplane::features::conntrack_is_a_module;
 use rxlane_dataplane::instance::Instance;
+use rxlane_dataplane::options::Options;
 use rxlane_dataplane::router::Router;
+use rxlane_dataplane::undo::Ask;
 use rxlane_policy::class::{Lane, Trust};
 use rxlane_system::changes::Changes;
 use rxlane_system::{capabilities, links, seccomp, sysctl};
@@ -36,6 +38,18 @@ pub(crate) struct Args {
     /// Allow trust = "all" although a firewall filters forwarded packets, which the express lane then bypasses
     #[arg(long)]
     accept_bypass: bool,
+    /// Change no packet and drop none: count what would become of each, as mode = "observe" in the file does
+    #[arg(long)]
+    observe: bool,
+}
+
+/// What the file and the command line say of how to run.
+pub(super) fn options(config: &Configuration, accept_bypass: bool, observe: bool) -> Options {
+    Options {
+        accept_bypass,
+        latency: config.latency,
+        observe: config.observe || observe,
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), String> {
@@ -65,6 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     // A reload may turn an engine on, but only one that has been there from the start can come back.
     let engine = matches!(config.router.datapath, Datapath::Afxdp(_));
     let mut ready = Ready::default();
+    let options = options(&config, args.accept_bypass, args.observe);
     let metrics = config.metrics;
     let before_threads = || {
         // Afterwards they could not be given to the group. What fails here is tried again, and told then.
@@ -74,12 +89,13 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         }
         confine(engine);
     };
-    let mut router = Router::start(config.router, &file, args.accept_bypass, before_threads)
-        .map_err(one_line)?;
+    let mut router =
+        Router::start(config.router, &file, options, before_threads).map_err(one_line)?;
     announce(&router);
     let server = Server::start(ready, metrics)?;
-    tell(&[NotifyState::Ready, NotifyState::Status(&serving(&router))]);
     let mut watch = Watch::default();
+    watch.settle(&mut router, &mut monitor, &mut changes);
+    tell(&[NotifyState::Ready, NotifyState::Status(&serving(&router))]);
     let mut watchdog = Watchdog::asked_for();
     loop {
         watchdog.feed();
@@ -109,25 +125,8 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
                 return Ok(());
             }
         }
-        match monitor.drain() {
-            Ok(Some(events)) if events.is_empty() => {}
-            Ok(_) => {
-                if let Err(e) = router.refresh_ports() {
-                    error!("cannot follow the ports: {}", one_line(e));
-                }
-            }
-            Err(e) => error!("{}", one_line(e)),
-        }
-        let changed = changes.drain().unwrap_or_else(|e| {
-            error!("{}", one_line(e));
-            true
-        });
-        if let Err(e) = watch.follow(&mut router, changed) {
-            error!(
-                "cannot follow firewall, rules and policies: {}",
-                one_line(e)
-            );
-        }
+        undo_what_nobody_confirms(&mut router, &server);
+        watch.keep_up(&mut router, &mut monitor, &mut changes);
     }
 }
 
@@ -170,6 +169,57 @@ impl Watch {
     /// Where nothing is tracked the tracker is asked this often, of which nobody tells: the first flow that is may become
     /// express.
     const TRACKER: Duration = Duration::from_millis(20);
+
+    /// What attaching changes is news, which comes after it, closes the gates and may let workers of the engine begin anew: so
+    /// long without any, and it is over.
+    const QUIET: Duration = Duration::from_millis(20);
+    /// A machine on which something always changes is not waited for.
+    const SETTLED: Duration = Duration::from_secs(2);
+
+    /// Waits until the gates are open, because who hears that the router is ready sends packets.
+    fn settle(&mut self, router: &mut Router, monitor: &mut links::Monitor, changes: &mut Changes) {
+        let begun = Instant::now();
+        let mut quiet_since = begun;
+        while quiet_since.elapsed() < Self::QUIET && begun.elapsed() < Self::SETTLED {
+            if self.keep_up(router, monitor, changes) || self.due {
+                quiet_since = Instant::now();
+            }
+            std::thread::sleep(Self::QUIET / 10);
+        }
+    }
+
+    /// Takes what news there is, and says whether there was some.
+    fn keep_up(
+        &mut self,
+        router: &mut Router,
+        monitor: &mut links::Monitor,
+        changes: &mut Changes,
+    ) -> bool {
+        let ports = match monitor.drain() {
+            Ok(Some(events)) if events.is_empty() => false,
+            Ok(_) => {
+                if let Err(e) = router.refresh_ports() {
+                    error!("cannot follow the ports: {}", one_line(e));
+                }
+                true
+            }
+            Err(e) => {
+                error!("{}", one_line(e));
+                false
+            }
+        };
+        let changed = changes.drain().unwrap_or_else(|e| {
+            error!("{}", one_line(e));
+            true
+        });
+        if let Err(e) = self.follow(router, changed) {
+            error!(
+                "cannot follow firewall, rules and policies: {}",
+                one_line(e)
+            );
+        }
+        ports || changed
+    }
 
     fn timeout(&self, router: &Router) -> PollTimeout {
         let wait = match self.due {
@@ -259,18 +309,60 @@ pub(super) fn require_capabilities(command: &str) -> Result<(), String> {
     }
 }
 
+/// Takes what the file says now.
+fn read_again(
+    router: &mut Router,
+    args: &Args,
+    server: &Server,
+    undo_after_s: Option<u32>,
+) -> Result<(), String> {
+    // Where the excerpts would go is a log of lines.
+    let config = rxlane_config::load(args.config.path()).map_err(one_line)?;
+    let options = options(&config, args.accept_bypass, args.observe);
+    let reloaded = match undo_after_s {
+        None => router.reload(config.router, options),
+        Some(s) => {
+            let shown = server.listens_on().map(|to| to.to_string());
+            let wait = Duration::from_secs(s.into());
+            router.reload_unless_undone(config.router, options, shown, wait)
+        }
+    };
+    reloaded.map_err(one_line)?;
+    server.listen(config.metrics);
+    Ok(())
+}
+
+/// Goes back to the configuration before one that is not confirmed.
+fn undo(router: &mut Router, server: &Server) -> Result<(), String> {
+    let metrics = router.undo().map_err(one_line)?;
+    server.listen(metrics.and_then(|to| to.parse().ok()));
+    Ok(())
+}
+
+/// The same when nobody has confirmed in time.
+fn undo_what_nobody_confirms(router: &mut Router, server: &Server) {
+    if !router.is_to_be_undone() {
+        return;
+    }
+    match undo(router, server) {
+        Ok(()) => {
+            warn!("nobody has confirmed the last reload: back to the configuration before it");
+            announce(router);
+            tell(&[NotifyState::Status(&serving(router))]);
+        }
+        Err(message) => error!("cannot undo the last reload, and try again: {message}"),
+    }
+}
+
 fn reload(router: &mut Router, args: &Args, server: &Server) {
     if let Ok(now) = NotifyState::monotonic_usec_now() {
         tell(&[NotifyState::Reloading, now]);
     }
-    // Where the excerpts would go is a log of lines.
-    let outcome = rxlane_config::load(args.config.path())
-        .map_err(one_line)
-        .and_then(|config| {
-            router.reload(config.router).map_err(one_line)?;
-            server.listen(config.metrics);
-            Ok(())
-        });
+    let outcome = match router.asked() {
+        Ask::Reload { undo_after_s } => read_again(router, args, server, undo_after_s),
+        Ask::Confirm => router.confirm().map_err(one_line),
+        Ask::Undo => undo(router, server),
+    };
     match &outcome {
         Ok(()) => announce(router),
         Err(message) => error!("keeping the old configuration: {message}"),
@@ -329,8 +421,13 @@ fn serving(router: &Router) -> String {
         .iter()
         .map(|(name, port)| format!("{name} ({})", port.mode.as_deref().unwrap_or("absent")))
         .collect();
+    let does = if state.options.observe {
+        "observing"
+    } else {
+        "serving"
+    };
     format!(
-        "serving {} on {}",
+        "{does} {} on {}",
         counted(state.config.classes.len(), "class", "classes"),
         ports.join(", ")
     )

@@ -142,6 +142,7 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
     {
         writeln!(out, "{}: {}, because {}", c.name, c.at_work, c.why)?;
     }
+    write_latencies(out, s)?;
     let mut rings = table([
         "ring",
         "core",
@@ -246,8 +247,45 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
     if let Some(why) = &s.reload_refused {
         writeln!(out, "warning: the last reload was refused: {why}")?;
     }
+    if let Some(left) = s.undone_in_s {
+        writeln!(
+            out,
+            "warning: the last reload is undone in {left:.0} s unless somebody runs sudo rxlane reload --confirm"
+        )?;
+    }
     for w in &s.warnings {
         writeln!(out, "warning: {w}")?;
+    }
+    Ok(())
+}
+
+/// How long packets were inside of the router, for classes that had some.
+fn write_latencies(out: &mut String, s: &Status) -> std::fmt::Result {
+    let mut latencies = table([
+        "latency inside",
+        "measured",
+        "p50 us",
+        "p99 us",
+        "p99.9 us",
+        "longest us",
+    ]);
+    let measured = s
+        .classes
+        .iter()
+        .filter_map(|c| Some((c, c.latency.as_ref()?)));
+    for (c, l) in measured.filter(|(_, l)| l.measured > 0) {
+        let us = |us: f64| format!("{us:.1}");
+        latencies.add_row([
+            c.name.clone(),
+            l.measured.to_string(),
+            us(l.p50_us),
+            us(l.p99_us),
+            us(l.p999_us),
+            us(l.longest_us),
+        ]);
+    }
+    if latencies.row_count() > 0 {
+        writeln!(out, "\n{latencies}")?;
     }
     Ok(())
 }

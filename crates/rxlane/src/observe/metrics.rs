@@ -4,7 +4,7 @@
 use std::fmt::Error;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
@@ -138,11 +138,45 @@ impl Families<'_> {
     }
 }
 
+/// Where the classic buckets of a latency end: powers of two, 1 us to 16 ms, at which the router's own, finer ones end, too.
+const LATENCY_BUCKETS_NS: std::ops::RangeInclusive<u32> = 10..=24;
+
+fn latencies(s: &Status, to: &mut Families<'_>) -> Result<(), Error> {
+    let mut family = to.0.encode_descriptor(
+        "rxlane_class_latency_seconds",
+        "Time that packets of the class were inside of the router: of the express lane to the end of the poll, of the stack until they are handed to it; sampled",
+        None,
+        MetricType::Histogram,
+    )?;
+    let measured = s
+        .classes
+        .iter()
+        .filter_map(|c| Some((c, c.latency.as_ref()?)));
+    for (class, latency) in measured {
+        let mut before = 0;
+        let mut buckets: Vec<(f64, u64)> = Vec::new();
+        for end in LATENCY_BUCKETS_NS {
+            let below = latency.below(1 << end);
+            buckets.push(((1u64 << end) as f64 / 1e9, below - before));
+            before = below;
+        }
+        // What is left has no end.
+        buckets.push((f64::INFINITY, latency.measured - before));
+        let labels: Labels = vec![("class", class.name.clone())];
+        let sum = latency.sum_ns as f64 / 1e9;
+        family
+            .encode_family(&labels)?
+            .encode_histogram::<NoLabelSet>(sum, latency.measured, &buckets, None)?;
+    }
+    Ok(())
+}
+
 impl Collector for Snapshot {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         let mut to = Families(encoder);
         daemon(&self.0, &mut to)?;
         classes(&self.0, &mut to)?;
+        latencies(&self.0, &mut to)?;
         drops(&self.0, &mut to)?;
         ports(&self.0, &mut to)?;
         cores(&self.0, &mut to)
@@ -164,6 +198,11 @@ fn daemon(s: &Status, to: &mut Families<'_>) -> Result<(), Error> {
         "rxlane_daemon_up",
         "Whether the daemon runs; without it the lanes go on by themselves",
         [(none(), s.daemon.is_some())],
+    )?;
+    to.gauge(
+        "rxlane_observing",
+        "Whether the router only observes: 1 while every packet goes to the Linux stack, and counters say what would become of it",
+        [(none(), s.observe)],
     )?;
     to.counter(
         "rxlane_config_reloads",

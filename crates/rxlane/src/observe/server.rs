@@ -74,6 +74,12 @@ impl Server {
         Ok(server)
     }
 
+    /// Where metrics are wanted now.
+    pub(crate) fn listens_on(&self) -> Option<Listen> {
+        let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        wanted.metrics.clone()
+    }
+
     /// After a reload: metrics may be wanted elsewhere.
     pub(crate) fn listen(&self, metrics: Option<Listen>) {
         let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,11 +3,14 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use rxlane_dataplane::layout::ClassCounters;
+use rxlane_dataplane::status::LatencyStatus;
 
 use super::snapshot::{Class, Port, Snapshot};
 
 /// Looks that are remembered.
 const REMEMBERED: usize = 240;
+/// Few packets are measured, so latencies are of more than one look, seconds.
+pub(super) const LATENCY_S: f64 = 30.0;
 
 /// A rate of each counter, per second. Counters begin anew when classes or ports change; then a rate is 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -58,6 +61,10 @@ pub(super) struct Course {
     rates: BTreeMap<String, Rates>,
     ports: BTreeMap<String, PortRates>,
     packets: BTreeMap<String, VecDeque<f64>>,
+    /// What was measured in the last [`LATENCY_S`] of classes that are measured.
+    latencies: BTreeMap<String, LatencyStatus>,
+    /// Earlier looks at latencies, the oldest first.
+    measured: VecDeque<(f64, BTreeMap<String, LatencyStatus>)>,
 }
 
 impl Course {
@@ -86,7 +93,27 @@ impl Course {
                 }
             }
         }
+        self.add_latencies(at_s, &now);
         self.last = Some((at_s, now));
+    }
+
+    fn add_latencies(&mut self, at_s: f64, now: &Snapshot) {
+        let of_class = |c: &Class| Some((c.name.clone(), c.latency.clone()?));
+        let all: BTreeMap<_, _> = now.classes.iter().filter_map(of_class).collect();
+        self.measured.push_back((at_s, all));
+        let is_old = |at: Option<&(f64, _)>| at.is_some_and(|(s, _)| at_s - s >= LATENCY_S);
+        while is_old(self.measured.get(1)) {
+            self.measured.pop_front();
+        }
+        let (Some((_, before)), Some((_, all))) = (self.measured.front(), self.measured.back())
+        else {
+            return;
+        };
+        let since = |(name, latency): (&String, &LatencyStatus)| {
+            let before = before.get(name).cloned().unwrap_or_default();
+            (name.clone(), latency.since(&before))
+        };
+        self.latencies = all.iter().map(since).collect();
     }
 
     /// The last look.
@@ -96,6 +123,11 @@ impl Course {
 
     pub(super) fn rates(&self, class: &str) -> Rates {
         self.rates.get(class).copied().unwrap_or_default()
+    }
+
+    /// How long packets of a class were inside of the router lately; `None` where that is not measured.
+    pub(super) fn latency(&self, class: &str) -> Option<&LatencyStatus> {
+        self.latencies.get(class)
     }
 
     pub(super) fn port(&self, name: &str) -> PortRates {
@@ -157,6 +189,18 @@ mod tests {
         course.add(0.0, example(9000));
         course.add(1.0, example(10));
         assert_eq!(course.rates("voice").packets, 0.0);
+    }
+
+    #[test]
+    fn latencies_are_those_of_the_last_half_minute() {
+        let mut course = Course::default();
+        for i in 0..100u32 {
+            course.add(f64::from(i), example(1000 * u64::from(i)));
+        }
+        let latency = course.latency("voice").expect("it is measured");
+        assert_eq!(latency.measured, 99_000 / 256 - 69_000 / 256, "{latency:?}");
+        assert_eq!(latency.p99_us, 2.048);
+        assert!(course.latency("rest").is_none());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Row, Table, Wrap};
 
-use super::course::Course;
+use super::course::{Course, LATENCY_S};
 use super::figures::{bars, share, short};
 use super::keys::{Choice, Page};
 use super::snapshot::Snapshot;
@@ -257,10 +257,11 @@ fn class(
         return frame.render_widget(Paragraph::new("There is no such class any more."), area);
     };
     let (n, r) = (&class.counters, course.rates(&class.name));
-    let [top, chart, middle, bottom] = Layout::vertical([
+    let [top, chart, middle, latency, bottom] = Layout::vertical([
         Constraint::Length(3),
         Constraint::Length(2),
         Constraint::Length(10),
+        Constraint::Length(2),
         Constraint::Min(0),
     ])
     .areas(area);
@@ -290,6 +291,7 @@ fn class(
     let table =
         Table::new(rows, widths).header(heading(&["", "since the start", "a second"], look));
     frame.render_widget(table, middle);
+    frame.render_widget(Paragraph::new(inside(course, &class.name)), latency);
     let ports = now.ports.iter().filter_map(|port| {
         let rates = course.port(&port.name);
         let r = rates.classes.get(&class.name)?;
@@ -307,6 +309,19 @@ fn class(
         Table::new(rows, widths).header(heading(&names, look)),
         bottom,
     );
+}
+
+/// How long packets of a class were inside of the router lately.
+fn inside(course: &Course, class: &str) -> String {
+    let lately = format!("inside, last {LATENCY_S:.0} s");
+    match course.latency(class) {
+        None => "inside: not measured".into(),
+        Some(l) if l.measured == 0 => format!("{lately}: nothing measured"),
+        Some(l) => format!(
+            "{lately}: p50 {:.1} us, p99 {:.1} us, longest {:.1} us, of {}",
+            l.p50_us, l.p99_us, l.longest_us, l.measured
+        ),
+    }
 }
 
 const HELP: &str = "\
@@ -383,10 +398,17 @@ mod tests {
         for part in [
             "rest: stack lane, shed now, because",
             "dropped early",
+            "inside: not measured",
             "received by",
         ] {
             assert!(seen.contains(part), "{part}:\n{seen}");
         }
+        let choice = Choice {
+            class: Some("voice".into()),
+            ..choice
+        };
+        let seen = screen(&choice, None);
+        assert!(seen.contains("p99 2.0 us"), "{seen}");
     }
 
     #[test]

@@ -133,11 +133,17 @@ fn example(packets: u64) -> Snapshot {
     };
     let voice = counters(packets, 0, 0);
     let rest = counters(0, packets, packets / 2);
+    let measured = packets / 256;
+    let latency = format!(
+        r#""latency": {{"measured": {measured}, "sum_ns": {}, "p50_us": 2.048, "p99_us": 2.048, "p999_us": 2.048,
+           "longest_us": 2.048, "buckets": [{{"below_ns": 2048, "packets": {measured}}}]}}"#,
+        2000 * measured
+    );
     Snapshot::of_json(&format!(
         r#"{{"schema_version": 1, "daemon": 7, "config_file": "/etc/rxlane/rxlane.toml", "kernel": "6.12.1", "warnings": [],
             "reload_refused": null,
             "classes": [
-              {{"name": "voice", "lane": "express", "at_work": "forward", "why": "nothing speaks against it", {voice}}},
+              {{"name": "voice", "lane": "express", "at_work": "forward", "why": "nothing speaks against it", {voice}, {latency}}},
               {{"name": "rest", "lane": "stack", "at_work": "shed", "why": "its core is overloaded", {rest}}}],
             "cores": [{{"core": 0, "overloaded": true, "overloads": 2, "overloaded_s": 1.5, "service_time_ns": 900,
               "idle_share": 0.01, "turn_us": 272.0, "longest_wait_us": 88.0, "fits": false}}],

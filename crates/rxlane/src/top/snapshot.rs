@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rxlane_dataplane::layout::{ClassCounters, PortCounters};
-use rxlane_dataplane::status::CoreStatus;
+use rxlane_dataplane::status::{CoreStatus, LatencyStatus};
 use serde::Deserialize;
 
 use crate::one_line;
@@ -30,6 +30,7 @@ pub(super) struct Class {
     pub(super) why: String,
     #[serde(flatten)]
     pub(super) counters: ClassCounters,
+    pub(super) latency: Option<LatencyStatus>,
 }
 
 #[derive(Debug, Clone, Deserialize)]

@@ -17,7 +17,7 @@ use rxlane_policy::Pps;
 use rxlane_sim::scenario::Scenario;
 
 pub(crate) use self::options::Common;
-use crate::{model, one_line};
+use crate::{model, one_line, test_bed};
 
 #[derive(clap::Subcommand)]
 #[allow(clippy::large_enum_variant, reason = "parsed once")]
@@ -89,7 +89,7 @@ pub(crate) struct Throughput {
 pub(crate) struct Sweep {
     #[command(flatten)]
     common: Common,
-    /// Rates, packets a second
+    /// Rates, packets a second, or multiples of what the kernel forwards without loss (0.5x,2x)
     #[arg(
         long,
         value_delimiter = ',',
@@ -142,7 +142,7 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
             };
             let report = bench::latency(&options, args.offered).map_err(one_line)?;
             args.common.output(&report, report.valid, || {
-                report.html().map(Some).map_err(one_line)
+                report.html(&test_bed::here()).map(Some).map_err(one_line)
             })
         }
         Command::Throughput(args) => {
@@ -169,13 +169,6 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
         Command::Cost(args) => cost::run(&args),
         Command::Regret(args) => regret::run(&args),
         Command::Sweep(args) => {
-            let loads = args.loads.iter().map(|load| match load {
-                Offered::Pps(pps) => Ok(Pps(*pps)),
-                Offered::TimesKernel(_) => {
-                    Err("--loads takes packets a second, not multiples".to_owned())
-                }
-            });
-            let loads = loads.collect::<Result<Vec<Pps>, String>>()?;
             let options = Options {
                 tcp: args.tcp,
                 ..args.common.options()?
@@ -187,7 +180,7 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
                 hogs.push(options.hog);
             }
             let axes = SweepAxes {
-                loads: &loads,
+                loads: &args.loads,
                 rt_ratios: &args.ratios,
                 hogs: &hogs,
             };
@@ -197,13 +190,14 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
                     let Some(engine) = engines.get(&point.dut.name) else {
                         continue;
                     };
-                    let (ratio, pps) = (point.rt_ratio, point.offered_pps);
+                    let (ratio, pps) = (point.rt_ratio, point.asked_pps);
                     let said = model::predict(&costs, engine, &options.traffic, ratio, pps)?;
                     point.predicted = Some(said);
                 }
             }
-            args.common
-                .output(&report, true, || report.html().map(Some).map_err(one_line))
+            args.common.output(&report, true, || {
+                report.html(&test_bed::here()).map(Some).map_err(one_line)
+            })
         }
     }
 }

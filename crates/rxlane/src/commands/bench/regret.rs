@@ -10,7 +10,7 @@ use rxlane_bench::lab::Firewall;
 use rxlane_bench::regret::{Matrix, regret};
 
 use super::options::{LabArgs, output};
-use crate::one_line;
+use crate::{one_line, test_bed};
 
 #[derive(Args)]
 pub(crate) struct Regret {
@@ -107,6 +107,6 @@ pub(super) fn run(args: &Regret) -> Result<(), String> {
     };
     let report = regret(&options, &matrix, args.record.as_deref(), until).map_err(one_line)?;
     output(&report, args.json, args.html.as_deref(), || {
-        Ok(Some(report.html()))
+        report.html(&test_bed::here()).map(Some).map_err(one_line)
     })
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use rxlane_bench::profile::Profile;
 
 use super::options::Common;
-use crate::one_line;
+use crate::{one_line, test_bed};
 
 #[derive(Args)]
 pub(crate) struct Steps {
@@ -20,6 +20,6 @@ pub(super) fn run(args: &Steps) -> Result<(), String> {
     let options = args.common.options()?;
     let report = rxlane_bench::steps::steps(&options, &args.profile).map_err(one_line)?;
     args.common.output(&report, report.valid, || {
-        report.html().map(Some).map_err(one_line)
+        report.html(&test_bed::here()).map(Some).map_err(one_line)
     })
 }

@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use comfy_table::{Table, presets};
+use maud::html;
+use rxlane_report::page::Page;
+use rxlane_report::table;
 use rxlane_sim::distribution;
 use rxlane_sim::stats::Samples;
 use rxlane_system::stop;
@@ -12,7 +15,7 @@ use rxlane_tune::plan::TunePlan;
 use rxlane_tune::{Live, apply};
 
 use super::{JournalArgs, Wanted};
-use crate::{one_line, output};
+use crate::{one_line, output, test_bed};
 
 pub(super) const EXAMPLES: &str = "Examples:
   sudo rxlane tune measure --ports eth0 --seconds 60 --html load.html
@@ -73,7 +76,9 @@ pub(super) fn run(args: &Args, journal: &Path) -> Result<(), String> {
         let both = serde_json::json!({ "records": all, "plan": plan });
         output::json(&both)?;
     } else {
-        print!("{}", tables(&records));
+        for table in tables(&records) {
+            println!("{table}\n");
+        }
         if args.apply {
             super::text::plan(&plan);
         }
@@ -113,7 +118,7 @@ fn cores(records: &[(String, Record)]) -> Vec<usize> {
     cores
 }
 
-fn tables(records: &[(String, Record)]) -> String {
+fn tables(records: &[(String, Record)]) -> [Table; 2] {
     let table = |header: &[&str]| {
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_header(header);
@@ -171,7 +176,7 @@ fn tables(records: &[(String, Record)]) -> String {
             r.squeezed.to_string(),
         ]);
     }
-    format!("{loads}\n\n{losses}\n")
+    [loads, losses]
 }
 
 /// Whether the load has a long tail (single-input-queue IV.B).
@@ -185,20 +190,27 @@ fn verdict(samples: &Samples) -> String {
 }
 
 fn page(records: &[(String, Record)]) -> Result<String, String> {
-    let mut body = String::new();
+    let mut chapters = Vec::new();
     for core in cores(records) {
         let cases: Vec<(String, Samples)> = records
             .iter()
             .map(|(when, record)| (when.clone(), samples(record, core)))
             .collect();
-        body += &format!("<h2>Core {core}</h2>");
-        body += &distribution::figures(&cases, [""; 3], &[]).map_err(one_line)?;
+        let figures = distribution::figures(&cases, [""; 3], &[]).map_err(one_line)?;
+        chapters.push(html! { h2 { "Core " (core) } (figures) });
     }
-    let lead = "<p>Distribution of each core's load over the samples, with the exponential distribution of the \
-        same mean: an upper tail that stays above it and is straight in the last plot is long.</p>";
-    Ok(rxlane_report::page(
-        "rxlane tune measure",
-        lead,
-        &(rxlane_report::preformatted(&tables(records)) + &body),
-    ))
+    let page = Page {
+        title: "Load of the cores".into(),
+        lead: html! {
+            @for one in tables(records) { (table::of(&one)) }
+            p {
+                "Distribution of each core's load over the samples, with the exponential distribution of the same mean: an upper tail that \
+                 stays above it and is straight in the last plot is long."
+            }
+        },
+        body: html! { @for chapter in &chapters { (chapter) } },
+        test_bed: test_bed::here(),
+        data: None,
+    };
+    Ok(page.render())
 }

@@ -1,0 +1,43 @@
+//! What a router is told besides what packets meet.
+
+use rxlane_config::{Datapath, RouterConfig};
+use serde::{Deserialize, Serialize};
+
+/// How a router is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Options {
+    /// Hooks that trusted packets pass by are accepted ([`crate::surroundings`]).
+    pub accept_bypass: bool,
+    /// How long packets are inside of the router is sampled ([`crate::status::LatencyStatus`]).
+    pub latency: bool,
+    /// Every packet goes to the Linux stack, unchanged; what would become of it otherwise is counted.
+    pub observe: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            accept_bypass: false,
+            latency: true,
+            observe: false,
+        }
+    }
+}
+
+impl Options {
+    /// Whether latencies are measured: the engine's packets leave by its workers, and when an observed packet would have left nobody knows.
+    pub(crate) fn measures_latency(self, config: &RouterConfig) -> bool {
+        self.latency && !self.observe && config.datapath == Datapath::Express
+    }
+}
+
+/// Everything as it is when nothing is said, but for whether hooks are accepted.
+impl From<bool> for Options {
+    fn from(accept_bypass: bool) -> Self {
+        Self {
+            accept_bypass,
+            ..Self::default()
+        }
+    }
+}
