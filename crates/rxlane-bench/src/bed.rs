@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use rxlane_policy::{Nanos, Pps};
 use rxlane_system::stop;
+use rxlane_system::threads::{self, Scheduling};
 
 use crate::BenchError;
 use crate::bulk::{self, Bulk, Hosts};
@@ -13,7 +14,7 @@ use crate::core_use::CoreUse;
 use crate::generator::{Generator, gap_x256};
 use crate::hog::Hog;
 use crate::idle;
-use crate::lab::Lab;
+use crate::lab::{Drive, Lab};
 use crate::layout::{Bin, Flow, MAX_FLOWS, PacedStage, Window};
 use crate::occupant::Occupant;
 use crate::pattern::{self, Pattern};
@@ -92,7 +93,13 @@ impl Bed {
                 MAX_FLOWS / 2
             )));
         }
-        rxlane_system::threads::pin(0, wire.traffic_core)?;
+        // The calling thread reads counters at the edges of windows beside a busy generator. What it starts inherits this, too.
+        let drive = match wire.round {
+            Some(_) => Drive::Circle,
+            None => Drive::TestRun,
+        };
+        threads::pin(0, wire.traffic_core)?;
+        threads::schedule(0, Scheduling::Nice(drive.nice()))?;
         let slots = pattern::schedule(
             &traffic.pattern,
             traffic.rt_ratio,
@@ -224,20 +231,20 @@ impl Bed {
         meanwhile: impl FnOnce(),
     ) -> Result<Trial, BenchError> {
         let mut bulk = self.bulk()?;
+        // Looking into the router's namespace can take longer than the warm-up beside a busy generator, so it is done before that.
+        let work_before = threads.work();
         let window = self.prepare(length, Duration::ZERO, rate.0)?;
         self.generator.start(rate.0, window)?;
         if let Some(bulk) = &mut bulk {
             bulk.send()?;
         }
-        // Looking into the router's namespace takes some ms beside a busy generator, so it is not done at the window's edges.
-        let work_before = threads.work();
         sleep_until(window.start_ns)?;
         let begun = Instant::now();
         let had_s = || [&self.idle, &self.hog].map(|o| o.as_ref().map_or(0.0, Occupant::ran_s));
         let (had_before_s, ran_before_s) = (had_s(), threads.run_time_s());
         let bytes = || bulk.as_ref().map_or(0, Bulk::received);
         let bytes_before = bytes();
-        let before = threads.wakeups();
+        let (before, watched) = (threads.wakeups(), Instant::now());
         meanwhile();
         sleep_until(window.end_ns)?;
         let (had_after_s, ran_s) = (had_s(), threads.run_time_s() - ran_before_s);
@@ -248,9 +255,9 @@ impl Bed {
             None => ran_s / elapsed_s + hog_share,
         };
         let tcp_bps = (bytes() - bytes_before) as f64 * 8.0 / elapsed_s;
-        let after = threads.wakeups();
+        let (after, watched_s) = (threads.wakeups(), watched.elapsed().as_secs_f64());
         let work = threads.work();
-        let per_s = |i: usize| after[i].saturating_sub(before[i]) as f64 / length.as_secs_f64();
+        let per_s = |i: usize| after[i].saturating_sub(before[i]) as f64 / watched_s;
         self.generator.pause()?;
         drop(bulk);
         stop::sleep(DRAIN)?;

@@ -1,14 +1,13 @@
 //! The measurements: latency at one rate, throughput by search, and sweeps over load and RT ratio.
 
 use hdrhistogram::Histogram;
-use rxlane_policy::Pps;
 
 use crate::core_use::CoreUse;
 pub use crate::dut::{DUTS, Dut, EngineVariant};
 use crate::hog::Hog;
 use crate::lab::LabConfig;
 pub use crate::pattern::Pattern;
-use crate::report::{DutResult, LatencyReport, Ratios, ThroughputReport, median};
+use crate::report::{ByPair, DutResult, LatencyReport, ThroughputReport, median};
 pub use crate::report::{Prediction, SweepPoint, SweepReport};
 use crate::search::{LOWEST_PPS, kernel_capacity, search};
 use crate::session::{Session, in_lab};
@@ -79,7 +78,7 @@ fn resolve(offered: Offered, session: &mut Session) -> Result<(f64, Option<f64>)
     match offered {
         Offered::Pps(pps) => Ok((pps, None)),
         Offered::TimesKernel(_) if session.lab.is_none() => Err(BenchError::Parameter(
-            "--offered Nx needs the lab's kernel to compare with: give packets a second".into(),
+            "a multiple (2x) needs the lab's kernel to compare with: give packets a second".into(),
         )),
         Offered::TimesKernel(times) => {
             let capacity = kernel_capacity(session)?;
@@ -113,7 +112,8 @@ pub fn latency(options: &Options, offered: Offered) -> Result<LatencyReport, Ben
                 .enumerate()
                 .map(|(i, name)| summarise(name, rounds.iter().map(|r| &r[i])))
                 .collect(),
-            ratios: ratios(&names, &rounds),
+            ratios: ratios(&names, &rounds, median),
+            spread: ratios(&names, &rounds, ends),
             latency_ns: (0..names.len())
                 .map(|i| merge(rounds.iter().map(|r| &r[i])))
                 .collect(),
@@ -212,23 +212,32 @@ fn median_of_known(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     known.filter(|v| !v.is_empty()).map(median)
 }
 
-/// Ratios to the first device, taken within each round; medians over rounds.
-fn ratios(names: &[&str], rounds: &[Vec<Trial>]) -> Ratios {
-    let mut all = Ratios::new();
+/// Ratios to the first device, taken within each round, and what is made of those of all rounds.
+fn ratios<T>(names: &[&str], rounds: &[Vec<Trial>], summary: fn(Vec<f64>) -> T) -> ByPair<T> {
+    let mut all = ByPair::new();
     for (i, name) in names.iter().enumerate().skip(1) {
-        let of = |f: &dyn Fn(&Trial) -> f64| median(rounds.iter().map(|r| f(&r[i]) / f(&r[0])));
         let mut one = std::collections::BTreeMap::new();
-        one.insert("forwarded".to_owned(), of(&|t| t.forwarded_pps));
-        one.insert("tcp".to_owned(), of(&|t| t.tcp_bps));
-        one.insert("cpu".to_owned(), of(&|t| t.cpu));
+        let mut put = |what: String, of: &dyn Fn(&Trial) -> f64| {
+            let each: Vec<f64> = rounds.iter().map(|r| of(&r[i]) / of(&r[0])).collect();
+            if each.iter().all(|ratio| ratio.is_finite()) {
+                one.insert(what, summary(each));
+            }
+        };
+        put("forwarded".to_owned(), &|t| t.forwarded_pps);
+        put("tcp".to_owned(), &|t| t.tcp_bps);
+        put("cpu".to_owned(), &|t| t.cpu);
         for (c, class) in CLASSES.iter().enumerate() {
-            one.insert(format!("{class}_p50"), of(&|t| t.classes[c].latency_us.p50));
-            one.insert(format!("{class}_p99"), of(&|t| t.classes[c].latency_us.p99));
+            put(format!("{class}_p50"), &|t| t.classes[c].latency_us.p50);
+            put(format!("{class}_p99"), &|t| t.classes[c].latency_us.p99);
         }
-        one.retain(|_, ratio| ratio.is_finite());
         all.insert(format!("{name}/{}", names[0]), one);
     }
     all
+}
+
+fn ends(values: Vec<f64>) -> [f64; 2] {
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    [least, values.into_iter().fold(f64::NEG_INFINITY, f64::max)]
 }
 
 fn merge<'a>(trials: impl Iterator<Item = &'a Trial>) -> Vec<Histogram<u64>> {
@@ -305,8 +314,8 @@ pub fn throughput(options: &Options, how: Search) -> Result<ThroughputReport, Be
 /// What a sweep varies.
 #[derive(Debug, Clone, Copy)]
 pub struct SweepAxes<'a> {
-    /// Rates.
-    pub loads: &'a [Pps],
+    /// Rates; multiples are of what the kernel forwards at the first share of RT, beside the first hog.
+    pub loads: &'a [Offered],
     /// Shares of RT packets, 0 to 1.
     pub rt_ratios: &'a [f64],
     /// What takes its part of the router's core; `None`: nothing does.
@@ -322,6 +331,7 @@ pub fn sweep(options: &Options, axes: SweepAxes<'_>) -> Result<SweepReport, Benc
     let steps = of_each_ratio as u64 * u64::from(options.repeat);
     let mut points = Vec::new();
     let mut settings = std::collections::BTreeMap::new();
+    let mut capacity = None;
     for ratio in axes.rt_ratios {
         let traffic = Traffic {
             rt_ratio: *ratio,
@@ -336,12 +346,20 @@ pub fn sweep(options: &Options, axes: SweepAxes<'_>) -> Result<SweepReport, Benc
             let mut found = Vec::new();
             for hog in axes.hogs {
                 session.share_core_with(*hog)?;
-                for Pps(pps) in axes.loads {
-                    let rounds = rounds(&options, session, *pps)?;
+                for load in axes.loads {
+                    let pps = match (*load, capacity) {
+                        (Offered::TimesKernel(times), Some(capacity)) => times * capacity,
+                        (load, _) => {
+                            let (pps, found) = resolve(load, session)?;
+                            capacity = capacity.or(found);
+                            pps
+                        }
+                    };
+                    let rounds = rounds(&options, session, pps)?;
                     for (i, dut) in options.duts.iter().enumerate() {
                         found.push(SweepPoint {
                             rt_ratio: *ratio,
-                            offered_pps: *pps,
+                            asked_pps: pps,
                             hog: *hog,
                             valid: rounds.iter().all(|r| r[i].valid),
                             dut: summarise(dut.name(), rounds.iter().map(|r| &r[i])),
@@ -355,6 +373,7 @@ pub fn sweep(options: &Options, axes: SweepAxes<'_>) -> Result<SweepReport, Benc
         points.extend(found);
     }
     Ok(SweepReport {
+        kernel_capacity_pps: capacity.unwrap_or(0.0),
         tcp: options.tcp,
         traffic: options.traffic.clone(),
         settings,

@@ -1,4 +1,4 @@
-//! What happens to a router on an ordinary day, and what it costs in packets: reloads, the death of the daemon, a firewall
+//! What happens to a router on an ordinary day, and what it costs in packets: reloads, restarts, the death of the daemon, a firewall
 //! that is loaded anew, a port that goes down and comes back, another MTU. Beside it the same for the kernel, and nothing
 //! happening at all.
 //!
@@ -15,6 +15,7 @@ use crate::report::{DisturbanceReport, Disturbed, median};
 use crate::session::{Session, in_lab};
 use crate::shell::run;
 use crate::trial::{Threads, Trial};
+use nix::sys::signal::Signal;
 use rxlane_policy::Pps;
 use rxlane_system::stop;
 
@@ -32,6 +33,12 @@ pub enum Disturbance {
     Reload,
     /// SIGKILL. The programs stay attached.
     Kill,
+    /// `systemctl restart`: the next daemon takes the programs over.
+    Restart,
+    /// What an upgrade does that brings other programs: they are removed, and those of the next daemon attached.
+    Anew,
+    /// `systemctl stop`: the programs are removed, and the kernel forwards.
+    Stop,
     /// The firewall is flushed and loaded again, in one transaction.
     Firewall,
     /// The ingress port goes down and comes back 100 ms later.
@@ -51,6 +58,9 @@ impl Disturbance {
                 Self::None,
                 Self::Reload,
                 Self::Kill,
+                Self::Restart,
+                Self::Anew,
+                Self::Stop,
                 Self::Firewall,
                 Self::Flap,
                 Self::Mtu,
@@ -66,6 +76,9 @@ impl Disturbance {
             Self::None => "nothing",
             Self::Reload => "reload",
             Self::Kill => "kill -9",
+            Self::Restart => "restart",
+            Self::Anew => "stop and start",
+            Self::Stop => "stop",
             Self::Firewall => "firewall",
             Self::Flap => "port flap",
             Self::Mtu => "MTU",
@@ -203,7 +216,22 @@ fn act(
         }
         Disturbance::Kill => {
             middle()?;
-            installed.kill();
+            installed.end(Signal::SIGKILL);
+            Ok(())
+        }
+        Disturbance::Restart => {
+            middle()?;
+            installed.end(Signal::SIGUSR1);
+            installed.start()
+        }
+        Disturbance::Anew => {
+            middle()?;
+            installed.end(Signal::SIGTERM);
+            installed.start()
+        }
+        Disturbance::Stop => {
+            middle()?;
+            installed.end(Signal::SIGTERM);
             Ok(())
         }
         Disturbance::Reload => {
@@ -216,8 +244,8 @@ fn act(
     }
 }
 
-/// Time that a hypervisor took from all cores of this machine since it started, to 10 ms.
-fn stolen_ms() -> u64 {
+/// Time that a hypervisor took from all cores of this machine since it started, in ms, to 10 ms.
+pub fn stolen_ms() -> u64 {
     let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let ticks = text
         .lines()

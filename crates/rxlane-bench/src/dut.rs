@@ -22,12 +22,23 @@ pub enum Dut {
     External,
     /// rxlane with the benchmark's configuration of that name, which gets its ports when it is installed.
     Rxlane(String, Box<RouterConfig>),
+    /// The same, looked at in another way than by default: what that costs.
+    Observed(String, Box<RouterConfig>, Observation),
     /// A program that does the least with every packet.
     Bare(String, Bare),
     /// `xdp-forward` of xdp-tools.
     XdpForward,
     /// Plain Linux forwarding under `rxlane tune watch` with these options.
     Watched(String, Vec<String>),
+}
+
+/// How a router of rxlane is looked at while it forwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Observation {
+    /// `latency = false`: not even how long packets are inside is sampled.
+    Unsampled,
+    /// `rxlane trace` runs beside it.
+    Traced,
 }
 
 fn router(classes: Vec<Class>, datapath: Datapath) -> Box<RouterConfig> {
@@ -83,7 +94,7 @@ fn by_default() -> Lane {
 }
 
 /// Names that `--dut` takes, with what each is.
-pub const DUTS: [(&str, &str); 17] = [
+pub const DUTS: [(&str, &str); 19] = [
     ("kernel", "plain Linux forwarding"),
     ("express", "RT express, BE by the stack, defaults otherwise"),
     (
@@ -101,6 +112,14 @@ pub const DUTS: [(&str, &str); 17] = [
         "RT first, then all connections express, the rest by the stack: as examples/voice.toml",
     ),
     ("express-rules", "as express, behind 255 more rules"),
+    (
+        "EXPRESS+unsampled",
+        "one of these with latency = false: what sampling the latency costs",
+    ),
+    (
+        "EXPRESS+traced",
+        "one of these while rxlane trace runs beside it",
+    ),
     (
         "afxdp",
         "the AF_XDP engine forwards both classes; see --strategy, --budgets, --itr",
@@ -137,6 +156,9 @@ impl std::str::FromStr for Dut {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if let Some((base, how)) = text.split_once('+') {
+            return observed(text, base.parse()?, how);
+        }
         let voice = |trust: Trust| rt(express(trust));
         let classes = match text {
             "kernel" => return Ok(Self::Kernel),
@@ -185,6 +207,23 @@ impl std::str::FromStr for Dut {
             text.into(),
             router(classes, Datapath::Express),
         ))
+    }
+}
+
+/// A router of the benchmark, looked at in another way.
+fn observed(name: &str, base: Dut, how: &str) -> Result<Dut, String> {
+    let how = match how {
+        "unsampled" => Observation::Unsampled,
+        "traced" => Observation::Traced,
+        _ => return Err(format!("`{name}`: use +unsampled or +traced")),
+    };
+    match base {
+        Dut::Rxlane(_, config) if config.datapath == Datapath::Express => {
+            Ok(Dut::Observed(name.into(), config, how))
+        }
+        _ => Err(format!(
+            "`{name}`: only what begins with express can be looked at so"
+        )),
     }
 }
 
@@ -309,7 +348,8 @@ impl Dut {
             Self::Kernel => "kernel",
             Self::External => "external",
             Self::XdpForward => "xdp-forward",
-            Self::Rxlane(name, _) | Self::Bare(name, _) | Self::Watched(name, _) => name,
+            Self::Rxlane(name, _) | Self::Observed(name, ..) => name,
+            Self::Bare(name, _) | Self::Watched(name, _) => name,
         }
     }
 
@@ -318,7 +358,7 @@ impl Dut {
         match self {
             Self::Kernel | Self::External | Self::XdpForward => None,
             Self::Bare(..) | Self::Watched(..) => None,
-            Self::Rxlane(_, config) => Some(config),
+            Self::Rxlane(_, config) | Self::Observed(_, config, _) => Some(config),
         }
     }
 }

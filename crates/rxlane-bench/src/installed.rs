@@ -1,6 +1,5 @@
 //! A device under test at work in a lab.
 
-use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,7 +10,7 @@ use rxlane_config::RouterConfig;
 use crate::BenchError;
 use crate::bare;
 use crate::daemon::{self, Ear, Said};
-use crate::dut::Dut;
+use crate::dut::{Dut, Observation};
 use crate::lab::{Lab, Place};
 use crate::xdp_forward::XdpForward;
 
@@ -44,47 +43,33 @@ impl Dut {
             installed.links = bare::attach(lab, *what)?;
             return Ok(installed);
         }
-        let Self::Rxlane(name, config) = self else {
-            return Ok(Installed::default());
+        let (name, config, how) = match self {
+            Self::Rxlane(name, config) => (name, config, None),
+            Self::Observed(name, config, how) => (name, config, Some(*how)),
+            _ => return Ok(Installed::default()),
         };
         let config = RouterConfig {
             ports: lab.router_ports(),
             ..*config.clone()
         };
-        let text = rxlane_config::to_toml(&config);
+        let mut text = rxlane_config::to_toml(&config);
+        if how == Some(Observation::Unsampled) {
+            text.insert_str(0, "latency = false\n");
+        }
         let path =
             std::env::temp_dir().join(format!("rxlane-bench-{}-{name}.toml", std::process::id()));
-        let file_error = |source| BenchError::File {
+        std::fs::write(&path, &text).map_err(|source| BenchError::File {
             path: path.display().to_string(),
             source,
-        };
-        let mut file = std::fs::File::create(&path).map_err(file_error)?;
-        file.write_all(text.as_bytes()).map_err(file_error)?;
-        let netns = lab.netns(Place::Router);
-        let log_path = path.with_extension("log");
-        let log = std::fs::File::create(&log_path).map_err(file_error)?;
-        let ear = Ear::new(name).map_err(|e| BenchError::Dut(e.to_string()))?;
-        let child = Command::new(&lab.config.rxlane)
-            .args(["--netns", &netns, "run", "--accept-bypass", "-c"])
-            .arg(&path)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log.try_clone().map_err(file_error)?)
-            .env("RUST_LOG", "warn")
-            .env("NOTIFY_SOCKET", ear.path())
-            .spawn()
-            .map_err(|e| BenchError::Dut(e.to_string()))?;
-        let mut installed = Installed {
-            child: Some(child),
-            ear: Some(ear),
-            rxlane: lab.config.rxlane.clone(),
-            files: vec![path.clone(), log_path.clone()],
-            netns,
-            config: text,
-            links: Vec::new(),
-            xdp_forward: None,
-        };
-        installed.wait_until_attached(&log_path)?;
+        })?;
+        let log = path.with_extension("log");
+        let mut installed = Installed::of(lab, vec![path, log]);
+        installed.ear = Some(Ear::new(name).map_err(|e| BenchError::Dut(e.to_string()))?);
+        installed.config = text;
+        installed.start()?;
+        if how == Some(Observation::Traced) {
+            installed.trace()?;
+        }
         Ok(installed)
     }
 }
@@ -116,16 +101,9 @@ fn watch(lab: &Lab, options: &[String]) -> Result<Installed, BenchError> {
         .stderr(Stdio::null())
         .spawn()
         .map_err(|e| BenchError::Dut(e.to_string()))?;
-    let mut installed = Installed {
-        child: Some(child),
-        ear: None,
-        rxlane: lab.config.rxlane.clone(),
-        files: vec![journal.clone(), journal.with_extension("watch.journal")],
-        netns,
-        config: String::new(),
-        links: Vec::new(),
-        xdp_forward: None,
-    };
+    let files = vec![journal.clone(), journal.with_extension("watch.journal")];
+    let mut installed = Installed::of(lab, files);
+    installed.child = Some(child);
     // Its first decision is a change, of which its journal tells.
     let deadline = Instant::now() + Duration::from_secs(10);
     while std::fs::read_to_string(&installed.files[1]).map_or(0, |t| t.lines().count()) < 2 {
@@ -147,6 +125,8 @@ pub struct Installed {
     child: Option<Child>,
     /// Where the daemon says that it serves.
     ear: Option<Ear>,
+    /// `rxlane trace` beside it.
+    tracer: Option<Child>,
     /// The command that it is.
     rxlane: PathBuf,
     /// Files that go with it: the configuration and the log of the daemon.
@@ -162,10 +142,31 @@ pub struct Installed {
 const ONE_MORE: &str = "[[class]]\nname = \"more\"\nlane = \"express\"\ntrust = \"all\"\nmatch = [{ dscp = \"AF41\" }]\n\n";
 
 impl Installed {
+    /// What is in the lab's router, with the files that go with it.
+    fn of(lab: &Lab, files: Vec<PathBuf>) -> Self {
+        let mut installed = Self::default();
+        installed.rxlane = lab.config.rxlane.clone();
+        installed.netns = lab.netns(Place::Router);
+        installed.files = files;
+        installed
+    }
+
     fn signal(&self, signal: nix::sys::signal::Signal) {
         if let Some(child) = &self.child {
             let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), signal);
         }
+    }
+
+    /// Traces packets as somebody at a terminal would, who reads none of it.
+    fn trace(&mut self) -> Result<(), BenchError> {
+        let tracer = Command::new(&self.rxlane)
+            .args(["--netns", &self.netns, "trace", "--json"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        self.tracer = Some(tracer.map_err(|e| BenchError::Dut(e.to_string()))?);
+        Ok(())
     }
 
     /// Threads of the daemon that serve packets.
@@ -220,9 +221,36 @@ impl Installed {
         self.ear.as_ref()?.ready_within(time, self.child.as_mut()?)
     }
 
-    /// Kills the daemon; its programs stay.
-    pub fn kill(&mut self) {
-        self.signal(nix::sys::signal::Signal::SIGKILL);
+    /// Starts the daemon with its configuration, and waits until it serves.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn start(&mut self) -> Result<(), BenchError> {
+        let (Some(ear), [config, log, ..]) = (&self.ear, &self.files[..]) else {
+            return Ok(());
+        };
+        let log = log.clone();
+        let file = std::fs::File::create(&log).map_err(|source| BenchError::File {
+            path: log.display().to_string(),
+            source,
+        })?;
+        let child = Command::new(&self.rxlane)
+            .args(["--netns", &self.netns, "run", "--accept-bypass", "-c"])
+            .arg(config)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(file)
+            .env("RUST_LOG", "warn")
+            .env("NOTIFY_SOCKET", ear.path())
+            .spawn()
+            .map_err(|e| BenchError::Dut(e.to_string()))?;
+        self.child = Some(child);
+        self.wait_until_attached(&log)
+    }
+
+    /// Ends the daemon by a signal: SIGTERM removes its programs, after SIGUSR1 and SIGKILL they stay.
+    pub fn end(&mut self, signal: nix::sys::signal::Signal) {
+        self.signal(signal);
         if let Some(child) = &mut self.child {
             let _ = child.wait();
         }
@@ -253,6 +281,10 @@ fn last_line(log: &Path) -> Option<String> {
 impl Drop for Installed {
     fn drop(&mut self) {
         self.links.clear();
+        if let Some(tracer) = &mut self.tracer {
+            daemon::end(nix::unistd::Pid::from_raw(tracer.id() as i32));
+            let _ = tracer.wait();
+        }
         if let Some(child) = &mut self.child {
             let status = match child.try_wait() {
                 Ok(None) => {

@@ -17,14 +17,16 @@ use crate::lab::{Lab, Place, Settings};
 use crate::trial::{Threads, Trial};
 use crate::wire::{RealPorts, Wire};
 
-/// A trial whose generator fell behind is tried again this often before the run is invalid.
-const RETRIES: u32 = 4;
+/// How often a trial whose generator fell behind is tried again before a run is invalid.
+pub(crate) const RETRIES: u32 = 4;
 
 pub(crate) struct Session {
     pub(crate) lab: Option<Lab>,
     pub(crate) bed: Bed,
     pub(crate) settings: Settings,
     pub(crate) bar: ProgressBar,
+    /// As [`RETRIES`], or fewer where that is likely.
+    pub(crate) retries: u32,
     hog: Option<Hog>,
     /// What of TCP is beside the packets.
     tcp: Option<String>,
@@ -43,6 +45,7 @@ impl Session {
             bed,
             settings,
             bar: bar.clone(),
+            retries: RETRIES,
             hog: None,
             tcp: None,
         };
@@ -118,7 +121,7 @@ impl Session {
         let (installed, threads) = self.install(dut)?;
         let (rate, length) = (Pps(pps), Duration::from_secs_f64(seconds));
         let mut trial = self.bed.run(rate, length, &threads)?;
-        for _ in 0..RETRIES {
+        for _ in 0..self.retries {
             if trial.valid {
                 break;
             }

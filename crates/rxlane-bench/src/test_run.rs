@@ -21,7 +21,7 @@ const LARGEST_FRAME: usize = 1514;
 const BATCH: u32 = 48;
 
 /// Whatever else runs on its core gets a tenth of it: the daemon, when it reloads.
-const NICE: i32 = -10;
+pub(crate) const NICE: i32 = -10;
 
 /// The thread; it ends when this is dropped.
 pub(crate) struct Endless {

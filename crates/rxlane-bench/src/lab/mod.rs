@@ -24,8 +24,8 @@ pub use firewall::Firewall;
 pub use record::list;
 pub use tuning::Settings;
 
-use crate::daemon;
 use crate::shell::{run, run_with_input};
+use crate::{daemon, test_run};
 use rxlane_system::stop;
 
 use crate::BenchError;
@@ -39,6 +39,20 @@ pub enum Drive {
     /// A thread of `BPF_PROG_TEST_RUN` sends, and the sink is woken for what arrives.
     #[default]
     TestRun,
+}
+
+impl Drive {
+    /// How its core is shared. The circle's poll never ends: others get a hundredth of its core, but whoever computes there for
+    /// long holds packets up for some ms.
+    ///
+    /// A router's daemon does some of its work on the core that polls least. On a real router no generator is there, so in a lab
+    /// it gets as much of the core as the generator does; so does what reads counters.
+    pub fn nice(self) -> i32 {
+        match self {
+            Self::Circle => -20,
+            Self::TestRun => test_run::NICE,
+        }
+    }
 }
 
 impl std::str::FromStr for Drive {

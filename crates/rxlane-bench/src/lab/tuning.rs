@@ -18,10 +18,6 @@ use crate::shell::run;
 /// Priority of NAPI threads: above everything else on the machine that is not pinned.
 const NAPI_PRIORITY: i32 = 50;
 
-/// Of a poll that never ends: others get a hundredth of its core, but whoever computes there for long holds packets up
-/// for some ms.
-const CIRCLE_NICE: i32 = -20;
-
 /// Settings under which the router was measured.
 #[derive(Debug, Clone, Serialize)]
 pub struct Settings {
@@ -125,10 +121,9 @@ pub(super) fn threads(lab: &Lab) -> Result<Settings, BenchError> {
         // Only the first sink is part of a circle.
         let circle = place == Place::Sink && lab.config.generator == Drive::Circle;
         for (i, threads_of_port) in found.iter().enumerate() {
-            let how = if circle && i == 0 {
-                Scheduling::Nice(CIRCLE_NICE)
-            } else {
-                Scheduling::Fifo(NAPI_PRIORITY)
+            let how = match circle && i == 0 {
+                true => Scheduling::Nice(lab.config.generator.nice()),
+                false => Scheduling::Fifo(NAPI_PRIORITY),
             };
             for thread in threads_of_port {
                 threads::pin(*thread, core)?;

@@ -19,11 +19,13 @@ use crate::frame::Frame;
 use crate::lab::{Firewall, LabConfig};
 use crate::report::{DutResult, RegretReport};
 use crate::search::kernel_capacity;
-use crate::session::{Session, in_lab};
+use crate::session::{RETRIES, Session, in_lab};
 use crate::trial::{Traffic, Trial};
 
 /// A point that looks worse than wanted is measured this often more, and medians count.
 const SECOND_LOOKS: u32 = 2;
+/// Above what the kernel forwards, a generator that falls behind mostly does so because nobody could send so much.
+const RETRIES_ABOVE_CAPACITY: u32 = 1;
 
 /// What is varied.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -186,16 +188,23 @@ fn along(
         },
     };
     // What was too much for the generator once is not tried with more.
-    let mut reachable = record
-        .points
-        .iter()
-        .filter(|p| row.holds(p))
-        .all(|p| p.valid);
+    let of_row = record.points.iter().filter(|p| row.holds(p));
+    let mut reachable = of_row.filter(|p| p.load > 1.0).all(|p| p.valid);
+    // What the kernel forwards without loss is all that the generator can send.
+    reachable &= !capacity_limited;
     for load in loads {
         if is_over(until) {
             return Ok(());
         }
         let offered_pps = load * capacity_pps;
+        // In the search for the capacity, so that whoever falls behind now was stalled.
+        let has_been_sent = *load <= 1.0;
+        let mut valid = has_been_sent || reachable;
+        session.retries = if has_been_sent {
+            RETRIES
+        } else {
+            RETRIES_ABOVE_CAPACITY
+        };
         session.bar.set_message(format!(
             "{place}: firewall {}, frames of {}, {:.0} % RT, {load}x",
             row.firewall,
@@ -203,10 +212,11 @@ fn along(
             row.rt_ratio * 100.0
         ));
         let mut rounds = Vec::new();
-        let mut wanted = if reachable { options.repeat } else { 0 };
+        let mut wanted = if valid { options.repeat } else { 0 };
         while (rounds.len() as u32) < wanted {
             let Some(round) = round(options, session, offered_pps, rounds.len() as u32)? else {
-                reachable = false;
+                valid = false;
+                reachable &= has_been_sent;
                 break;
             };
             rounds.push(round);
@@ -223,9 +233,9 @@ fn along(
             capacity_pps,
             capacity_limited,
             offered_pps,
-            valid: reachable,
+            valid,
             rounds: rounds.len() as u32,
-            duts: if reachable {
+            duts: if valid {
                 results(options, &rounds)
             } else {
                 Vec::new()

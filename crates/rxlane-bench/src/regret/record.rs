@@ -62,9 +62,17 @@ impl Record {
                         path.display()
                     )));
                 }
-                // The last line may have been cut off; what it said is measured again.
                 let whole = points.iter().map_while(|l| serde_json::from_str(l).ok());
-                whole.collect()
+                let whole: Vec<Point> = whole.collect();
+                // The last line may have been cut off; what it said is measured again.
+                let kept = lines
+                    .iter()
+                    .take(1 + whole.len())
+                    .map(|l| l.len() as u64 + 1);
+                if whole.len() < points.len() {
+                    file.set_len(kept.sum()).map_err(failed)?;
+                }
+                whole
             }
         };
         Ok(Self {
@@ -135,9 +143,14 @@ mod tests {
         drop(record);
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, &text[..text.len() - 9]).unwrap();
+        let mut record = Record::open(Some(&path), &run()).unwrap();
+        let loads =
+            |record: &Record| -> Vec<f64> { record.points.iter().map(|p| p.load).collect() };
+        assert_eq!(loads(&record), [0.5]);
+        record.add(point(1.0)).unwrap();
+        drop(record);
         let record = Record::open(Some(&path), &run()).unwrap();
-        let loads: Vec<f64> = record.points.iter().map(|p| p.load).collect();
-        assert_eq!(loads, [0.5]);
+        assert_eq!(loads(&record), [0.5, 1.0]);
         let other = Run { seed: 2, ..run() };
         assert!(Record::open(Some(&path), &other).is_err());
         std::fs::remove_file(&path).unwrap();

@@ -18,8 +18,10 @@ use crate::core_use::CoreShares;
 use crate::hog::Hog;
 use crate::trial::ClassResult;
 
-/// Ratios of one device to the first, by name.
-pub type Ratios = BTreeMap<String, BTreeMap<String, f64>>;
+/// Something of each pair of a device and the first, by the names of pair and quantity.
+pub type ByPair<T> = BTreeMap<String, BTreeMap<String, T>>;
+/// Ratios of one device to the first.
+pub type Ratios = ByPair<f64>;
 
 /// Medians of one device.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -78,8 +80,10 @@ pub struct LatencyReport {
     pub settings: BTreeMap<String, String>,
     /// The devices, in the order given.
     pub duts: Vec<DutResult>,
-    /// To the first device.
+    /// To the first device, medians over rounds.
     pub ratios: Ratios,
+    /// The least and the greatest of each of these ratios in a round.
+    pub spread: ByPair<[f64; 2]>,
     /// Latencies of all rounds together, by device and class; for the plots.
     #[serde(skip)]
     pub latency_ns: Vec<Vec<Histogram<u64>>>,
@@ -208,7 +212,7 @@ pub struct SweepPoint {
     /// Share of RT packets.
     pub rt_ratio: f64,
     /// Rate asked for.
-    pub offered_pps: f64,
+    pub asked_pps: f64,
     /// What took its part of the router's core.
     pub hog: Option<Hog>,
     /// False when the generator fell behind.
@@ -235,6 +239,8 @@ pub struct Prediction {
 /// A sweep over load and RT ratio.
 #[derive(Debug, Clone, Serialize)]
 pub struct SweepReport {
+    /// The kernel's capacity, where it was measured, else 0.
+    pub kernel_capacity_pps: f64,
     /// Bulk TCP connections beside the packets.
     pub tcp: u32,
     /// The traffic; its RT ratio is that of each point.

@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 
 use comfy_table::Table;
+use maud::html;
 use rxlane_report::heat::{self, Cell};
-use rxlane_report::{escape, page, preformatted};
+use rxlane_report::page::{Page, TestBed};
 use serde::Serialize;
 
+use super::html::{bed, data};
 use super::table;
+use crate::BenchError;
+use crate::frame::Frame;
 use crate::regret::{FORWARDED, P99_BELOW, Point, RT_P99_ABOVE, Regret};
 
 /// Every point measured, and what was worst.
@@ -140,9 +144,12 @@ impl RegretReport {
         all
     }
 
-    /// The report as one HTML file.
-    pub fn html(&self) -> String {
-        let mut body = String::new();
+    /// The report as one HTML file, made on `machine`.
+    ///
+    /// # Errors
+    /// When its data cannot be written.
+    pub fn html(&self, machine: &TestBed) -> Result<String, BenchError> {
+        let mut maps = Vec::new();
         let mut loads: Vec<f64> = self.points.iter().map(|p| p.load).collect();
         loads.sort_by(f64::total_cmp);
         loads.dedup();
@@ -164,17 +171,50 @@ impl RegretReport {
                         });
                     }
                 }
-                let title = format!("{title}: {} to {}", escape(dut), escape(&self.duts[0]));
-                body += &heat::map(&title, "load", &columns, &rows);
+                let title = format!("{title}: {dut} to {}", self.duts[0]);
+                maps.push(heat::map(&title, "load", &columns, &rows));
             }
         }
-        let lead = "<p>Each cell is one measurement of both routers in turn, one core each. Columns are multiples of what the first one forwards without \
-                    loss. Blue is better than Linux alone, white is equal, orange is worse. Empty: more than the generator can send, or no packets of that class.</p>";
-        page(
-            "rxlane: regret",
-            lead,
-            &(body + &preformatted(&self.to_string())),
-        )
+        let missing = self.points_wanted.saturating_sub(self.points.len());
+        let page = Page {
+            title: "Is anything worse than with Linux alone?".into(),
+            lead: html! {
+                (rxlane_report::table::of(&self.worst_table()))
+                @if missing > 0 { p.invalid { (missing) " of " (self.points_wanted) " points are not measured yet." } }
+                p {
+                    "Each cell is one measurement of both routers in turn, one core each. Columns are multiples of what the first one forwards \
+                     without loss. Blue is better than Linux alone, white is equal, orange is worse. Empty: more than the generator can send, or \
+                     no packets of that class."
+                }
+            },
+            body: html! {
+                @for map in &maps { (map) }
+                h2 { "Figures" }
+                (rxlane_report::table::of(&lines(self)))
+            },
+            test_bed: bed(
+                machine,
+                [("trials".to_owned(), format!("{} s", self.seconds))],
+                &self.settings,
+            ),
+            data: data("regret", self)?,
+        };
+        Ok(page.render())
+    }
+
+    fn worst_table(&self) -> Table {
+        let mut worst = table(&["router", "quantity", "worst", "wanted", "missed", "at"]);
+        for w in self.worst() {
+            worst.add_row([
+                w.dut,
+                w.what.to_owned(),
+                format!("{:.4}", w.value),
+                w.wanted,
+                format!("{} of {}", w.missed[0], w.missed[1]),
+                w.at,
+            ]);
+        }
+        worst
     }
 }
 
@@ -198,12 +238,12 @@ fn heat(ratio: f64, good: f64, bad: f64) -> f64 {
 }
 
 fn row_name(p: &Point) -> String {
-    format!(
-        "{}, {} B, {:.0} % RT",
-        p.firewall,
-        p.frame,
-        p.rt_ratio * 100.0
-    )
+    let unit = match p.frame {
+        Frame::Fixed(_) => " B",
+        Frame::Imix => "",
+    };
+    let rt = p.rt_ratio * 100.0;
+    format!("{}, {}{unit}, {rt:.0} % RT", p.firewall, p.frame)
 }
 
 fn place(p: &Point) -> String {
@@ -272,18 +312,7 @@ impl std::fmt::Display for RegretReport {
             self.seconds,
             lines(self)
         )?;
-        let mut worst = table(&["router", "quantity", "worst", "wanted", "missed", "at"]);
-        for w in self.worst() {
-            worst.add_row([
-                w.dut,
-                w.what.to_owned(),
-                format!("{:.4}", w.value),
-                w.wanted,
-                format!("{} of {}", w.missed[0], w.missed[1]),
-                w.at,
-            ]);
-        }
-        write!(f, "{worst}\n\n")?;
+        write!(f, "{}\n\n", self.worst_table())?;
         if !self.complete {
             writeln!(
                 f,

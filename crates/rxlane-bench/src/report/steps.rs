@@ -2,10 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use rxlane_report::plot::{Axes, Legend, Line, lines};
-use rxlane_report::{page, preformatted};
+use comfy_table::Table;
+use maud::{Markup, html};
+use rxlane_report::PlotError;
+use rxlane_report::page::{Page, TestBed, invalid};
+use rxlane_report::plot::{Axis, Line, Plot};
+use rxlane_report::unit::Unit;
 use serde::Serialize;
 
+use super::html::{BEHIND, bed, data, percent, share};
 use super::{settings, table};
 use crate::BenchError;
 use crate::profile::Profile;
@@ -75,12 +80,12 @@ pub struct StepsPoint {
 }
 
 impl StepsReport {
-    /// The report as one HTML file.
+    /// The report as one HTML file, made on `machine`.
     ///
     /// # Errors
     /// When a plot cannot be drawn.
-    pub fn html(&self) -> Result<String, BenchError> {
-        let mut body = String::new();
+    pub fn html(&self, machine: &TestBed) -> Result<String, BenchError> {
+        let mut plots = Vec::new();
         let load = Line {
             label: "offered".into(),
             points: self.duts.first().map_or(Vec::new(), |dut| {
@@ -92,11 +97,11 @@ impl StepsReport {
             colour: 2,
             dashed: false,
         };
-        body += &lines(
-            &axes("Load", "multiple of the kernel's capacity", false),
-            &[load],
-            &[],
-        )?;
+        let y = Axis {
+            says: "multiple of the kernel's capacity",
+            ..Axis::default()
+        };
+        plots.push(over_time("Load", y, &[load])?);
         for class in [0, 1] {
             let name = CLASSES[class].to_uppercase();
             let of = |value: fn(&StepsPoint, usize) -> f64| -> Vec<Line> {
@@ -114,58 +119,75 @@ impl StepsReport {
                 .collect()
             };
             let lost = of(|p, c| 100.0 * p.lost[c] / p.sent[c].max(1.0));
-            body += &lines(&axes(&format!("{name} lost"), "%", false), &lost, &[])?;
+            let y = Axis {
+                says: "lost, %",
+                ..Axis::default()
+            };
+            plots.push(over_time(&format!("{name} lost"), y, &lost)?);
             let slowest = of(|p, c| p.max_us[c]);
-            let title = format!("{name}, the slowest packet");
-            body += &lines(&axes(&title, "us (logarithmic)", true), &slowest, &[])?;
+            let y = Axis {
+                says: "latency",
+                unit: Unit::Us,
+                log: true,
+                range: None,
+            };
+            plots.push(over_time(
+                &format!("{name}, the slowest packet"),
+                y,
+                &slowest,
+            )?);
         }
-        let lead = format!(
-            "{}<p>A load that changes: 1 is what the kernel forwards without loss, {:.3} million packets a second. Each point is a piece of \
-             {} ms, of {} trials together.</p>",
-            if self.valid {
-                ""
-            } else {
-                "<p class=invalid>Invalid: the generator fell behind. Nothing below is a result.</p>"
-            },
-            self.capacity_pps / 1e6,
-            self.bin_ms,
-            self.repeat
-        );
-        Ok(page(
-            "rxlane: a load that changes",
-            &lead,
-            &(body + &preformatted(&self.to_string())),
-        ))
-    }
-}
-
-fn axes<'a>(title: &'a str, y: &'a str, log_y: bool) -> Axes<'a> {
-    Axes {
-        title,
-        x: "time at which packets are sent, ms",
-        y,
-        log_y,
-        legend: Legend::UpperRight,
-        ..Axes::default()
-    }
-}
-
-impl std::fmt::Display for StepsReport {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if !self.valid {
-            writeln!(
-                f,
-                "INVALID: the generator fell behind; give lower loads (--profile). These are no results:"
-            )?;
-        }
-        writeln!(
-            f,
-            "the kernel forwards {:.3} Mpps without loss, {} % RT, frames of {} bytes, medians of {} trials\n",
-            self.capacity_pps / 1e6,
+        let traffic = format!(
+            "{} % RT, frames of {} bytes, {} flows a class; the kernel forwards {:.3} Mpps without loss",
             self.traffic.rt_ratio * 100.0,
             self.traffic.frame,
-            self.repeat
-        )?;
+            self.traffic.flows,
+            self.capacity_pps / 1e6
+        );
+        let trials = self.repeat.to_string();
+        let page = Page {
+            title: "A load that changes".into(),
+            lead: self.lead(),
+            body: html! {
+                @for plot in &plots { (plot) }
+                h2 { "Figures" }
+                (rxlane_report::table::of(&self.table()))
+            },
+            test_bed: bed(
+                machine,
+                [
+                    ("traffic".to_owned(), traffic),
+                    ("trials".to_owned(), trials),
+                ],
+                &self.settings,
+            ),
+            data: data("steps", self)?,
+        };
+        Ok(page.render())
+    }
+
+    fn lead(&self) -> Markup {
+        if !self.valid {
+            return invalid(BEHIND);
+        }
+        let lost = |dut: &StepsDut| {
+            let of = |f: fn(&StageResult) -> f64| dut.stages.iter().map(f).sum::<f64>();
+            percent(share(of(|s| s.lost[0]), of(|s| s.sent[0])))
+        };
+        html! {
+            @if let Some((first, others)) = self.duts.split_first() {
+                @for dut in others {
+                    p.ratio { "RT lost with " (dut.name) ": " strong { (lost(dut)) } ", with " (first.name) ": " strong { (lost(first)) } "." }
+                }
+            }
+            p {
+                "A load of 1 is what the kernel forwards without loss. Each point is a piece of " (self.bin_ms) " ms, of "
+                (self.repeat) " trials together."
+            }
+        }
+    }
+
+    fn table(&self) -> Table {
         let mut stages = table(&[
             "router", "load", "from ms", "RT sent", "RT lost", "last ms", "max us", "BE sent",
             "BE lost", "last ms", "max us",
@@ -188,9 +210,44 @@ impl std::fmt::Display for StepsReport {
                 stages.add_row(row);
             }
         }
+        stages
+    }
+}
+
+fn over_time(title: &str, y: Axis<'_>, lines: &[Line]) -> Result<Markup, PlotError> {
+    let plot = Plot {
+        title,
+        x: Axis {
+            says: "time at which packets are sent, ms",
+            ..Axis::default()
+        },
+        y,
+        lines,
+        ..Plot::default()
+    };
+    plot.figure()
+}
+
+impl std::fmt::Display for StepsReport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if !self.valid {
+            writeln!(
+                f,
+                "INVALID: the generator fell behind; give lower loads (--profile). These are no results:"
+            )?;
+        }
+        writeln!(
+            f,
+            "the kernel forwards {:.3} Mpps without loss, {} % RT, frames of {} bytes, medians of {} trials\n",
+            self.capacity_pps / 1e6,
+            self.traffic.rt_ratio * 100.0,
+            self.traffic.frame,
+            self.repeat
+        )?;
         write!(
             f,
-            "{stages}\n\nlast ms: how long into the stage the last lost packet was sent\n\nsettings, the same for all:\n{}",
+            "{}\n\nlast ms: how long into the stage the last lost packet was sent\n\nsettings, the same for all:\n{}",
+            self.table(),
             settings(&self.settings)
         )
     }

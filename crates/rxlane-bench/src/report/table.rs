@@ -122,6 +122,26 @@ fn hog_of(dut: &DutResult, hog: Option<Hog>) -> String {
     })
 }
 
+impl LatencyReport {
+    /// Classes, totals, and what the cores were found doing if they were sampled.
+    pub(super) fn tables(&self) -> Vec<Table> {
+        let mut classes = table(&COLUMNS);
+        let mut totals = table(&[&["router", ""], &TOTALS[..]].concat());
+        let mut cores = table(&[&["router", "of the core, %"], &CORE[..]].concat());
+        for dut in &self.duts {
+            rows(&mut classes, dut, &[]);
+            if let Some(core) = &dut.core {
+                cores.add_row([vec![dut.name.clone(), String::new()], core_of(core)].concat());
+            }
+            let mut row = vec![dut.name.clone(), hog_of(dut, self.hog)];
+            row.extend(totals_of(dut, self.tcp));
+            totals.add_row(row);
+        }
+        let tables = [classes, totals, cores].into_iter();
+        tables.filter(|table| table.row_count() > 0).collect()
+    }
+}
+
 impl std::fmt::Display for LatencyReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if !self.valid {
@@ -146,21 +166,9 @@ impl std::fmt::Display for LatencyReport {
             self.repeat,
             self.seconds
         )?;
-        let mut classes = table(&COLUMNS);
-        let mut totals = table(&[&["router", ""], &TOTALS[..]].concat());
-        let mut cores = table(&[&["router", "of the core, %"], &CORE[..]].concat());
-        for dut in &self.duts {
-            rows(&mut classes, dut, &[]);
-            if let Some(core) = &dut.core {
-                cores.add_row([vec![dut.name.clone(), String::new()], core_of(core)].concat());
-            }
-            let mut row = vec![dut.name.clone(), hog_of(dut, self.hog)];
-            row.extend(totals_of(dut, self.tcp));
-            totals.add_row(row);
-        }
-        writeln!(f, "\n{classes}\n\n{totals}\n")?;
-        if cores.row_count() > 0 {
-            writeln!(f, "{cores}\n")?;
+        writeln!(f)?;
+        for table in self.tables() {
+            writeln!(f, "{table}\n")?;
         }
         for (pair, ratios) in &self.ratios {
             let parts: Vec<String> = ratios
@@ -268,15 +276,16 @@ impl std::fmt::Display for DisturbanceReport {
     }
 }
 
-impl std::fmt::Display for SweepReport {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl SweepReport {
+    /// Points, their totals, and what a model says of them if it was asked.
+    pub(super) fn tables(&self) -> Vec<Table> {
         const LEAD: [&str; 3] = ["Mpps", "RT %", "hog"];
         let mut points = table(&[&LEAD[..], &COLUMNS[..]].concat());
         let mut totals = table(&[&LEAD[..], &["router", ""], &TOTALS[..]].concat());
         for point in &self.points {
             let invalid = if point.valid { "" } else { " INVALID" };
             let lead = [
-                format!("{:.3}{invalid}", point.offered_pps / 1e6),
+                format!("{:.3}{invalid}", point.asked_pps / 1e6),
                 format!("{:.0}", point.rt_ratio * 100.0),
                 point
                     .hog
@@ -288,9 +297,15 @@ impl std::fmt::Display for SweepReport {
             row.extend(totals_of(&point.dut, self.tcp));
             totals.add_row(row);
         }
-        writeln!(f, "{points}\n\n{totals}\n")?;
-        if self.points.iter().any(|p| p.predicted.is_some()) {
-            writeln!(f, "{}\n", predictions(self))?;
+        let tables = [points, totals, predictions(self)].into_iter();
+        tables.filter(|table| table.row_count() > 0).collect()
+    }
+}
+
+impl std::fmt::Display for SweepReport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for table in self.tables() {
+            writeln!(f, "{table}\n")?;
         }
         write!(
             f,
@@ -329,7 +344,7 @@ fn predictions(report: &SweepReport) -> Table {
         let mut row = vec![
             point.dut.name.clone(),
             state.to_owned(),
-            format!("{:.3}", point.offered_pps / 1e6),
+            format!("{:.3}", point.asked_pps / 1e6),
             format!("{:.0}", point.rt_ratio * 100.0),
         ];
         let means = point.dut.classes.iter().map(|c| c.latency_us.mean);
