@@ -5,9 +5,9 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 RXLANE := target/release/rxlane
 PACKAGES := clang-19 clang-format libelf-dev zlib1g-dev pkg-config make gcc libc6-dev linux-libc-dev m4 \
 	iproute2 ethtool nftables iputils-ping traceroute socat tmux shellcheck util-linux
-SHELL_SCRIPTS := .ci/run contrib/release $(addprefix contrib/debian/,postinst prerm postrm) fuzz/run tests/differential/sabotage $(addprefix tests/vm/,build-kernel build-tests demo get-kernel init matrix mirror run table test-demo test-engine test-oracle test-suite test-tune)
+SHELL_SCRIPTS := .ci/run contrib/release docs/pictures $(addprefix contrib/debian/,postinst prerm postrm) fuzz/run tests/differential/sabotage $(addprefix tests/vm/,build-kernel build-tests demo get-kernel init matrix mirror run table test-demo test-engine test-oracle test-suite test-tune)
 
-.PHONY: vm-setup help setup build package-files install uninstall deb demo test test-only test-vm test-kernels soak soak-vm sabotage fuzz miri sanitize nightly release docs crates deny alerts lint clean
+.PHONY: vm-setup help setup build package-files install uninstall deb demo build-tests test test-vm test-kernels soak soak-vm sabotage simpy fuzz miri sanitize nightly release docs pictures crates deny alerts lint clean
 
 help:
 	@echo "make build   the release binary; then sudo make install (PREFIX, DESTDIR), or uninstall"
@@ -18,12 +18,14 @@ help:
 	@echo "make test-kernels  of that what CI runs: load and forward on the oldest kernel"
 	@echo "make soak-vm the same on another kernel, with bridges, bonds, VLANs, IPsec: KERNEL=6.12"
 	@echo "make sabotage  known ways past Linux put back on purpose: does the oracle find them? (half an hour)"
+	@echo "make simpy   the simulator's reception on another simulator, SimPy, and whether both still agree (installs SimPy)"
 	@echo "make soak    random routers and packets, plain Linux against rxlane: MINUTES=10; verdicts on FRAMES=10000000"
 	@echo "make fuzz    made-up bytes for every decoder, each for SECONDS=60 (nightly Rust; installs cargo-fuzz)"
 	@echo "make miri    what of the engine's rings makes no system call, interpreted (nightly Rust)"
 	@echo "make sanitize  the engine's rings under AddressSanitizer and ThreadSanitizer (nightly Rust)"
 	@echo "make release BPF objects compiled once, the binary made of them, tested on all kernels, packed"
 	@echo "make docs    the book, with reference pages made of the program: target/book/index.html"
+	@echo "make pictures  those of the book, measured, simulated and photographed anew (some minutes)"
 	@echo "make crates  the oldest Rust, and whether the crates for others could be published (some minutes)"
 	@echo "make deny    licences and sources of all dependencies (installs cargo-deny, some minutes)"
 	@echo "make alerts  the rules for Prometheus, tried on made-up routers"
@@ -96,11 +98,11 @@ deb: setup
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 AS_ROOT := CARGO_TARGET_$(shell echo $(HOST) | tr 'a-z-' 'A-Z_')_RUNNER="$(if $(SUDO),sudo -E,env)"
 
-test: setup test-only
-
-test-only:
+build-tests: setup
 	@echo "test: building"
 	@cargo test --workspace --quiet --no-run
+
+test: build-tests
 	@echo "test: running as root, one at a time"
 	@$(AS_ROOT) cargo test --workspace --no-fail-fast -- --test-threads=1 --include-ignored
 
@@ -115,8 +117,10 @@ test-vm: vm-setup
 	@$(SUDO) tests/vm/run tune 6.1
 	@$(SUDO) tests/vm/run engine newest
 
-test-kernels: vm-setup
-	@$(SUDO) tests/vm/matrix --kernels 6.1 --suites "shapes program" --rxlane $(RXLANE)
+# With the command that the tests were built for.
+test-kernels: build-tests
+	@$(MAKE) --no-print-directory setup PACKAGES="$(VM_PACKAGES)"
+	@$(SUDO) tests/vm/matrix --kernels 6.1 --suites "shapes program" --rxlane target/debug/rxlane
 
 # Looks for packets that rxlane treats otherwise than plain Linux; tests/differential/README.md says how to read one.
 # The frames of the second part are others each time; RXLANE_SEED repeats those of a failure.
@@ -142,6 +146,16 @@ soak-vm: vm-setup
 # Whether the oracle finds each known way past Linux when it is put back on purpose (half an hour).
 sabotage: build
 	@$(SUDO) tests/differential/sabotage
+
+# The SimPy model computes its departures anew. Not part of `make test`, which compares with the files that are there.
+SIMPY_VERSION := 4.1.2
+SIMPY := target/simpy
+simpy:
+	@test -x $(SIMPY)/bin/python || python3 -m venv $(SIMPY)
+	@$(SIMPY)/bin/python -c "import simpy; assert simpy.__version__ == '$(SIMPY_VERSION)'" 2>/dev/null || \
+		$(SIMPY)/bin/pip install --quiet simpy==$(SIMPY_VERSION)
+	@$(SIMPY)/bin/python crates/rxlane-sim/tests/simpy/napi.py check
+	@cargo test --quiet -p rxlane-sim --test simpy
 
 # What a fuzzer finds goes, minimised, into fuzz/seeds, which `cargo test` runs; fuzz/README.md says how.
 nightly:
@@ -176,6 +190,11 @@ docs: build
 	@$(RXLANE) reference docs/src/reference
 	@mdbook build docs
 	@echo "docs: open target/book/index.html"
+
+# Measured on this machine, which should have nothing else to do.
+pictures: build
+	@$(MAKE) --no-print-directory setup PACKAGES="chromium aha tmux"
+	@$(SUDO) docs/pictures
 
 # The crates that others may depend on; and what holds for all of them.
 PUBLISHED := rxlane-policy rxlane-fib rxlane-report rxlane-sim
