@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rxlane_config::RouterConfig;
+use rxlane_system::session;
 
 use crate::BenchError;
 use crate::bare;
@@ -133,6 +134,8 @@ pub struct Installed {
     files: Vec<PathBuf>,
     netns: String,
     config: String,
+    /// The generator's nice level, for the daemon.
+    nice: i32,
     /// Programs that are attached as long as it lives.
     links: Vec<OwnedFd>,
     xdp_forward: Option<XdpForward>,
@@ -147,6 +150,7 @@ impl Installed {
         let mut installed = Self::default();
         installed.rxlane = lab.config.rxlane.clone();
         installed.netns = lab.netns(Place::Router);
+        installed.nice = lab.config.generator.nice();
         installed.files = files;
         installed
     }
@@ -234,16 +238,22 @@ impl Installed {
             path: log.display().to_string(),
             source,
         })?;
-        let child = Command::new(&self.rxlane)
+        let mut command = Command::new(&self.rxlane);
+        command
             .args(["--netns", &self.netns, "run", "--accept-bypass", "-c"])
             .arg(config)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(file)
             .env("RUST_LOG", "warn")
-            .env("NOTIFY_SOCKET", ear.path())
+            .env("NOTIFY_SOCKET", ear.path());
+        let child = session::lead(&mut command)
             .spawn()
             .map_err(|e| BenchError::Dut(e.to_string()))?;
+        // One that has ended already is found below.
+        if let Err(error) = session::weigh(child.id(), self.nice) {
+            tracing::warn!(%error, "the daemon gets little of the generator's core");
+        }
         self.child = Some(child);
         self.wait_until_attached(&log)
     }

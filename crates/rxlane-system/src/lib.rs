@@ -26,6 +26,7 @@ pub mod route_mtu;
 pub mod routes;
 pub mod rules;
 pub mod seccomp;
+pub mod session;
 pub mod ssh;
 pub mod stop;
 pub mod sysctl;

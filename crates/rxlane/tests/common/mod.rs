@@ -16,7 +16,7 @@ use rxlane_bench::frame::Frame;
 use rxlane_bench::lab::{Lab, LabConfig, Place};
 use rxlane_bench::trial::{Threads, Trial};
 use rxlane_policy::Pps;
-use rxlane_system::threads::{self, Scheduling};
+use rxlane_system::session;
 
 pub struct TestLab {
     pub lab: Lab,
@@ -136,7 +136,8 @@ impl TestLab {
     pub fn try_router_from(&self, config: &std::path::Path) -> Result<Background, String> {
         let log = std::env::temp_dir().join(format!("{}.log", self.lab.config.name));
         let file = std::fs::File::create(&log).unwrap();
-        let mut child = Command::new(binary())
+        let mut command = Command::new(binary());
+        command
             .args([
                 "--netns",
                 &self.lab.netns(Place::Router),
@@ -147,13 +148,11 @@ impl TestLab {
             .arg(config)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(file)
-            .spawn()
-            .expect("rxlane starts");
+            .stderr(file);
+        let mut child = session::lead(&mut command).spawn().expect("rxlane starts");
         let pid = child.id();
         // One that has ended already is found below.
-        let nice = Scheduling::Nice(self.lab.config.generator.nice());
-        let _ = threads::schedule(pid as i32, nice);
+        let _ = session::weigh(pid, self.lab.config.generator.nice());
         let mut ended = false;
         wait_for("the router serves", || {
             ended = matches!(child.try_wait(), Ok(Some(_)));
