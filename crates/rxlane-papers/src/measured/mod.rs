@@ -45,7 +45,7 @@ pub struct Compared {
     pub model_agrees: bool,
     /// Whether the router's does.
     pub agrees: bool,
-    /// What is known of a router that disagrees.
+    /// What lets a router of today disagree.
     pub note: &'static str,
 }
 

@@ -76,7 +76,7 @@ pub(super) const RULES: [Rule; 11] = [
         rule: "within 15 % of 0.93, and nearer to it than to 1",
         holds: |x| changed_to(0.93, x),
         of: |points| points.carried("RR"),
-        note: "",
+        note: "one thread and one wake-up serve both rings of the engine; the paper's RR has an interrupt a device",
     },
     Rule {
         id: "LL-03",
@@ -98,7 +98,7 @@ pub(super) const RULES: [Rule; 11] = [
             let to_rr = lowest(ll) / points.carried("RR");
             lowest([1.0 / highest(ll), to_rr])
         },
-        note: "",
+        note: "asks for any difference: where a machine's speed changes by more than the strategies cost, chance decides",
     },
     Rule {
         id: "LL-19",
@@ -107,7 +107,7 @@ pub(super) const RULES: [Rule; 11] = [
         rule: "within 15 % of 0.89, and nearer to it than to 1",
         holds: |x| changed_to(10.4 / 11.7, x),
         of: |points| rt_to_sq(points, "LL-RR"),
-        note: "",
+        note: "the more of the latency is spent outside of the queue, the nearer to 1: 7.1 of 11.7 us in the paper",
     },
     Rule {
         id: "LL-20",
@@ -116,7 +116,7 @@ pub(super) const RULES: [Rule; 11] = [
         rule: "within 15 % of 0.89, and nearer to it than to 1",
         holds: |x| changed_to(10.4 / 11.7, x),
         of: |points| rt_to_sq(points, "LL-WFQ"),
-        note: "",
+        note: "as LL-19",
     },
     Rule {
         id: "LL-21",
@@ -129,7 +129,7 @@ pub(super) const RULES: [Rule; 11] = [
             let both = both.iter().filter(|(r, _)| inner(*r));
             lowest(both.map(|(_, [rr, sq])| rr.rt_us.min(rr.be_us) / sq.mean_us))
         },
-        note: "",
+        note: "the lowest over shares of RT: one slow phase of the machine under SQ decides it",
     },
     Rule {
         id: "LL-22",
@@ -142,7 +142,7 @@ pub(super) const RULES: [Rule; 11] = [
             let rr = rr.iter().filter(|(r, _)| inner(*r) && *r < 0.5 - 1e-9);
             lowest(rr.map(|(_, [rr])| rr.rt_us / rr.be_us))
         },
-        note: "",
+        note: "as LL-02: no class has an interrupt of its own to wait for",
     },
     Rule {
         id: "LL-23",

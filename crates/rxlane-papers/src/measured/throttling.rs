@@ -68,7 +68,7 @@ pub(super) const RULES: [Rule; 4] = [
             );
             all.iter().sum::<f64>() / all.len() as f64
         },
-        note: "",
+        note: "intervals add to what waking and polling take without a law, which is 5 us in the paper",
     },
     Rule {
         id: "ITR-09",
@@ -90,7 +90,7 @@ pub(super) const RULES: [Rule; 4] = [
                 |[off, default, improved]: [f64; 3]| (default - improved) / (default - off);
             lowest(over_loads(points, THROTTLED, closed, |p| p.mean_us))
         },
-        note: "",
+        note: "where a poll takes longer than the interval, both laws wake as often as there are polls",
     },
     Rule {
         id: "ITR-12",
@@ -102,6 +102,6 @@ pub(super) const RULES: [Rule; 4] = [
             let to_default = |[_, default, improved]: [f64; 3]| improved / default;
             highest(over_loads(points, MEDIUM, to_default, load_latency))
         },
-        note: "",
+        note: "as ITR-11",
     },
 ];
