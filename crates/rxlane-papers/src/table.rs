@@ -296,10 +296,13 @@ pub(crate) fn reaches(curve: &[(f64, f64)], level: f64) -> f64 {
     curve
         .windows(2)
         .find(|w| w[0].1 < level && w[1].1 >= level)
-        .map_or(f64::NAN, |w| {
-            let share = (level - w[0].1) / (w[1].1 - w[0].1);
-            w[0].0 + share * (w[1].0 - w[0].0)
-        })
+        .map_or(f64::NAN, |w| on_line(w[0], w[1], level))
+}
+
+/// The x at which the straight line through two points has this y.
+pub(crate) fn on_line(a: (f64, f64), b: (f64, f64), y: f64) -> f64 {
+    let share = (y - a.1) / (b.1 - a.1);
+    a.0 + share * (b.0 - a.0)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! What a router did under load, of the model or measured.
 
+use crate::table::on_line;
+
 /// A load that is carried loses less than this: machines that others share lose some packets by themselves.
 const LOSS: f64 = 0.02;
 
@@ -54,7 +56,7 @@ impl Points {
     }
 
     fn carried_pps(&self, case: &str) -> f64 {
-        reaches(&self.curve(case, |p| p.loss), LOSS)
+        stays_above(&self.curve(case, |p| p.loss), LOSS)
     }
 
     /// The load up to which a case loses next to nothing, as a share of the baseline's.
@@ -69,7 +71,7 @@ impl Points {
 
     /// The share of the capacity at which a case's mean latency reaches so much.
     pub(super) fn latency_reaches(&self, case: &str, us: f64) -> f64 {
-        reaches(&self.curve(case, |p| p.mean_us), us) / self.capacity_pps
+        stays_above(&self.curve(case, |p| p.mean_us), us) / self.capacity_pps
     }
 
     /// Shares of the capacity at which a case was seen, rising.
@@ -114,18 +116,18 @@ pub(super) fn highest(all: impl IntoIterator<Item = f64>) -> f64 {
 }
 
 /// Where a curve is above a level from then on; NaN where it never is, and where it is from the first point on.
-pub(super) fn reaches(curve: &[(f64, f64)], level: f64) -> f64 {
+///
+/// Unlike [`crate::table::reaches`], which asks for the first time: measured curves have bumps.
+pub(super) fn stays_above(curve: &[(f64, f64)], level: f64) -> f64 {
     let last_below = curve.iter().rposition(|(_, y)| *y <= level);
-    match last_below.and_then(|i| Some((curve[i], *curve.get(i + 1)?))) {
-        Some(((x0, y0), (x1, y1))) => x0 + (x1 - x0) * (level - y0) / (y1 - y0),
-        None => f64::NAN,
-    }
+    let crossing = last_below.and_then(|i| Some((curve[i], *curve.get(i + 1)?)));
+    crossing.map_or(f64::NAN, |(below, above)| on_line(below, above, level))
 }
 
 fn between(curve: &[(f64, f64)], x: f64) -> f64 {
     let pair = curve.windows(2).find(|w| w[0].0 <= x && x <= w[1].0);
     match pair {
-        Some(&[(x0, y0), (x1, y1)]) if x1 > x0 => y0 + (y1 - y0) * (x - x0) / (x1 - x0),
+        Some(&[(x0, y0), (x1, y1)]) if x1 > x0 => on_line((y0, x0), (y1, x1), x),
         _ => f64::NAN,
     }
 }
@@ -137,9 +139,12 @@ mod tests {
     #[test]
     fn a_level_is_reached_where_the_curve_stays_above_it() {
         let curve = [(1.0, 0.0), (2.0, 0.5), (3.0, 0.1), (4.0, 0.3)];
-        assert!((reaches(&curve, 0.2) - 3.5).abs() < 1e-9, "not at the bump");
-        assert!(reaches(&curve, 0.6).is_nan() && reaches(&curve[1..2], 0.2).is_nan());
-        assert!(reaches(&[], 0.2).is_nan());
+        assert!(
+            (stays_above(&curve, 0.2) - 3.5).abs() < 1e-9,
+            "not at the bump"
+        );
+        assert!(stays_above(&curve, 0.6).is_nan() && stays_above(&curve[1..2], 0.2).is_nan());
+        assert!(stays_above(&[], 0.2).is_nan());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Strategies over load and share of RT: low-latency-router V.B.
 
 use super::Rule;
-use super::points::{Point, Points, highest, lowest, reaches};
+use super::points::{Point, Points, highest, lowest, stays_above};
 use crate::judge::PREDICT;
 use crate::table::Data;
 
@@ -154,7 +154,7 @@ pub(super) const RULES: [Rule; 11] = [
             let ll = points.over_ratio(["LL-RR"], BELOW);
             let ll = ll.iter().filter(|(r, _)| inner(*r));
             let more: Vec<(f64, f64)> = ll.map(|(r, [ll])| (*r, ll.rt_us / ll.be_us)).collect();
-            reaches(&more, 1.0)
+            stays_above(&more, 1.0)
         },
         note: "",
     },
