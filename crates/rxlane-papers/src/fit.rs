@@ -5,6 +5,7 @@
 //! seed, so is the result.
 
 use rxlane_sim::SimError;
+use rxlane_sim::descent::{Axis, descend};
 use rxlane_sim::run::{Row, run_point};
 
 use crate::paper::Paper;
@@ -16,10 +17,7 @@ use crate::{PAPERS, PapersError};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Parameter {
     pub(crate) key: &'static str,
-    start: f64,
-    step: f64,
-    min: f64,
-    max: f64,
+    axis: Axis,
 }
 
 pub(crate) const fn parameter(
@@ -29,13 +27,13 @@ pub(crate) const fn parameter(
     min: f64,
     max: f64,
 ) -> Parameter {
-    Parameter {
-        key,
+    let axis = Axis {
         start,
         step,
         min,
         max,
-    }
+    };
+    Parameter { key, axis }
 }
 
 /// A row of the reference table and what the model makes of it.
@@ -65,8 +63,6 @@ impl Residual {
 
 /// A fitted rate of 0 interrupts is compared on the scale of the paper's 32,000.
 const ZERO_SCALE: f64 = 32_000.0;
-/// Steps are halved so often.
-const HALVINGS: u32 = 7;
 
 /// Keys with their values, and what remains.
 #[derive(Debug, Clone)]
@@ -86,36 +82,12 @@ pub struct Calibration {
 pub fn fit(name: &str, mut progress: impl FnMut()) -> Result<Calibration, PapersError> {
     let paper = paper_of(name)?;
     let parameters = paper.parameters;
-    let mut values: Vec<f64> = parameters.iter().map(|p| p.start).collect();
-    let mut evaluate = |values: &[f64]| {
+    let axes: Vec<Axis> = parameters.iter().map(|p| p.axis).collect();
+    let (values, residuals) = descend(&axes, |values| {
         progress();
-        (paper.residuals)(paper, settings(parameters, values))
-    };
-    let mut residuals = evaluate(&values)?;
-    let mut scale = 1.0;
-    for _ in 0..=HALVINGS {
-        loop {
-            let mut moved = false;
-            for (i, p) in parameters.iter().enumerate() {
-                for direction in [1.0, -1.0] {
-                    let mut tried = values.clone();
-                    tried[i] = (tried[i] + direction * scale * p.step).clamp(p.min, p.max);
-                    if tried[i] == values[i] {
-                        continue;
-                    }
-                    let found = evaluate(&tried)?;
-                    if cost(&found) < cost(&residuals) {
-                        (values, residuals, moved) = (tried, found, true);
-                        break;
-                    }
-                }
-            }
-            if !moved {
-                break;
-            }
-        }
-        scale /= 2.0;
-    }
+        let residuals = (paper.residuals)(paper, settings(parameters, values))?;
+        Ok::<_, PapersError>((cost(&residuals), residuals))
+    })?;
     debug_assert!(residuals.iter().all(|r| may_fit(r.id)));
     Ok(Calibration {
         paper: paper.name,

@@ -9,7 +9,7 @@ use rxlane_sim::congestion::Feedback;
 use rxlane_sim::outcome::{Outcome, simulate};
 use rxlane_sim::scenario::{
     Controller, Discipline, Disturbance, Egress, Hog, Host, IdleState, Origin, Priority, Probe,
-    Process, Qdisc, Resource, Scenario, Scheme, Spread, Stage, Transmit,
+    Process, Qdisc, Resource, Scenario, Scheme, Spread, Stage, Transmit, Worker,
 };
 use rxlane_sim::traffic::Pattern;
 
@@ -34,7 +34,7 @@ prop_compose! {
         express in prop::option::weighted(0.3, 0usize..5),
         sharing in prop::option::weighted(0.3, (0u8..8, 1usize..3, 0.0..2000.0)),
         (layers, beside) in (0u8..16, 0.0..1.0),
-        (apart, goal) in (0u8..16, 1u32..100),
+        (apart, goal, worker) in (0u8..16, 1u32..100, prop::option::weighted(0.3, (0.0..2000.0, 1usize..600, 1.0..100.0))),
     ) -> Scenario {
         let mut s = Scenario { seed, seconds: 0.004, warmup_s: 0.001, ..Scenario::default() };
         s.traffic.pps = pps;
@@ -170,6 +170,12 @@ prop_compose! {
             s.express.controller = Controller::ALL[controller];
             s.express.stack_batch = if latch { 1 } else { descriptors };
             s.cpu.hog.push(Hog { every_us: 100.0, takes_us: 60.0 * rt_ratio });
+        }
+        if let Some((ns, ring, give_way_us)) = worker {
+            s.worker = Some(Worker { receive_ns: ns, switch_ns: ns, give_way_us, ring });
+            if s.check().is_err() {
+                s.worker = None;
+            }
         }
         s
     }

@@ -42,7 +42,9 @@ pub(crate) fn scenario(
         Pattern::Poisson => traffic::Pattern::Poisson,
         Pattern::Pcap(_) => return Err("--with-sim knows --pattern cbr and poisson".into()),
     };
-    s.nic.descriptors = engine.rings.iter().copied().max().unwrap_or(512) as usize;
+    if let (Some(worker), Some(ring)) = (&mut s.worker, engine.rings.iter().copied().max()) {
+        worker.ring = ring as usize;
+    }
     s.interrupt.throttling = engine.itr;
     s.reception.device_budget = engine.device_budget;
     s.reception.order = engine.order;
@@ -88,6 +90,7 @@ pub(crate) fn predict(
     Ok(Prediction {
         forwarded_pps: get("throughput_pps"),
         mean_us: [get("latency_us.rt.mean"), get("latency_us.be.mean")],
+        cpu: get("cpu"),
         stable: get("loss") < 0.001,
     })
 }

@@ -232,6 +232,8 @@ pub struct Prediction {
     pub forwarded_pps: f64,
     /// Mean latency by class, RT first, us.
     pub mean_us: [f64; 2],
+    /// Utilisation of the core, 0 to 1.
+    pub cpu: f64,
     /// Whether next to nothing is lost there.
     pub stable: bool,
 }

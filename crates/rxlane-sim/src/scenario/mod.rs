@@ -8,6 +8,7 @@ mod load;
 mod qdisc;
 mod reception;
 mod resource;
+mod worker;
 
 pub use cpu::{Cpu, Disturbance, IdleState, Probe, Process, Spread};
 pub use express::{Controller, Express, Hog, LoadStep};
@@ -17,6 +18,7 @@ pub(crate) use load::{key_and_value, put, scenario_of};
 pub use qdisc::{Discipline, Qdisc};
 pub use reception::{Priority, Reception, Scheme};
 pub use resource::Resource;
+pub use worker::Worker;
 
 use std::collections::BTreeMap;
 
@@ -57,6 +59,8 @@ pub struct Scenario {
     /// A socket and its application at the end of the path, instead of an egress NIC
     /// (single-input-queue IV.B).
     pub host: Option<Host>,
+    /// A thread that serves packets, which the softirq has only received.
+    pub worker: Option<Worker>,
     /// A queue and a thread that sends from it, behind the processing of a packet.
     pub transmit: Option<Transmit>,
     /// The link that each core sends to and its queueing discipline, where the link is not always free.
@@ -116,6 +120,7 @@ impl Default for Scenario {
             stage: Vec::new(),
             resource: Vec::new(),
             host: None,
+            worker: None,
             transmit: None,
             qdisc: None,
             extends: None,

@@ -6,6 +6,8 @@ use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, Exp1};
 use rand_pcg::Pcg64Mcg;
 use rxlane_policy::poll::PollList;
+use rxlane_policy::strategy::Strategy;
+use rxlane_policy::throttle::Throttling;
 use rxlane_policy::{Bps, Ps};
 
 use super::application::Application;
@@ -16,6 +18,7 @@ use super::measured::Census;
 use super::port::{Port, Share};
 use super::probe::Probe;
 use super::pseudo_device::Received;
+use super::worker::Worker;
 use super::{Costs, Other, Shared, SimulatedCore};
 use crate::SimError;
 use crate::congestion::{Backlog, FeedbackDriver};
@@ -70,10 +73,12 @@ impl SimulatedCore {
             let Some(share) = cores.iter().position(|c| *c == core) else {
                 continue;
             };
-            let layout =
-                reception
-                    .strategy()
-                    .layout(classes, reception.device_budget, reception.order)?;
+            // In front of a worker a NIC has one ring, and does not throttle.
+            let (strategy, throttling) = match scenario.worker {
+                Some(_) => (Strategy::Sq, Throttling::Off),
+                None => (reception.strategy(), scenario.interrupt.throttling),
+            };
+            let layout = strategy.layout(classes, reception.device_budget, reception.order)?;
             *first = Some(devices.len());
             let stream = stream(scenario, nic);
             // All cores of a NIC draw the same packets, and each keeps its share.
@@ -97,7 +102,7 @@ impl SimulatedCore {
                     (nic, port),
                     qvector.in_rounds(reception.rounds),
                     scenario.nic.descriptors + scenario.nic.packet_buffer,
-                    scenario.interrupt.throttling.start()?,
+                    throttling.start()?,
                     FeedbackDriver::new(reception.feedback),
                 ));
                 let last = devices.len() - 1;
@@ -136,7 +141,6 @@ impl SimulatedCore {
         });
         let mut this = Self {
             now: Ps::ZERO,
-            ports,
             poll_list: PollList::default(),
             in_softirq: false,
             softirq_since: Ps::ZERO,
@@ -171,6 +175,7 @@ impl SimulatedCore {
             mask_others: cpu.mask_others,
             application: Application::of(scenario),
             received: Received::new(scenario),
+            worker: Worker::new(scenario, ports.len())?,
             probe: cpu.probe.as_ref().map(Probe::new),
             order: match reception.priority {
                 Priority::Global => Some(reception.global(classes, devices.len())?),
@@ -223,6 +228,7 @@ impl SimulatedCore {
             until: Ps::NEVER,
             before: Census::default(),
             devices,
+            ports,
         };
         for d in &cpu.disturbance {
             this.disturb(d);

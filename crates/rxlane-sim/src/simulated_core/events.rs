@@ -43,6 +43,9 @@ impl SimulatedCore {
                 next = next.min(other.next);
             }
         }
+        if let Some(worker) = &self.worker {
+            next = next.min(worker.timer);
+        }
         self.next_event = next;
     }
 
@@ -127,6 +130,10 @@ impl SimulatedCore {
 
     fn disturbed(&mut self) {
         let at = self.next_event;
+        if let Some(worker) = self.worker.as_mut().filter(|w| w.timer == at) {
+            worker.timer = Ps::NEVER;
+            return;
+        }
         let Some(other) = self.others.iter_mut().find(|o| o.next == at) else {
             return;
         };

@@ -5,6 +5,7 @@ use rxlane_policy::poll::MAX_RINGS;
 
 use super::application::Application;
 use super::egress::Egress;
+use super::worker::Worker;
 use super::{Regret, SimulatedCore};
 use crate::histogram::Latencies;
 use crate::tally::{Tally, Work};
@@ -143,6 +144,7 @@ impl SimulatedCore {
         self.application_works(self.now, true);
         census.queued += self.application.as_ref().map_or(0, Application::len);
         census.queued += self.received.as_ref().map_or(0, |r| r.packets.len() as u64);
+        census.queued += self.worker.as_ref().map_or(0, Worker::len);
         census
     }
 

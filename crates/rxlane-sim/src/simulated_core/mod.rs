@@ -24,6 +24,7 @@ mod softirq;
 mod softnet;
 mod time_budget;
 mod windows;
+mod worker;
 
 use std::collections::VecDeque;
 
@@ -49,6 +50,7 @@ pub use replay::Arrival;
 use shared::Passage;
 pub(crate) use shared::Shared;
 pub use windows::Regret;
+use worker::Worker;
 
 /// What each kind of work costs.
 #[derive(Debug)]
@@ -130,6 +132,7 @@ pub struct SimulatedCore {
     mask_others: bool,
     application: Option<Application>,
     received: Option<Received>,
+    worker: Option<Worker>,
     probe: Option<Probe>,
     /// Of all rings, with global priority.
     order: Option<GlobalPriority>,
@@ -209,6 +212,7 @@ impl SimulatedCore {
     fn step(&mut self) {
         self.checkpoint();
         match self.scheme {
+            Scheme::Napi if self.worker.is_some() => self.step_beside_worker(),
             Scheme::Napi => match self.poll_list.first() {
                 Some(PSEUDO_DEVICE) => self.poll_pseudo_device(),
                 Some(device) if self.shares => self.poll_in_steps(device as usize),

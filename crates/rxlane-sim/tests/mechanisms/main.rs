@@ -3,6 +3,7 @@
 mod devices;
 mod layers;
 mod sharing;
+mod worker;
 
 use rxlane_sim::congestion::Feedback;
 use rxlane_sim::outcome::{Outcome, simulate};

@@ -4,6 +4,7 @@ mod costs;
 mod machine;
 mod reception;
 mod traffic;
+mod worker;
 
 use rxlane_policy::{Bps, Pps};
 
@@ -41,7 +42,8 @@ impl Scenario {
         self.check_traffic()?;
         self.check_machine()?;
         self.check_costs()?;
-        self.check_reception()
+        self.check_reception()?;
+        self.check_worker()
     }
 
     /// Frames a second that a link carries.

@@ -113,7 +113,7 @@ impl Scenario {
     }
 
     /// Whether cores share something, or would if there were several.
-    fn shares(&self) -> bool {
+    pub(super) fn shares(&self) -> bool {
         self.cpu.giant_lock
             || self.nic.tx_lock_ns > 0.0
             || !self.resource.is_empty()
