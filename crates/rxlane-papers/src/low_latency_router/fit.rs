@@ -9,7 +9,7 @@ use crate::paper::Paper;
 pub(super) const PARAMETERS: &[Parameter] = &[
     parameter("cpu.packet_ns", 571.0, 8.0, 400.0, 700.0),
     parameter("cpu.wake_ns", 2000.0, 400.0, 0.0, 8000.0),
-    parameter("cpu.ring_ns", 40.0, 40.0, 0.0, 400.0),
+    parameter("cpu.class_ns", 16.0, 16.0, 0.0, 200.0),
     parameter("nic.fixed_latency_us", 7.0, 1.0, 0.0, 12.0),
 ];
 

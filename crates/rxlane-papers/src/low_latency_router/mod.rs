@@ -35,7 +35,7 @@ pub(crate) const PAPER: Paper = Paper {
     profile: &[
         fitted("cpu.packet_ns", "LL-01, LL-07"),
         fitted("cpu.wake_ns", "LL-10, LL-15"),
-        fitted("cpu.ring_ns", "LL-07"),
+        fitted("cpu.class_ns", "LL-07"),
         fitted("nic.fixed_latency_us", "LL-18"),
         assumed(
             "cpu.isr_ns",

@@ -30,6 +30,9 @@ pub struct Cpu {
     pub ring_ns: f64,
     /// Receiving and processing a packet: the service time, ns.
     pub packet_ns: f64,
+    /// What a packet takes in addition where the NIC has sorted packets into a ring a class (a strategy other than SQ): more of the
+    /// driver's code and data, ns.
+    pub class_ns: f64,
     /// Each byte of it, ns.
     pub byte_ns: f64,
     /// Before NAPI: moving a packet to the backlog within the handler, ns.
@@ -70,6 +73,7 @@ impl Default for Cpu {
             poll_ns: 0.0,
             ring_ns: 0.0,
             packet_ns: 571.0,
+            class_ns: 0.0,
             byte_ns: 0.0,
             enqueue_ns: 0.0,
             tx_clean_ns: 0.0,
@@ -104,8 +108,12 @@ pub struct Disturbance {
     pub name: String,
     /// Times a second in the mean.
     pub per_second: f64,
-    /// Each takes so long, ns; exponential with this mean.
+    /// Each takes so long in the mean, ns.
     pub ns: f64,
+    /// Exponent of a Pareto distribution of these times, above 1; the smaller, the longer the bursts of the tail. 0: they are
+    /// exponential.
+    #[serde(default)]
+    pub pareto: f64,
     /// Its rate is drawn anew, exponentially, so often; 0: it is constant. s.
     #[serde(default)]
     pub redraw_s: f64,

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use rand::{Rng, SeedableRng};
-use rand_distr::{Distribution, Exp1};
+use rand_distr::{Distribution, Exp1, Pareto};
 use rand_pcg::Pcg64Mcg;
 use rxlane_policy::poll::PollList;
-use rxlane_policy::strategy::Strategy;
+use rxlane_policy::strategy::{Strategy, StrategyName};
 use rxlane_policy::throttle::Throttling;
 use rxlane_policy::{Bps, Ps};
 
@@ -132,7 +132,12 @@ impl SimulatedCore {
             Some(_) => scenario.interrupt.estimate_ns,
             None => 0.0,
         };
-        let packet: Vec<Ps> = class_costs(&|_| cpu.packet_ns + cpu.byte_ns * frame + estimate);
+        let sorted = match reception.strategy {
+            StrategyName::Sq => 0.0,
+            StrategyName::Rr | StrategyName::LlRr | StrategyName::LlWfq => cpu.class_ns,
+        };
+        let packet: Vec<Ps> =
+            class_costs(&|_| cpu.packet_ns + sorted + cpu.byte_ns * frame + estimate);
         let stage: Vec<Ps> = class_costs(&|class| {
             let of =
                 |s: &&crate::scenario::Stage| s.classes.is_empty() || s.classes.contains(&class);
@@ -259,6 +264,9 @@ impl SimulatedCore {
                 1.0
             },
             constant: false,
+            pareto: (d.pareto > 1.0)
+                .then(|| Pareto::new((d.pareto - 1.0) / d.pareto, d.pareto).ok())
+                .flatten(),
         };
         other.next = other.after(Ps::ZERO, &mut self.rng);
         self.others.push(other);
@@ -274,6 +282,7 @@ impl SimulatedCore {
             redrawn: Ps::ZERO,
             level: 1.0,
             constant: true,
+            pareto: None,
         });
     }
 }

@@ -144,7 +144,10 @@ impl SimulatedCore {
             return;
         }
         other.next = other.after(at, &mut self.rng);
-        let time: f64 = Exp1.sample(&mut self.rng);
+        let time: f64 = match &other.pareto {
+            Some(pareto) => pareto.sample(&mut self.rng),
+            None => Exp1.sample(&mut self.rng),
+        };
         let time = Ps((time * other.mean_time) as u64);
         self.take(time);
     }

@@ -28,7 +28,7 @@ mod worker;
 
 use std::collections::VecDeque;
 
-use rand_distr::{Distribution, Exp1};
+use rand_distr::{Distribution, Exp1, Pareto};
 use rand_pcg::Pcg64Mcg;
 use rxlane_policy::Ps;
 use rxlane_policy::global::GlobalPriority;
@@ -82,6 +82,8 @@ struct Other {
     level: f64,
     /// Distance and time are always the same.
     constant: bool,
+    /// Of times, in shares of their mean.
+    pareto: Option<Pareto<f64>>,
 }
 
 impl Other {

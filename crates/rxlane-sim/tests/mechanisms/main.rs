@@ -5,6 +5,7 @@ mod layers;
 mod sharing;
 mod worker;
 
+use rxlane_policy::strategy::StrategyName;
 use rxlane_sim::congestion::Feedback;
 use rxlane_sim::outcome::{Outcome, simulate};
 use rxlane_sim::scenario::{
@@ -130,6 +131,7 @@ fn holding_others_off_saves_what_their_interruptions_cost_and_nothing_else() {
             per_second: 10_000.0,
             ns: 2000.0,
             redraw_s: 0.0,
+            pareto: 0.0,
         });
         s.cpu.refill_ns = refill_ns;
         s.cpu.mask_others = mask_others;
@@ -164,6 +166,46 @@ fn masking_others_lowers_the_mean_and_the_variance_of_the_load() {
     assert!(of_masked[1] < 0.8 * of_open[1], "{of_open:?} {of_masked:?}");
     open.cpu.mask_others = true;
     assert_eq!(open, masked);
+}
+
+/// Single-input-queue Fig. 6: a tail longer than that of exponential bursts. The mean is the same.
+#[test]
+fn bursts_of_other_work_may_have_a_long_tail() {
+    let of = |pareto| {
+        let mut s = Scenario {
+            seconds: 5.0,
+            ..Scenario::default()
+        };
+        s.traffic.pps = 1e5;
+        s.cpu.disturbance.push(Disturbance {
+            name: "bursts".into(),
+            per_second: 1000.0,
+            ns: 50_000.0,
+            redraw_s: 0.0,
+            pareto,
+        });
+        let o = run(&s);
+        (get(&o, "cpu_other"), get(&o, "latency_us.be.max"))
+    };
+    let (exponential, pareto) = (of(0.0), of(2.5));
+    assert!((exponential.0 - 0.05).abs() < 0.003, "{exponential:?}");
+    assert!((pareto.0 - 0.05).abs() < 0.003, "{pareto:?}");
+    assert!(pareto.1 > 1.5 * exponential.1, "{exponential:?} {pareto:?}");
+}
+
+/// Low-latency-router III.B: what the driver does for rings of classes is paid by each of their packets.
+#[test]
+fn a_packet_of_a_classified_ring_may_cost_more_and_one_of_the_only_ring_does_not() {
+    let carried = |strategy| {
+        let mut s = Scenario::default();
+        s.traffic.pps = 3e6;
+        s.traffic.rt_ratio = 0.3;
+        s.cpu.class_ns = 57.1;
+        s.reception.strategy = strategy;
+        get(&run(&s), "throughput_pps") * 571e-9
+    };
+    assert!((carried(StrategyName::Sq) - 1.0).abs() < 0.002);
+    assert!((carried(StrategyName::LlWfq) - 1.0 / 1.1).abs() < 0.002);
 }
 
 /// Multiple-nics IV.A: what the load of a core with a fixed clock says about a packet.

@@ -46,14 +46,15 @@ pub(super) fn judge(data: &Data, v: &mut Verdicts) -> Result<(), SimError> {
     over_ratio::judge(data.of("fig-6a-7a.toml"), v);
     let scenario = PAPER.read("fig-5a.toml", &[])?.point(0)?.scenario;
     let cpu = &scenario.cpu;
-    over_load::bound(over_load, cpu.packet_ns + cpu.ring_ns, v);
+    over_load::bound(over_load, cpu.packet_ns + cpu.class_ns, v);
     stock_poll(data.of("vmdq.toml"), &scenario, v);
     arithmetic(v)
 }
 
 /// The longest that an RT packet waits beside BE packets without end, its own service left out.
 fn stock_poll(rows: &Rows, scenario: &Scenario, v: &mut Verdicts) {
-    let own_us = scenario.nic.fixed_latency_us + scenario.cpu.packet_ns / 1e3;
+    let own_us =
+        scenario.nic.fixed_latency_us + (scenario.cpu.packet_ns + scenario.cpu.class_ns) / 1e3;
     let longest = |case: &str| {
         let us = rows.get(case, &[], "latency_us.rt.max");
         us.minus(Interval::exact(own_us))

@@ -21,6 +21,7 @@ impl Scenario {
             ("cpu.softirq_ns", c.softirq_ns),
             ("cpu.poll_ns", c.poll_ns),
             ("cpu.ring_ns", c.ring_ns),
+            ("cpu.class_ns", c.class_ns),
             ("cpu.byte_ns", c.byte_ns),
             ("cpu.enqueue_ns", c.enqueue_ns),
             ("cpu.tx_clean_ns", c.tx_clean_ns),
@@ -67,6 +68,15 @@ impl Scenario {
         }
         for d in &c.disturbance {
             time("cpu.disturbance.ns", d.ns)?;
+            if d.pareto != 0.0 {
+                within(
+                    "cpu.disturbance.pareto",
+                    d.pareto,
+                    1.01,
+                    1000.0,
+                    "give 1.01 or more, below which there is no mean, or 0",
+                )?;
+            }
             within(
                 "cpu.disturbance.per_second",
                 d.per_second,
