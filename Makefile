@@ -5,6 +5,8 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 RXLANE := target/release/rxlane
 PACKAGES := clang-19 clang-format libelf-dev zlib1g-dev pkg-config make gcc libc6-dev linux-libc-dev m4 \
 	iproute2 ethtool nftables iputils-ping traceroute socat tmux shellcheck util-linux
+# Tests let routing daemons talk. Nobody wants one started because it was installed, so it is masked meanwhile.
+TEST_PACKAGES := bird2
 SHELL_SCRIPTS := .ci/run contrib/release docs/pictures $(addprefix contrib/debian/,postinst prerm postrm) fuzz/run tests/differential/sabotage $(addprefix tests/vm/,build-kernel build-tests demo get-kernel init matrix mirror run table test-demo test-engine test-oracle test-suite test-tune)
 
 .PHONY: vm-setup help setup build package-files install uninstall deb demo build-tests test test-vm test-kernels soak soak-vm sabotage simpy fuzz miri sanitize nightly release docs pictures crates deny alerts lint clean
@@ -99,6 +101,10 @@ HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 AS_ROOT := CARGO_TARGET_$(shell echo $(HOST) | tr 'a-z-' 'A-Z_')_RUNNER="$(if $(SUDO),sudo -E,env)"
 
 build-tests: setup
+	@$(SUDO) systemctl mask --runtime --quiet bird.service 2>/dev/null || true
+	@$(MAKE) --no-print-directory setup PACKAGES="$(TEST_PACKAGES)"
+	@$(SUDO) systemctl disable --quiet bird.service 2>/dev/null || true
+	@$(SUDO) systemctl unmask --runtime --quiet bird.service 2>/dev/null || true
 	@echo "test: building"
 	@cargo test --workspace --quiet --no-run
 

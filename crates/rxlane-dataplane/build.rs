@@ -1,5 +1,7 @@
 //! Compiles the BPF programs into skeletons; needs clang, libelf and zlib (`make setup`).
 
 fn main() {
-    rxlane_bpf_build::main(&["engine", "lane", "lockstep", "overload", "witness"]);
+    rxlane_bpf_build::main(&[
+        "control", "engine", "lane", "lockstep", "overload", "witness",
+    ]);
 }

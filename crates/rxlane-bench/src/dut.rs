@@ -2,6 +2,7 @@
 
 use rxlane_config::{Datapath, EngineConfig, RouterConfig};
 use rxlane_policy::class::{Aim, Class, Lane, Overload, Ring, ThreadScheduling, Trust};
+use rxlane_policy::control::ControlRates;
 use rxlane_policy::rule::Rule;
 use rxlane_policy::strategy::StrategyName;
 use rxlane_policy::throttle::{LinearLaw, Throttling, ThrottlingName};
@@ -46,6 +47,7 @@ fn router(classes: Vec<Class>, datapath: Datapath) -> Box<RouterConfig> {
         ports: Vec::new(),
         classes,
         datapath,
+        control: ControlRates::default(),
     })
 }
 

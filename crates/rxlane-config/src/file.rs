@@ -29,6 +29,8 @@ pub(crate) struct File {
     pub(crate) afxdp: Option<Afxdp>,
     /// Whether it is sampled how long packets are inside of the router, for `status`, `top` and metrics. Default: true.
     pub(crate) latency: Option<bool>,
+    /// What the router itself must hear to stay a router: up to which rates that comes first on an overloaded core.
+    pub(crate) control: Option<Control>,
     /// Where the daemon shows its metrics. Default: nowhere.
     pub(crate) metrics: Option<Metrics>,
     /// Classes, highest priority first; up to 8. The last one is the default and takes what no rule matches.
@@ -90,6 +92,16 @@ pub(crate) struct Afxdp {
     pub(crate) copy: Copy,
     /// Whether workers drive NAPI themselves where no copies are made. Default: true.
     pub(crate) busy_poll: Option<bool>,
+}
+
+/// Rates of routing protocols, ARP, neighbour discovery, DHCP, VRRP, LACP and ssh to the router itself.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Control {
+    /// Of each sender, packets a second. Default: 1000.
+    pub(crate) source: Option<Rate>,
+    /// Of all neighbours on the links together, and of all others together, packets a second. Default: 10000.
+    pub(crate) all: Option<Rate>,
 }
 
 /// Metrics for Prometheus.

@@ -3,6 +3,7 @@
 use rxlane_policy::PolicyError;
 use rxlane_policy::class::{Class, Lane, MAX_CLASSES, Overload, Trust};
 use rxlane_policy::compile::Classifier;
+use rxlane_policy::control::ControlRates;
 use rxlane_policy::overlap::{self, OnOverlap};
 use rxlane_policy::police::{Police, Rate};
 use rxlane_policy::rule::Rule;
@@ -71,11 +72,41 @@ pub(super) fn resolve(file: file::File, mistakes: &mut Mistakes) -> Option<Route
     }
     let datapath = engine::datapath(file.datapath, file.afxdp, &classes, &budgets);
     let datapath = mistakes.keep(&Place::top("afxdp"), datapath)?;
+    let control = control(file.control.as_ref(), mistakes);
     (mistakes.0.len() == before).then_some(RouterConfig {
         ports: file.ports,
         classes,
         datapath,
+        control,
     })
+}
+
+fn control(keys: Option<&file::Control>, mistakes: &mut Mistakes) -> ControlRates {
+    let mut rates = ControlRates::default();
+    let Some(keys) = keys else { return rates };
+    let at = Place::top("control");
+    for (key, given, rate) in [
+        ("source", keys.source, &mut rates.source_pps),
+        ("all", keys.all, &mut rates.all_pps),
+    ] {
+        let Some(given) = given else { continue };
+        *rate = given.0;
+        let police = Police {
+            rate: Rate::Pps(given.0),
+            burst: 1,
+        };
+        mistakes.keep(&at.key(key), police.compile().map_err(|e| e.to_string()));
+    }
+    if rates.source_pps > rates.all_pps {
+        mistakes.add(
+            &at,
+            format!(
+                "a sender may have {} packets a second and all together {}: raise `all`, or lower `source`",
+                rates.source_pps, rates.all_pps
+            ),
+        );
+    }
+    rates
 }
 
 /// Where the rule stands that an error complains about.

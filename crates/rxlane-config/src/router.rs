@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use rxlane_policy::class::{Class, Lane, Overload};
+use rxlane_policy::control::ControlRates;
 use rxlane_policy::poll::{DEVICE_BUDGET, Order};
 use rxlane_policy::strategy::{Layout, Strategy, StrategyName};
 use rxlane_policy::throttle::Throttling;
@@ -32,6 +33,9 @@ pub struct RouterConfig {
     /// Who serves the classes.
     #[serde(default)]
     pub datapath: Datapath,
+    /// Up to which rates what the router itself must hear comes first.
+    #[serde(default)]
+    pub control: ControlRates,
 }
 
 /// Who serves the classes.

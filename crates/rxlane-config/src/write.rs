@@ -24,6 +24,10 @@ pub fn to_toml(config: &RouterConfig) -> String {
         afxdp,
         latency: None,
         mode: file::Mode::default(),
+        control: Some(file::Control {
+            source: Some(rate::Rate(config.control.source_pps)),
+            all: Some(rate::Rate(config.control.all_pps)),
+        }),
         metrics: None,
         class: config
             .classes
@@ -171,6 +175,7 @@ mod tests {
     use proptest::prelude::*;
     use proptest::strategy::Strategy;
     use rxlane_policy::class::{Aim, Overload, Ring};
+    use rxlane_policy::control::ControlRates;
     use rxlane_policy::poll::DEVICE_BUDGET;
     use rxlane_policy::rule::Flex;
     use rxlane_policy::strategy::Strategy as Polling;
@@ -272,6 +277,7 @@ mod tests {
             rules in proptest::collection::vec(a_rule(), 1..4),
             police in of((1u64..1_000_000, any::<bool>(), 2_000u64..100_000)),
             engine in of(an_engine()),
+            (source_pps, more_pps) in (1u64..1_000_000, 0u64..1_000_000),
         ) {
             let police = police.map(|(n, packets, burst)| Police {
                 rate: if packets { Rate::Pps(n) } else { Rate::Bps(n * 1000) },
@@ -289,6 +295,7 @@ mod tests {
                     Class { name: "rest".into(), rules: Vec::new(), police: None, lane: rest },
                 ],
                 datapath: engine.map_or(Datapath::Express, Datapath::Afxdp),
+                control: ControlRates { source_pps, all_pps: source_pps + more_pps },
             };
             let text = to_toml(&config);
             match crate::parse(&text) {

@@ -55,6 +55,7 @@ const volatile __u8 port_of_slot[MAX_PORTS] = {};
 #include "parse.h"
 #include "classify.h"
 #include "police.h"
+#include "control.h"
 #include "witness.h"
 #include "trust.h"
 #include "admit.h"
@@ -107,6 +108,10 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 			return leave(ctx, p, core, REASON_SOURCE, full);
 	}
 	if (engine) {
+		if (may_be_control(p) && comes_first(ctx, core)) {
+			count->passed++;
+			return XDP_PASS;
+		}
 		/* A translated packet would look odd to a kernel that gets it back. */
 		if (t->nat.translated)
 			return leave(ctx, p, core, REASON_NAT, full);
@@ -117,7 +122,7 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 			return ret;
 	}
 	if (c->lane == LANE_STACK)
-		return to_stack(p, core, class, c->overload, c->ring_cores, c->ring_core, full);
+		return to_stack(ctx, p, core, class, c->overload, c->ring_cores, c->ring_core, full);
 	core->express = 1;
 	if (core->guarded && class && !may_pass(class, 0, core->taken - 1)) {
 		count->early_drops++;
@@ -182,10 +187,10 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 		served = 1;
 		break;
 	case PARSED_NOT_TO_US:
-		action = to_kernel(core, REASON_NOT_TO_US);
+		action = to_kernel_first(ctx, core, REASON_NOT_TO_US);
 		break;
 	case PARSED_NOT_IP:
-		action = to_kernel(core, REASON_NOT_IP);
+		action = to_kernel_first(ctx, core, REASON_NOT_IP);
 		break;
 	default:
 		action = to_kernel(core, REASON_MALFORMED);

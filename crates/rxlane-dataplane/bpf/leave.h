@@ -26,8 +26,18 @@ static __always_inline int to_kernel(struct core *core, __u32 reason)
 	return XDP_PASS;
 }
 
+/* The same, unless the router must hear it. */
+static __always_inline int to_kernel_first(struct xdp_md *ctx, struct core *core, __u32 reason)
+{
+	if (core->guarded && comes_first(ctx, core)) {
+		count_reason(core, reason);
+		return XDP_PASS;
+	}
+	return to_kernel(core, reason);
+}
+
 /* Served as the stack class below, within its share. */
-static __always_inline int as_stack(const struct packet *p, struct core *core, __u32 class, __u32 reason,
+static __always_inline int as_stack(struct xdp_md *ctx, const struct packet *p, struct core *core, __u32 class, __u32 reason,
 				    const int full)
 {
 	const volatile struct class *c;
@@ -41,7 +51,7 @@ static __always_inline int as_stack(const struct packet *p, struct core *core, _
 	/* As a 64-bit number: a 32-bit copy of a pointer is none to Linux 6.1. */
 	count->bytes += masked(p->data_end - p->data, 0x1ffff);
 	count_reason(core, reason);
-	return to_stack(p, core, class, c->overload, c->ring_cores, c->ring_core, full);
+	return to_stack(ctx, p, core, class, c->overload, c->ring_cores, c->ring_core, full);
 }
 
 __noinline int as_stack_apart(struct xdp_md *ctx, struct core *core, __u32 class, __u32 reason)
@@ -50,7 +60,7 @@ __noinline int as_stack_apart(struct xdp_md *ctx, struct core *core, __u32 class
 
 	if (!core || from_numbers(ctx, &core->packet, &p) < 0)
 		return XDP_DROP;
-	return as_stack(&p, core, class, reason, 1);
+	return as_stack(ctx, &p, core, class, reason, 1);
 }
 
 /*
@@ -64,7 +74,7 @@ static __always_inline int leave(struct xdp_md *ctx, const struct packet *p, str
 
 	if (!core->guarded || below >= n_classes || (!class && core->exceptions < EXCEPTIONS_PER_POLL))
 		return to_kernel(core, reason);
-	return full ? as_stack_apart(ctx, core, below, reason) : as_stack(p, core, below, reason, 0);
+	return full ? as_stack_apart(ctx, core, below, reason) : as_stack(ctx, p, core, below, reason, 0);
 }
 
 #endif

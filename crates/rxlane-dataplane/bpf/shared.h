@@ -176,6 +176,8 @@ struct core {
 	__u32 look; /* LOOK_SAMPLED, LOOK_TRACED, LOOK_ARMED */
 	__u16 sampled[MAX_CLASSES]; /* express packets of a poll that is sampled */
 	/* Counters. */
+	__u64 control; /* packets that the router itself must hear, and that came first while guarded */
+	__u64 control_policed; /* of a sender above its rate, or above that of all: treated as any other */
 	__u64 reasons[REASONS];
 	struct class_counters classes[MAX_CLASSES];
 	/* Of the packet in hand: functions that call each other share a stack of 512 bytes, so these are not on it. */

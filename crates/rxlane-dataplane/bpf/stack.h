@@ -7,7 +7,7 @@
 #ifndef RXLANE_STACK_H
 #define RXLANE_STACK_H
 
-/* ARP, neighbour discovery, packets that need ICMP: what a guarded poll lets through. */
+/* Packets of no class, or that need ICMP: so many of them a guarded poll lets through. */
 #define EXCEPTIONS_PER_POLL 16
 
 struct ring_map {
@@ -114,12 +114,16 @@ static __always_inline int queues(__u8 how, __u32 n, const volatile __u32 *on)
 	return n > 1 || (n == 1 && on[0] != bpf_get_smp_processor_id());
 }
 
-static __always_inline int to_stack(const struct packet *p, struct core *core, __u32 class, __u8 how, __u32 n,
-				    const volatile __u32 *on, const int full)
+static __always_inline int to_stack(struct xdp_md *ctx, const struct packet *p, struct core *core, __u32 class,
+				    __u8 how, __u32 n, const volatile __u32 *on, const int full)
 {
 	struct class_counters *count = &core->classes[class_index(class)];
 
 	if (!core->guarded) {
+		count->passed++;
+		return XDP_PASS;
+	}
+	if (may_be_control(p) && comes_first(ctx, core)) {
 		count->passed++;
 		return XDP_PASS;
 	}

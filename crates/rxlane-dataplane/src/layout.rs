@@ -217,6 +217,8 @@ pub struct Core {
     pub unsampled: u32,
     pub look: u32,
     pub sampled: [u16; MAX_CLASSES],
+    pub control: u64,
+    pub control_policed: u64,
     pub reasons: [u64; REASONS.len()],
     pub classes: PerClass<ClassCounters>,
     /// Of the packet in hand: nothing for others to read.

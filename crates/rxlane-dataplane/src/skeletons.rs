@@ -8,6 +8,11 @@
     unsafe_code
 )]
 
+#[cfg(feature = "testing")]
+pub(crate) mod control {
+    include!(concat!(env!("OUT_DIR"), "/control.skel.rs"));
+}
+
 pub(crate) mod lane {
     include!(concat!(env!("OUT_DIR"), "/lane.skel.rs"));
 }

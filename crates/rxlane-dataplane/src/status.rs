@@ -74,6 +74,11 @@ pub struct PortStatus {
     pub polls: u64,
     /// Packets left to the kernel, by reason.
     pub to_kernel: BTreeMap<&'static str, u64>,
+    /// Packets that the router itself must hear, and that came first while the core was overloaded.
+    pub control: u64,
+    /// Packets of the same protocols, of a sender above its rate or above that of all, which were treated as any other. Of such a sender
+    /// those count, too, that are for somebody else.
+    pub control_policed: u64,
     /// Counters by class.
     pub classes: BTreeMap<String, ClassCounters>,
     /// Times that NAPI has polled the port, by core.
@@ -205,6 +210,8 @@ fn ports(
             mode: port.mode.clone(),
             egress,
             polls: mine.iter().map(|c| c.polls).sum(),
+            control: mine.iter().map(|c| c.control).sum(),
+            control_policed: mine.iter().map(|c| c.control_policed).sum(),
             to_kernel: reasons.filter(|(_, n)| *n > 0).collect(),
             classes: by_class.collect(),
             cores: mine

@@ -1,13 +1,20 @@
 //! Doors for tests: single packets through the program of a router, without a wire.
 
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use rxlane_policy::class::{Aim, Lane, Overload, Ring, ThreadScheduling};
+use rxlane_policy::control::{Control, Sender};
 
 use crate::DataplaneError;
 pub use crate::cost::TestRun;
 use crate::cost::test_run;
+use crate::error::BpfTried;
 use crate::layout::{ClassCounters, Core, REASONS};
 use crate::pinned::get_percpu;
 use crate::router::Router;
+use crate::skeletons::control as skel;
 
 /// Counters of one port, summed over cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +44,46 @@ pub fn stack_lane() -> Lane {
 /// When the kernel refuses the test run, for instance because the frame is shorter than 14 bytes.
 pub fn run(router: &Router, frame: &[u8], ifindex: u32) -> Result<TestRun, std::io::Error> {
     test_run(router.program(), frame, ifindex, 1).map(|(outcome, _)| outcome)
+}
+
+/// What frames are to the router itself (bpf/control.h), by their own program.
+pub struct ControlProgram(OwnedFd);
+
+impl ControlProgram {
+    /// Loads the program.
+    ///
+    /// # Errors
+    /// When the kernel refuses it.
+    pub fn load() -> Result<Self, DataplaneError> {
+        let mut storage = MaybeUninit::uninit();
+        let loaded = skel::ControlSkelBuilder::default()
+            .open(&mut storage)
+            .and_then(OpenSkel::load)
+            .tried(|| "load what tells control packets".into())?;
+        let program = loaded.progs.what_it_is.as_fd();
+        program
+            .try_clone_to_owned()
+            .map(Self)
+            .map_err(libbpf_rs::Error::from)
+            .tried(|| "keep what tells control packets".into())
+    }
+
+    /// What a frame is.
+    ///
+    /// # Errors
+    /// When the kernel refuses the test run.
+    pub fn of(&self, frame: &[u8]) -> Result<Option<Control>, std::io::Error> {
+        let (outcome, _) = test_run(self.0.as_fd(), frame, 0, 1)?;
+        let bit = |n: u32| outcome.action >> n & 1 == 1;
+        Ok(bit(0).then_some(Control {
+            sender: if bit(1) {
+                Sender::Link
+            } else {
+                Sender::Anybody
+            },
+            to_one_address: bit(2),
+        }))
+    }
 }
 
 /// Reads the counters of a port.

@@ -14,6 +14,7 @@ use rxlane_dataplane::layout::REASONS;
 use rxlane_dataplane::router::Router;
 use rxlane_dataplane::testing::{self, Counts};
 use rxlane_policy::class::{Class, Lane, Trust};
+use rxlane_policy::control::{ControlRates, control};
 use rxlane_policy::headers::ipv4_checksum;
 use rxlane_policy::headers::{Headers, Obstacle, Parsed, parse};
 use rxlane_policy::police::{Police, Rate};
@@ -167,6 +168,7 @@ fn start(classes: Vec<Class>) -> Router {
         ports: vec!["p0".into(), "p1".into()],
         classes,
         datapath: rxlane_config::Datapath::Express,
+        control: ControlRates::default(),
     };
     Router::start(config, Path::new("test.toml"), false, || ()).unwrap_or_else(|e| panic!("{e}"))
 }
@@ -519,6 +521,78 @@ fn verdicts_agree_with_the_reference_on_generated_and_mutated_packets() {
     // Every outcome must have been tried, or the test proves less than it says.
     assert!(
         seen.len() >= 14 && seen.values().all(|n| *n >= 20),
+        "{seen:#?}"
+    );
+}
+
+/// A frame that is often near to being control: protocols, ports, hop limits and addresses that matter.
+fn near_control(rng: &mut Pcg64Mcg) -> Vec<u8> {
+    let mut f = generate(rng);
+    let v6 = f.get(12..14) == Some(&[0x86, 0xdd]);
+    let mut put = |at: usize, with: &[u8]| {
+        if let Some(to) = f.get_mut(at..at + with.len()) {
+            to.copy_from_slice(with);
+        }
+    };
+    let protocols = [1, 2, 6, 17, 58, 89, 103, 112];
+    let ports = [22u16, 67, 179, 520, 546, 646, 1985, 3784, 4784, 6784, 443];
+    let (protocol, limit, from, to, l4) = match v6 {
+        false => (23, 22, 26, 30, 34),
+        true => (20, 21, 22, 38, 54),
+    };
+    let mut some = |n: usize| rng.random_range(0..n);
+    put(protocol, &[protocols[some(8)]]);
+    put(limit, &[[255, 254, 64, 1][some(4)]]);
+    let at = l4 + 2 * some(2);
+    put(at, &ports[some(11)].to_be_bytes());
+    if some(3) == 0 {
+        put(l4, &[130 + some(10) as u8]);
+    }
+    let [group, near]: [&[u8]; 2] = match v6 {
+        false => [&[224, 0, 0, 5], &[255; 4]],
+        true => [&[0xff, 2], &[0xfe, 0x80]],
+    };
+    match some(5) {
+        0 => put(to, group),
+        1 => put(to, near),
+        2 if v6 => put(from, near),
+        _ => {}
+    }
+    match some(12) {
+        0 => put(
+            12,
+            &[[8, 6], [0x88, 9], [0x88, 0xcc], [0, 64], [5, 0xff], [6, 0]][some(6)],
+        ),
+        1 => put(0, &[0xff; 6]),
+        _ => {}
+    }
+    f
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn control_packets_are_told_as_the_reference_tells_them() {
+    let program = testing::ControlProgram::load().unwrap_or_else(|e| panic!("{e}"));
+    let frames = number("RXLANE_FRAMES", 60_000);
+    let seed = number("RXLANE_SEED", 20_261_125);
+    println!("{frames} frames, seed {seed}");
+    let mut rng = Pcg64Mcg::seed_from_u64(seed);
+    let mut seen = std::collections::BTreeMap::new();
+    for n in 0..frames {
+        let mut frame = near_control(&mut rng);
+        if n % 4 == 3 {
+            mutate(&mut rng, &mut frame);
+        }
+        let Ok(found) = program.of(&frame) else {
+            assert!(frame.len() < 14, "{frame:02x?}");
+            continue;
+        };
+        let wanted = control(&frame);
+        assert_eq!(found, wanted, "{frame:02x?}");
+        *seen.entry(format!("{wanted:?}")).or_insert(0u32) += 1;
+    }
+    assert!(
+        seen.len() == 4 && seen.values().all(|n| *n > 500),
         "{seen:#?}"
     );
 }

@@ -102,6 +102,15 @@ fn be16(frame: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]))
 }
 
+/// Where the packet of a frame begins, behind up to two VLAN tags.
+pub(crate) fn l3_of(frame: &[u8]) -> usize {
+    let mut at = ETH_LEN;
+    while at < ETH_LEN + 8 && be16(frame, at - 2).is_some_and(|t| VLAN_TYPES.contains(&t)) {
+        at += 4;
+    }
+    at
+}
+
 /// Parses a frame received on port `port`, whose MAC address is `mac`.
 pub fn parse(frame: &[u8], port: u8, mac: [u8; 6]) -> Parsed {
     if frame.len() < ETH_LEN {

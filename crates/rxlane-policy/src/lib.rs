@@ -38,6 +38,7 @@ pub mod bound;
 pub mod buffers;
 pub mod class;
 pub mod compile;
+pub mod control;
 pub mod dscp;
 pub mod global;
 pub mod headers;

@@ -336,6 +336,11 @@ fn set_constants(
             .any(|c| rxlane_config::ring_cores(c, &all).is_some()),
     );
 
+    let [source, all] = config.control.compile()?;
+    for (to, rate) in [(&mut c.control_source, source), (&mut c.control_all, all)] {
+        to.cost = rate.cost;
+        to.limit = rate.limit;
+    }
     c.measures_latency = u32::from(wanted.options.measures_latency(config));
     c.observes = u32::from(wanted.options.observe);
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use comfy_table::{Table, presets};
 use rxlane_dataplane::instance::Instance;
-use rxlane_dataplane::status::{self, Status};
+use rxlane_dataplane::status::{self, PortStatus, Status};
 
 use crate::observe::{client, metrics};
 use crate::{one_line, output};
@@ -197,6 +197,14 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
         ]);
     }
     writeln!(out, "\n{ports}")?;
+    let control = |of: fn(&PortStatus) -> u64| s.ports.iter().map(of).sum::<u64>();
+    let (first, policed) = (control(|p| p.control), control(|p| p.control_policed));
+    if first + policed > 0 {
+        writeln!(
+            out,
+            "control: {first} packets to the router itself came first while a core was overloaded, {policed} exceeded a rate"
+        )?;
+    }
     let mut cores = table([
         "core",
         "overloaded",

@@ -10,7 +10,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use rxlane_dataplane::layout::REASONS;
-use rxlane_dataplane::status::Status;
+use rxlane_dataplane::status::{PortStatus, Status};
 
 /// What a response in the OpenMetrics format is called.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -340,6 +340,19 @@ fn ports(s: &Status, to: &mut Families<'_>) -> Result<(), Error> {
         "rxlane_to_kernel_packets",
         "Packets that the express lane left to the kernel, by reason",
         reasons,
+    )?;
+    type Of = fn(&PortStatus) -> u64;
+    let control: [(&str, Of); 2] = [("first", |p| p.control), ("policed", |p| p.control_policed)];
+    let control = s.ports.iter().flat_map(|p| {
+        control.map(|(outcome, of)| {
+            let labels = vec![("port", p.name.clone()), ("outcome", outcome.to_owned())];
+            (labels, of(p))
+        })
+    });
+    to.counter(
+        "rxlane_control_packets",
+        "Packets that the router itself must hear while a core is overloaded: that came first, or exceeded a rate",
+        control,
     )?;
     let modes = s.ports.iter().map(|p| {
         let mode = p.mode.clone().unwrap_or_else(|| "absent".into());

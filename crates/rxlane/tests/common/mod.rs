@@ -52,6 +52,10 @@ impl TestLab {
 
     /// Offers far more than any core forwards through 400 rules, for a second.
     pub fn flood(&self, rt_ratio: f64) -> Trial {
+        self.flood_for(rt_ratio, Duration::from_secs(1))
+    }
+
+    pub fn flood_for(&self, rt_ratio: f64, length: Duration) -> Trial {
         let traffic = Traffic {
             rt_ratio,
             pattern: Pattern::Poisson,
@@ -60,7 +64,7 @@ impl TestLab {
             seed: 7,
         };
         let mut bed = Bed::new(&self.lab, &traffic).unwrap();
-        bed.run(Pps(500_000.0), Duration::from_secs(1), &Threads::default())
+        bed.run(Pps(500_000.0), length, &Threads::default())
             .unwrap()
     }
 

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Says what a frame is to the router itself, for the test that compares it with rxlane_policy::control. No router loads it.
+ */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_endian.h>
+
+#include "shared.h"
+#include "bounds.h"
+#include "parse.h"
+#include "police.h"
+#include "control.h"
+
+SEC("xdp")
+int what_it_is(struct xdp_md *ctx)
+{
+	struct packet p = {};
+	__u32 sender = 0;
+
+	return control_of(ctx, &p, &sender);
+}
+
+char LICENSE[] SEC("license") = "GPL";
