@@ -1,5 +1,7 @@
 //! The keys of the file, as they are written. `examples/router.toml` explains each.
 
+use std::collections::BTreeMap;
+
 use rxlane_policy::class::{Aim, Overload};
 use rxlane_policy::poll::Order;
 use rxlane_policy::strategy::StrategyName;
@@ -8,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::rate::Rate;
-use crate::router::{Copy, Priority};
+use crate::router::{Copy, Egress, Priority};
 
 /// The whole file: which interfaces, which classes, and who serves them.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
@@ -29,6 +31,9 @@ pub(crate) struct File {
     pub(crate) afxdp: Option<Afxdp>,
     /// Whether it is sampled how long packets are inside of the router, for `status`, `top` and metrics. Default: true.
     pub(crate) latency: Option<bool>,
+    /// How packets of express classes leave through a port, by its name: `wan0 = "qdisc"`. Default: auto.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) egress: BTreeMap<String, Egress>,
     /// What the router itself must hear to stay a router: up to which rates that comes first on an overloaded core.
     pub(crate) control: Option<Control>,
     /// Where the daemon shows its metrics. Default: nowhere.

@@ -72,11 +72,18 @@ pub(super) fn resolve(file: file::File, mistakes: &mut Mistakes) -> Option<Route
     }
     let datapath = engine::datapath(file.datapath, file.afxdp, &classes, &budgets);
     let datapath = mistakes.keep(&Place::top("afxdp"), datapath)?;
+    for name in file.egress.keys().filter(|n| !file.ports.contains(n)) {
+        mistakes.add(
+            &Place::top("egress").key(name),
+            format!("`{name}` is no port: add it to `ports`, or remove it here"),
+        );
+    }
     let control = control(file.control.as_ref(), mistakes);
     (mistakes.0.len() == before).then_some(RouterConfig {
         ports: file.ports,
         classes,
         datapath,
+        egress: file.egress,
         control,
     })
 }

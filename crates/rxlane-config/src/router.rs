@@ -1,5 +1,6 @@
 //! What a router is made of.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use rxlane_policy::class::{Class, Lane, Overload};
@@ -33,9 +34,25 @@ pub struct RouterConfig {
     /// Who serves the classes.
     #[serde(default)]
     pub datapath: Datapath,
+    /// How packets leave through ports, where that is not left to what is found.
+    #[serde(default)]
+    pub egress: BTreeMap<String, Egress>,
     /// Up to which rates what the router itself must hear comes first.
     #[serde(default)]
     pub control: ControlRates,
+}
+
+/// How packets of express classes leave through a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Egress {
+    /// Through its queueing discipline where that holds the link to a rate, otherwise directly.
+    #[default]
+    Auto,
+    /// Directly, past its queueing discipline.
+    Direct,
+    /// By the stack, through its queueing discipline.
+    Qdisc,
 }
 
 /// Who serves the classes.

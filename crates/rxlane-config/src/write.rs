@@ -24,6 +24,7 @@ pub fn to_toml(config: &RouterConfig) -> String {
         afxdp,
         latency: None,
         mode: file::Mode::default(),
+        egress: config.egress.clone(),
         control: Some(file::Control {
             source: Some(rate::Rate(config.control.source_pps)),
             all: Some(rate::Rate(config.control.all_pps)),
@@ -171,6 +172,7 @@ fn numbers(values: impl Iterator<Item = i64>) -> Option<OneOrMore<Word>> {
 
 #[cfg(test)]
 mod tests {
+    use crate::Egress;
     use proptest::option::of;
     use proptest::prelude::*;
     use proptest::strategy::Strategy;
@@ -277,6 +279,7 @@ mod tests {
             rules in proptest::collection::vec(a_rule(), 1..4),
             police in of((1u64..1_000_000, any::<bool>(), 2_000u64..100_000)),
             engine in of(an_engine()),
+            way in of(prop_oneof![Just(Egress::Auto), Just(Egress::Direct), Just(Egress::Qdisc)]),
             (source_pps, more_pps) in (1u64..1_000_000, 0u64..1_000_000),
         ) {
             let police = police.map(|(n, packets, burst)| Police {
@@ -295,6 +298,7 @@ mod tests {
                     Class { name: "rest".into(), rules: Vec::new(), police: None, lane: rest },
                 ],
                 datapath: engine.map_or(Datapath::Express, Datapath::Afxdp),
+                egress: way.map(|w| ("in0".to_owned(), w)).into_iter().collect(),
                 control: ControlRates { source_pps, all_pps: source_pps + more_pps },
             };
             let text = to_toml(&config);

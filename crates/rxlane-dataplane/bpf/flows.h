@@ -132,7 +132,7 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	struct known_flow *flow;
 	struct packet p;
 	__u64 bytes, hash, now;
-	int ret;
+	int ret, by_qdisc;
 
 	if (!core || !may_be_known())
 		return -1;
@@ -155,7 +155,8 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	class = class_index(flow->class);
 	if (is_closed(find_gates(), class) || ip_length(&p) > flow->mtu || is_longer_than_routes(&p))
 		return -1;
-	if (bpf_redirect_map(&egress, flow->egress, 0) != XDP_REDIRECT)
+	by_qdisc = bpf_redirect_map(&egress, flow->egress, 0) != XDP_REDIRECT;
+	if (by_qdisc && !leaves_by_qdisc(flow->egress))
 		return -1;
 	bytes = masked(p.data_end - p.data, 0x1ffff);
 	count = &core->classes[class];
@@ -169,6 +170,11 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	if (core->guarded && class && !may_pass(class, 0, core->taken - 1)) {
 		count->early_drops++;
 		return XDP_DROP;
+	}
+	if (by_qdisc) {
+		count->passed++;
+		count_reason(core, REASON_QDISC);
+		return XDP_PASS;
 	}
 	/* Global functions may have changed the packet, for all that the verifier knows. */
 	if (from_numbers(ctx, &core->packet, &p) < 0)

@@ -277,6 +277,16 @@ static __always_inline int hand_over(struct xdp_md *ctx, struct packet *p, const
 	return XDP_REDIRECT;
 }
 
+/* Whether the stack is to send what leaves there. Asked where the port is none that takes frames directly. */
+static __always_inline int leaves_by_qdisc(__u32 ifindex)
+{
+	__u32 zero = 0;
+	const struct port_table *table = bpf_map_lookup_elem(&ports, &zero);
+	const struct port *port = table ? find_port(table, ifindex) : 0;
+
+	return port && port->flags & PORT_QDISC;
+}
+
 /* Asks the kernel's routes and neighbours: XDP_REDIRECT, or REFUSED as above. */
 static __always_inline int forward(struct xdp_md *ctx, struct packet *p, const struct departure *t, struct hop *hop,
 				   const int full)
@@ -289,16 +299,18 @@ static __always_inline int forward(struct xdp_md *ctx, struct packet *p, const s
 	if (ret != BPF_FIB_LKUP_RET_SUCCESS)
 		return REFUSED(reason_of_fib(ret));
 	/* Back where it came from: the kernel also sends the ICMP redirect. */
-	if (fib.ifindex == ctx->ingress_ifindex || bpf_redirect_map(&egress, fib.ifindex, 0) != XDP_REDIRECT)
+	if (fib.ifindex == ctx->ingress_ifindex)
 		return REFUSED(REASON_EGRESS);
+	hop->egress = fib.ifindex;
+	hop->mtu = fib.mtu_result;
+	if (bpf_redirect_map(&egress, fib.ifindex, 0) != XDP_REDIRECT)
+		return leaves_by_qdisc(fib.ifindex) ? REFUSED(REASON_QDISC) : REFUSED(REASON_EGRESS);
 	/* Linux sends this flow another way: a mark chose the route, or it has just changed. */
 	if (full && t->egress && (t->egress != fib.ifindex || !is_same_mac(t->next_hop, fib.dmac)))
 		return REFUSED(REASON_UNSEEN);
 	if (is_longer_than_routes(p))
 		return REFUSED(REASON_MTU);
 	note_next_hop(&fib);
-	hop->egress = fib.ifindex;
-	hop->mtu = fib.mtu_result;
 	__builtin_memcpy(hop->to, fib.dmac, ETH_ALEN);
 	__builtin_memcpy(hop->from, fib.smac, ETH_ALEN);
 	return hand_over(ctx, p, &t->nat, hop, full);

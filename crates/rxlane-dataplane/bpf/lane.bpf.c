@@ -132,6 +132,14 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 	/* Only if cutting off the tail has failed, after which the verifier takes the packet's pointers for lost. */
 	if (ret == REFUSED(REASON_MALFORMED))
 		return to_kernel(core, REASON_MALFORMED);
+	if (ret == REFUSED(REASON_QDISC)) {
+		/* First on this core as any packet of its class, and where it leaves as Linux has it. */
+		if (full && may_be_known() && t->flow)
+			remember(core, class);
+		count->passed++;
+		count_reason(core, REASON_QDISC);
+		return XDP_PASS;
+	}
 	if (ret < 0)
 		return leave(ctx, p, core, REFUSED(ret), full);
 	if (!full && core->look)

@@ -43,6 +43,7 @@ enum reason {
 	REASON_UNTRUSTED, /* no stack class below an express class it may not use */
 	REASON_SHED, /* dropped: more exceptions in a guarded poll than its share */
 	REASON_IDLE, /* not even classified: nothing can be express for now */
+	REASON_QDISC, /* it leaves through a port whose queueing discipline is to see it */
 	REASONS,
 };
 
@@ -70,6 +71,7 @@ struct port {
 #define PORT_STRICT 1 /* rp_filter = 1, or 2 without an IPv4 address */
 #define PORT_NO_IPV6 2 /* disable_ipv6 = 1 */
 #define PORT_LOOSE 8 /* rp_filter = 2, and not strict */
+#define PORT_QDISC 16 /* what leaves there leaves by the stack */
 #define PORT_HIDES_TAGS 4 /* over another device, which has taken VLAN tags out of the frames */
 
 struct port_table {

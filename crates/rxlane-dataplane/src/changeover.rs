@@ -106,18 +106,18 @@ fn replace(
             overload::reset_port(shared, port.slot)?;
         }
     }
-    ports::write_egress(&lane, &state.ports, devices)?;
+    ports::write_egress(&lane, &state.ports, &state.config.egress, devices)?;
     rings::announce_rings(shared, &class_rings)?;
     let mut both = old.map(|o| o.ports.clone()).unwrap_or_default();
     both.extend(state.ports.clone());
-    ports::write_ports(shared, &both, devices)?;
+    ports::write_ports(shared, &both, &state.config.egress, devices)?;
 
     // From here on ports change over, one link at a time.
     let mut done = Vec::new();
     if let Err(refused) = attach_all(instance, state, devices, &lane, plan.is_some(), &mut done) {
         undo(done, running);
         if let Some(old) = old {
-            ports::write_ports(shared, &old.ports, devices)?;
+            ports::write_ports(shared, &old.ports, &old.config.egress, devices)?;
         }
         if !old.is_some_and(established) {
             witness::remove(instance)?;
@@ -138,7 +138,7 @@ fn replace(
     for name in old.iter().flat_map(|o| o.ports.keys()).filter(gone) {
         pinned::detach(&instance.port_link(name))?;
     }
-    ports::write_ports(shared, &state.ports, devices)?;
+    ports::write_ports(shared, &state.ports, &state.config.egress, devices)?;
     if !established(state) {
         witness::remove(instance)?;
     }

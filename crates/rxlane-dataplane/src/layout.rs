@@ -13,6 +13,8 @@ pub const PORT_NO_IPV6: u8 = 2;
 pub const PORT_LOOSE: u8 = 8;
 /// This port lies over another device, which has taken VLAN tags out of the frames.
 pub const PORT_HIDES_TAGS: u8 = 4;
+/// What leaves there leaves by the stack, because its queueing discipline is to see it.
+pub const PORT_QDISC: u8 = 16;
 /// Ports of a router.
 pub const MAX_PORTS: usize = 64;
 /// Entries of the port table, and how far a collision may move one.
@@ -23,7 +25,7 @@ pub const PORT_PROBES: usize = 4;
 pub const RING_CPUS: usize = 256;
 
 /// Why a packet is left to the kernel: names and meanings of `enum reason`, in order.
-pub const REASONS: [(&str, &str); 23] = [
+pub const REASONS: [(&str, &str); 24] = [
     ("not_ip", "ARP, or another protocol than IPv4 and IPv6"),
     (
         "not_to_us",
@@ -101,6 +103,10 @@ pub const REASONS: [(&str, &str); 23] = [
         "idle",
         "not even classified: connection tracking knows of no flow, and all express classes trust established ones",
     ),
+    (
+        "qdisc",
+        "it leaves through a port whose queueing discipline is to see it, because that holds the link to a rate",
+    ),
 ];
 
 /// A port by its ifindex (`struct port`).
@@ -113,7 +119,7 @@ pub struct Port {
     pub mac: [u8; 6],
     /// Position among the configured ports.
     pub slot: u8,
-    /// [`PORT_STRICT`], [`PORT_LOOSE`], [`PORT_NO_IPV6`] and [`PORT_HIDES_TAGS`].
+    /// [`PORT_STRICT`], [`PORT_LOOSE`], [`PORT_NO_IPV6`], [`PORT_HIDES_TAGS`] and [`PORT_QDISC`].
     pub flags: u8,
 }
 

@@ -28,6 +28,7 @@ mod error;
 mod lanes;
 mod pinned;
 mod ports;
+mod qdiscs;
 mod skeletons;
 mod tags;
 mod xsk;

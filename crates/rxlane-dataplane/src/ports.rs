@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 
 use libbpf_rs::Link;
-use rxlane_config::RouterConfig;
+use rxlane_config::{Egress, RouterConfig};
 use rxlane_system::addresses;
 use rxlane_system::links::Link as NetDevice;
 use rxlane_system::sysctl;
@@ -18,9 +18,10 @@ use crate::instance::{Instance, PortState, State};
 use crate::lanes::overload::Shared;
 use crate::lanes::program::LaneProgram;
 use crate::layout::{
-    MAX_PORTS, PORT_HIDES_TAGS, PORT_LOOSE, PORT_NO_IPV6, PORT_STRICT, Port, PortTable,
+    MAX_PORTS, PORT_HIDES_TAGS, PORT_LOOSE, PORT_NO_IPV6, PORT_QDISC, PORT_STRICT, Port, PortTable,
 };
 use crate::pinned;
+use crate::qdiscs;
 
 /// Slots of the configured ports: a port keeps the one it had, and a new one gets none that an old port has, because the
 /// old program counts there until the last link has changed over.
@@ -124,8 +125,10 @@ pub(crate) fn attach(
 pub(crate) fn write_ports(
     shared: &Shared,
     ports: &BTreeMap<String, PortState>,
+    ways: &BTreeMap<String, Egress>,
     devices: &[NetDevice],
 ) -> Result<(), DataplaneError> {
+    let by_qdisc = qdiscs::in_the_way(ways, devices)?;
     let addressed = addresses::devices_with_ipv4()?;
     let mut table: PortTable = bytemuck::Zeroable::zeroed();
     for (name, port) in ports {
@@ -140,7 +143,7 @@ pub(crate) fn write_ports(
                 device,
                 port.mode.as_deref(),
                 addressed.contains(&device.ifindex),
-            ),
+            ) | (u8::from(by_qdisc.contains_key(&device.ifindex)) * PORT_QDISC),
         };
         if !table.insert(entry) {
             return Err(DataplaneError::PortTable(name.clone()));
@@ -196,19 +199,21 @@ pub(crate) fn warnings(device: &NetDevice, mode: Option<&str>) -> Vec<String> {
     found
 }
 
-/// The devices that the express lane may send to: ports whose drivers take frames from it.
+/// The devices that the express lane may send to: ports whose drivers take frames from it, and whose qdiscs need not see them.
 pub(crate) fn write_egress(
     lane: &LaneProgram,
     ports: &BTreeMap<String, PortState>,
+    ways: &BTreeMap<String, Egress>,
     devices: &[NetDevice],
 ) -> Result<(), DataplaneError> {
+    let by_qdisc = qdiscs::in_the_way(ways, devices)?;
     for port in ports.values() {
         let Some(ifindex) = port.ifindex else {
             continue;
         };
         let generic = port.mode.as_deref() == Some("generic");
         let there = devices.iter().any(|d| d.ifindex == ifindex);
-        if there && !generic && xdp::sends(ifindex) {
+        if there && !generic && !by_qdisc.contains_key(&ifindex) && xdp::sends(ifindex) {
             pinned::put(&lane.egress, ifindex, &ifindex.to_ne_bytes())?;
         } else {
             pinned::forget(&lane.egress, ifindex);

@@ -14,7 +14,7 @@ use tracing::{info, warn};
 use crate::DataplaneError;
 use crate::batches::Batches;
 use crate::changeover;
-use crate::engine::{self, Engine, Maps, Programs, RingMap};
+use crate::engine::{self, Engine, Maps, Programs, RingMap, WantedPorts};
 use crate::features::{AF_XDP, CONNTRACK, CPUMAP_TRACE, Features, TYPES};
 use crate::instance::{Instance, State};
 use crate::lanes::next_hops::Noted;
@@ -262,8 +262,18 @@ impl Router {
             }
         }
         // Also when only a MAC address has changed.
-        ports::write_ports(&self.shared, &self.state.ports, &devices)?;
-        ports::write_egress(&self.lane, &self.state.ports, &devices)?;
+        ports::write_ports(
+            &self.shared,
+            &self.state.ports,
+            &self.state.config.egress,
+            &devices,
+        )?;
+        ports::write_egress(
+            &self.lane,
+            &self.state.ports,
+            &self.state.config.egress,
+            &devices,
+        )?;
         if changed {
             self.instance.save_state(&self.state)?;
         }
@@ -356,7 +366,11 @@ fn start_engine(
         rings: maps.rings,
         workers,
     };
-    Engine::start(plan, state.config.ports.clone(), maps, programs).map(Some)
+    let ports = WantedPorts {
+        names: state.config.ports.clone(),
+        ways: state.config.egress.clone(),
+    };
+    Engine::start(plan, ports, maps, programs).map(Some)
 }
 
 /// Removes what routers of namespaces that are gone have left: pins, and programs that would run at each NAPI poll of this

@@ -1,6 +1,6 @@
 //! What a router is doing, read from its pinned maps. Works whether or not its daemon still runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rxlane_policy::class::{Aim, Class, Lane, Overload, Trust};
 use rxlane_policy::overload;
@@ -19,8 +19,10 @@ use crate::layout::{
     ClassCounters, Core, Cpu, Gates, PortCounters, REASONS, RING_CPUS, RingCounters,
 };
 use crate::pinned::{get, get_percpu};
+use crate::qdiscs;
 use crate::verifier::Accepted;
 use rxlane_config::{Datapath, ring_cores};
+use rxlane_system::links;
 
 /// A router's state and counters. All counts are since the start, or since classes or ports changed.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -67,6 +69,10 @@ pub struct PortStatus {
     pub ifindex: Option<u32>,
     /// `native` or `generic`.
     pub mode: Option<String>,
+    /// How packets of express classes leave through the port now: `directly`, or by the `stack` and its queueing discipline.
+    pub leaves: &'static str,
+    /// Queueing disciplines that hold the port to a rate.
+    pub shapers: BTreeSet<String>,
     /// Express frames sent and refused by this port's driver.
     #[serde(flatten)]
     pub egress: PortCounters,
@@ -184,11 +190,13 @@ fn ports(
     shared: &Shared,
     cores: &BTreeMap<u8, Vec<Core>>,
 ) -> Result<Vec<PortStatus>, DataplaneError> {
+    let in_the_way = qdiscs::in_the_way(&state.config.egress, &links::all()?)?;
     let mut all = Vec::new();
     for name in &state.config.ports {
         let Some(port) = state.ports.get(name) else {
             continue;
         };
+        let by_qdisc = port.ifindex.and_then(|ifindex| in_the_way.get(&ifindex));
         let mine = &cores[&port.slot];
         let mut egress = PortCounters::default();
         for count in get_percpu::<PortCounters>(&shared.port_counts, u32::from(port.slot))? {
@@ -208,6 +216,12 @@ fn ports(
             name: name.clone(),
             ifindex: port.ifindex,
             mode: port.mode.clone(),
+            leaves: if by_qdisc.is_some() {
+                "stack"
+            } else {
+                "directly"
+            },
+            shapers: by_qdisc.cloned().unwrap_or_default(),
             egress,
             polls: mine.iter().map(|c| c.polls).sum(),
             control: mine.iter().map(|c| c.control).sum(),

@@ -45,7 +45,8 @@ impl Router {
         let devices = links::all()?;
         let around = Surroundings::read(&config.ports, &devices)?;
         let objections = surroundings::against(config, &around, self.state.options.accept_bypass);
-        ports::write_ports(&self.shared, &self.state.ports, &devices)?;
+        ports::write_ports(&self.shared, &self.state.ports, &config.egress, &devices)?;
+        ports::write_egress(&self.lane, &self.state.ports, &config.egress, &devices)?;
         let is_port = |device: &&links::Link| config.ports.contains(&device.name);
         self.port_mtu = devices
             .iter()
@@ -116,7 +117,12 @@ impl Router {
         // What a driver takes changes with its settings, of which nobody tells.
         if self.egress_asked.elapsed() >= EGRESS_EVERY {
             self.egress_asked = Instant::now();
-            ports::write_egress(&self.lane, &self.state.ports, &links::all()?)?;
+            ports::write_egress(
+                &self.lane,
+                &self.state.ports,
+                &self.state.config.egress,
+                &links::all()?,
+            )?;
             neighbours::are_used(self.noted.used_since(&self.lane.next_hops)?)?;
         }
         let found = self.open_gates(&self.state.objections)?;

@@ -168,6 +168,7 @@ fn start(classes: Vec<Class>) -> Router {
         ports: vec!["p0".into(), "p1".into()],
         classes,
         datapath: rxlane_config::Datapath::Express,
+        egress: Default::default(),
         control: ControlRates::default(),
     };
     Router::start(config, Path::new("test.toml"), false, || ()).unwrap_or_else(|e| panic!("{e}"))

@@ -1,16 +1,22 @@
-//! Filters of traffic control, which see packets before routing and after it.
+//! Traffic control: filters, which see packets before routing and after it, and qdiscs that hold a link to a rate.
 
 use netlink_sys::protocols::NETLINK_ROUTE;
 
 use crate::SystemError;
 use crate::dump::{attributes, dump, text};
 
-/// `RTM_GETTFILTER`, include/uapi/linux/rtnetlink.h.
+/// `RTM_GETTFILTER` and `RTM_GETQDISC`, include/uapi/linux/rtnetlink.h.
 const GET_FILTER: u16 = 46;
+const GET_QDISC: u16 = 38;
 /// `struct tcmsg`.
 const HEADER: usize = 20;
-/// `TCA_KIND`.
+/// `TCA_KIND` and `TCA_OPTIONS`.
 const KIND: u16 = 1;
+const OPTIONS: u16 = 2;
+/// `TCA_CAKE_BASE_RATE64`, include/uapi/linux/pkt_sched.h.
+const CAKE_RATE: u16 = 2;
+/// Qdiscs that send no faster than they are told to, or when they are told to.
+const SHAPERS: [&str; 8] = ["cbq", "cbs", "etf", "hfsc", "htb", "netem", "taprio", "tbf"];
 /// `TC_H_CLSACT` with `TC_H_MIN_INGRESS` and `TC_H_MIN_EGRESS`, include/uapi/linux/pkt_sched.h. The first is also where the
 /// `ingress` qdisc has its filters.
 const PARENTS: [(u32, &str); 2] = [(0xffff_fff2, "ingress"), (0xffff_fff3, "egress")];
@@ -49,4 +55,77 @@ pub fn filters(ifindex: u32) -> Result<Vec<String>, SystemError> {
         }
     }
     Ok(found)
+}
+
+/// Devices that have a qdisc which holds them to a rate, anywhere in the hierarchy, and the kind of each.
+///
+/// # Errors
+/// When netlink fails.
+pub fn shapers() -> Result<Vec<(u32, String)>, SystemError> {
+    let bodies = dump(
+        NETLINK_ROUTE,
+        GET_QDISC,
+        &[0; HEADER],
+        "list queueing disciplines",
+    )?;
+    Ok(bodies.iter().filter_map(|body| shaper(body)).collect())
+}
+
+fn shaper(body: &[u8]) -> Option<(u32, String)> {
+    let ifindex = u32::from_ne_bytes(body.get(4..8)?.try_into().ok()?);
+    let kind = kind(body);
+    let shapes = SHAPERS.contains(&kind.as_str()) || kind == "cake" && has_rate(body);
+    shapes.then_some((ifindex, kind))
+}
+
+/// Whether a cake has a bandwidth; without one it only shares what there is.
+fn has_rate(body: &[u8]) -> bool {
+    let options = attributes(body.get(HEADER..).unwrap_or_default()).find(|(k, _)| *k == OPTIONS);
+    let rate = options.and_then(|(_, options)| {
+        let (_, rate) = attributes(options).find(|(k, _)| *k == CAKE_RATE)?;
+        Some(u64::from_ne_bytes(rate.get(..8)?.try_into().ok()?))
+    });
+    rate.is_some_and(|rate| rate > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+        let mut a = ((4 + value.len()) as u16).to_ne_bytes().to_vec();
+        a.extend(kind.to_ne_bytes());
+        a.extend(value);
+        a.resize(a.len().next_multiple_of(4), 0);
+        a
+    }
+
+    fn qdisc(kind: &str, options: &[u8]) -> Vec<u8> {
+        let mut body = vec![0; HEADER];
+        body[4] = 7;
+        body.extend(attribute(KIND, format!("{kind}\0").as_bytes()));
+        body.extend(attribute(OPTIONS, options));
+        body
+    }
+
+    #[test]
+    fn a_qdisc_with_a_rate_shapes_and_one_that_only_orders_does_not() {
+        for (kind, options, shapes) in [
+            ("htb", vec![], true),
+            ("tbf", vec![], true),
+            ("fq_codel", vec![], false),
+            ("pfifo_fast", vec![], false),
+            ("cake", attribute(CAKE_RATE, &0u64.to_ne_bytes()), false),
+            (
+                "cake",
+                attribute(CAKE_RATE, &1_250_000u64.to_ne_bytes()),
+                true,
+            ),
+            ("cake", attribute(CAKE_RATE, &[1, 2]), false),
+        ] {
+            let wanted = shapes.then(|| (7, kind.to_owned()));
+            assert_eq!(shaper(&qdisc(kind, &options)), wanted, "{kind}");
+        }
+        assert_eq!(shaper(&[1, 2, 3]), None);
+    }
 }

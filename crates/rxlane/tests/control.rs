@@ -82,7 +82,7 @@ fn lost(t: &TestLab) -> [usize; 3] {
     });
     [
         " from Up to Down",
-        "peer: BGP session closed",
+        "peer: State changed to stop",
         " from Full to Down",
     ]
     .map(|event| {

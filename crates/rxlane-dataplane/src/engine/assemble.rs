@@ -116,7 +116,7 @@ impl Control {
                 }
                 Err(source) => {
                     return Err(DataplaneError::Socket {
-                        port: self.kernel.names[port].clone(),
+                        port: self.kernel.wanted.names[port].clone(),
                         source,
                     });
                 }

@@ -18,6 +18,7 @@ use super::follow::{Complaint, Following};
 use super::forward::Ports;
 use super::programs::Programs;
 use super::ring_map::RingMap;
+use super::settings::WantedPorts;
 use super::signals::Signals;
 use super::worker::Worker;
 use crate::DataplaneError;
@@ -55,7 +56,7 @@ impl Engine {
     /// Starts workers on the ports of those names. Returns when all sockets are bound.
     pub(crate) fn start(
         plan: RingMap,
-        port_names: Vec<String>,
+        ports: WantedPorts,
         maps: Maps,
         programs: Programs,
     ) -> Result<Self, DataplaneError> {
@@ -66,18 +67,16 @@ impl Engine {
             control: Some(
                 std::thread::Builder::new()
                     .name("rxlane-control".into())
-                    .spawn(
-                        move || match Control::new(plan, port_names, maps, programs) {
-                            Ok(mut control) => {
-                                let _ = tell.send(Ok(()));
-                                control.run(&signals);
-                                control.end();
-                            }
-                            Err(error) => {
-                                let _ = tell.send(Err(error));
-                            }
-                        },
-                    )
+                    .spawn(move || match Control::new(plan, ports, maps, programs) {
+                        Ok(mut control) => {
+                            let _ = tell.send(Ok(()));
+                            control.run(&signals);
+                            control.end();
+                        }
+                        Err(error) => {
+                            let _ = tell.send(Err(error));
+                        }
+                    })
                     .at("a thread")?,
             ),
         };
@@ -127,13 +126,13 @@ pub(super) struct Control {
 impl Control {
     fn new(
         plan: RingMap,
-        names: Vec<String>,
+        ports: WantedPorts,
         maps: Maps,
         programs: Programs,
     ) -> Result<Self, DataplaneError> {
-        let entries = plan.entries(names.len());
+        let entries = plan.entries(ports.names.len());
         let workers = plan.engine.cores.len();
-        let kernel = Following::start(names)?;
+        let kernel = Following::start(ports)?;
         let mut this = Self {
             table: RingTable(Shared::of(&maps.rings, entries * size_of::<EngineRing>())?),
             counters: Shared::of(&maps.workers, workers * WORKER_BYTES)?,
@@ -278,6 +277,7 @@ impl Control {
         self.placed = Instant::now();
         let lowest = self
             .kernel
+            .wanted
             .names
             .iter()
             .flat_map(|name| threads::napi_of_device(name))

@@ -15,7 +15,7 @@ use tracing::{debug, info, warn};
 use super::forward::Ports;
 use super::mirror::Mirror;
 use super::neighbours::Neighbours;
-use super::settings;
+use super::settings::{self, WantedPorts};
 
 /// Settings that the kernel does not announce are looked at this often.
 const LOOK: Duration = Duration::from_millis(500);
@@ -27,7 +27,7 @@ type State = (bool, bool);
 
 /// What workers read, and what keeps it up to date.
 pub(super) struct Following {
-    pub(super) names: Vec<String>,
+    pub(super) wanted: WantedPorts,
     pub(super) mirror: Mirror,
     pub(super) neighbours: Neighbours,
     /// As workers see them.
@@ -46,10 +46,10 @@ pub(super) struct Following {
 
 impl Following {
     /// Subscribes, then reads everything.
-    pub(super) fn start(names: Vec<String>) -> Result<Self, SystemError> {
+    pub(super) fn start(wanted: WantedPorts) -> Result<Self, SystemError> {
         let (route_news, neighbour_news) = (routes::Monitor::new()?, neighbours::Monitor::new()?);
         let (link_news, rule_news) = (links::Monitor::new()?, rules::RuleMonitor::new()?);
-        let settings = settings::look(&names)?;
+        let settings = settings::look(&wanted)?;
         let mut this = Self {
             mirror: Mirror::default(),
             neighbours: Neighbours::default(),
@@ -63,7 +63,7 @@ impl Following {
             devices: devices(&links::all()?),
             routes_known: false,
             neighbours_known: false,
-            names,
+            wanted,
         };
         let begin = Instant::now();
         this.read_routes()?;
@@ -114,7 +114,7 @@ impl Following {
 
     fn look(&mut self) -> Result<(), SystemError> {
         self.looked = Instant::now();
-        let now = settings::look(&self.names)?;
+        let now = settings::look(&self.wanted)?;
         if now.by_kernel != self.settings.by_kernel {
             let on_off = |kernel: bool| if kernel { "the kernel" } else { "the engine" };
             info!(
@@ -300,7 +300,7 @@ mod tests {
         netns::within(&namespace.0, false, || {
             sysctl::write("net.ipv4.ip_forward", "1")?;
             sysctl::write("net.ipv6.conf.all.forwarding", "1")?;
-            let mut following = Following::start(Vec::new())?;
+            let mut following = Following::start(WantedPorts::default())?;
             let by_kernel = |f: &Following| f.ports.load().by_kernel;
             assert_eq!(by_kernel(&following), [false; 2]);
             following.routes_known = false;
@@ -326,8 +326,11 @@ mod tests {
         netns::within(&namespace.0, false, || {
             sysctl::write("net.ipv4.ip_forward", "1")?;
             sysctl::write("net.ipv6.conf.all.forwarding", "1")?;
-            let names = ["up0.5".to_owned()];
-            let by_kernel = || settings::look(&names).map(|ports| ports.by_kernel);
+            let wanted = WantedPorts {
+                names: vec!["up0.5".to_owned()],
+                ..WantedPorts::default()
+            };
+            let by_kernel = || settings::look(&wanted).map(|ports| ports.by_kernel);
             assert_eq!(by_kernel()?, [false; 2]);
             let of = |family: &str| format!("/proc/sys/net/{family}/conf/up0.5/forwarding");
             std::fs::write(of("ipv4"), "0").unwrap();

@@ -29,6 +29,7 @@ pub(crate) use control::{Engine, Maps};
 pub(crate) use counters::{WORKER_BYTES, create_map, read as read_worker};
 pub(crate) use programs::Programs;
 pub(crate) use ring_map::RingMap;
+pub(crate) use settings::WantedPorts;
 
 pub use crate::xsk::socket::SocketError;
 pub use counters::WorkerCounters;

@@ -1,17 +1,37 @@
 //! What the kernel's settings say about forwarding: ports, policy rules, sysctls.
 
+use std::collections::BTreeMap;
+
+use rxlane_config::Egress;
 use rxlane_system::links::Link;
 use rxlane_system::{SystemError, links, rules, sysctl};
 
 use super::forward::{Port, Ports};
+use crate::qdiscs;
 
 /// Directories of /proc/sys/net, in the order of [`Ports::by_kernel`].
 const FAMILIES: [&str; 2] = ["ipv4", "ipv6"];
 
+/// Ports as they are configured.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct WantedPorts {
+    pub(crate) names: Vec<String>,
+    /// How packets leave through them.
+    pub(crate) ways: BTreeMap<String, Egress>,
+}
+
 /// The ports of those names, and which family only the kernel forwards.
-pub(super) fn look(names: &[String]) -> Result<Ports, SystemError> {
+pub(super) fn look(wanted: &WantedPorts) -> Result<Ports, SystemError> {
+    let names = &wanted.names;
     let devices = links::all()?;
-    let port = |name: &String| devices.iter().find(|d| d.name == *name).map(port);
+    let by_qdisc = qdiscs::in_the_way(&wanted.ways, &devices)?;
+    let port = |name: &String| {
+        let device = devices.iter().find(|d| d.name == *name)?;
+        let mut port = port(device);
+        // The stack sends what its qdisc is to see.
+        port.sends &= !by_qdisc.contains_key(&device.ifindex);
+        Some(port)
+    };
     let all = names
         .iter()
         .map(|n| port(n).unwrap_or(Port::ABSENT))

@@ -177,6 +177,7 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
         "port",
         "XDP",
         "polls",
+        "express leaves",
         "express sent",
         "refused by driver",
         "left to the kernel",
@@ -191,6 +192,10 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
             p.name.clone(),
             p.mode.clone().unwrap_or_else(|| "absent".into()),
             p.polls.to_string(),
+            match p.shapers.iter().next() {
+                Some(kind) => format!("by {kind}"),
+                None => p.leaves.to_owned(),
+            },
             p.egress.tx_packets.to_string(),
             p.egress.tx_drops.to_string(),
             reasons.join(", "),
