@@ -30,10 +30,10 @@ mod table;
 mod wrong;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
 
 use rxlane_sim::SimError;
 use rxlane_sim::run::run_sweep;
+use rxlane_sim::stop::Stop;
 use rxlane_sim::sweep::Sweep;
 
 pub use error::PapersError;
@@ -116,10 +116,10 @@ fn papers_of(rows: &[Reference]) -> impl Iterator<Item = &'static Paper> + '_ {
 /// Runs the experiments that these rows need. `progress` is told of every finished point.
 ///
 /// # Errors
-/// As running them; [`SimError::Stopped`] when `stop` became true.
+/// As running them; [`SimError::Stopped`] when `stop` was asked for.
 pub fn run(
     rows: &[Reference],
-    stop: &AtomicBool,
+    stop: &Stop,
     mut progress: impl FnMut(),
 ) -> Result<BTreeMap<&'static str, Data>, SimError> {
     let mut all = BTreeMap::new();
@@ -134,11 +134,7 @@ pub fn run(
     Ok(all)
 }
 
-fn rows_of_sweep(
-    sweep: &Sweep,
-    stop: &AtomicBool,
-    progress: &mut dyn FnMut(),
-) -> Result<Rows, SimError> {
+fn rows_of_sweep(sweep: &Sweep, stop: &Stop, progress: &mut dyn FnMut()) -> Result<Rows, SimError> {
     let mut finished = Vec::new();
     run_sweep(sweep, 0..sweep.len(), stop, |row| {
         finished.push(row);

@@ -5,7 +5,7 @@ use std::path::Path;
 use maud::Markup;
 use rxlane_report::PlotError;
 use rxlane_sim::SimError;
-use rxlane_sim::scenario::parse_with;
+use rxlane_sim::scenario::{Loaded, parse_with};
 use rxlane_sim::sweep::Sweep;
 
 use crate::claims::Claims;
@@ -72,8 +72,16 @@ impl Paper {
     /// # Errors
     /// As reading a scenario.
     pub fn read(&self, file: &str, sets: &[String]) -> Result<Sweep, SimError> {
+        Sweep::new(&self.load(file, sets)?)
+    }
+
+    /// As [`Paper::read`], before a sweep is made of it.
+    ///
+    /// # Errors
+    /// As reading a scenario.
+    pub fn load(&self, file: &str, sets: &[String]) -> Result<Loaded, SimError> {
         let (path, text) = self.find(file)?;
-        Sweep::new(&parse_with(&text, &path, sets, &|path| self.text_of(path))?)
+        parse_with(&text, &path, sets, &|path| self.text_of(path))
     }
 
     /// Its calibration file as a table.

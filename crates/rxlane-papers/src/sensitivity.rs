@@ -2,10 +2,10 @@
 //! on which cost. A prediction that any value reproduces is worth nothing.
 
 use std::fmt;
-use std::sync::atomic::AtomicBool;
 
 use rxlane_sim::SimError;
 use rxlane_sim::scenario::Scenario;
+use rxlane_sim::stop::Stop;
 use serde_json::Value;
 
 use crate::paper::Paper;
@@ -104,7 +104,7 @@ pub struct Sensitivity {
 /// As [`crate::run`].
 pub fn sensitivity(
     rows: &[Reference],
-    stop: &AtomicBool,
+    stop: &Stop,
     mut progress: impl FnMut(),
 ) -> Result<Vec<Sensitivity>, PapersError> {
     let mut all = Vec::new();
@@ -158,7 +158,7 @@ fn tornado(
     paper: &Paper,
     rows: &[Reference],
     machine: &Scenario,
-    stop: &AtomicBool,
+    stop: &Stop,
     progress: &mut dyn FnMut(),
 ) -> Result<Vec<RowReport>, PapersError> {
     let mut judged = |base: &[String]| -> Result<_, SimError> {

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::atomic::AtomicBool;
 
 use rxlane_sim::SimError;
+use rxlane_sim::stop::Stop;
 
 use crate::paper::Paper;
 use crate::reference::{Reference, Use};
@@ -121,7 +121,7 @@ pub(crate) fn run_with(
     paper: &Paper,
     base: &[String],
     sets: &[(&str, String)],
-    stop: &AtomicBool,
+    stop: &Stop,
     progress: &mut dyn FnMut(),
 ) -> Result<Data, SimError> {
     let mut data = Data::default();
@@ -171,7 +171,7 @@ fn column(paper: &Paper, model: &'static str, data: &Data) -> Result<Column, Sim
 /// As [`crate::run`].
 pub fn wrong_models(
     rows: &[Reference],
-    stop: &AtomicBool,
+    stop: &Stop,
     mut progress: impl FnMut(),
 ) -> Result<Vec<Matrix>, SimError> {
     let mut all = Vec::new();

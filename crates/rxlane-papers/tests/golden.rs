@@ -4,9 +4,9 @@
 //! `tests/golden.json` and `tests/statements.json` then shows what changed.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
 
 use rxlane_papers::{judge, run, select, statements};
+use rxlane_sim::stop::Stop;
 use serde_json::Value;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden.json");
@@ -20,7 +20,7 @@ type Findings = BTreeMap<String, String>;
 
 fn results() -> (Results, Findings) {
     let rows = select(&["all".into()]).unwrap();
-    let data = run(&rows, &AtomicBool::new(false), || ()).unwrap();
+    let data = run(&rows, &Stop::never(), || ()).unwrap();
     let verdicts = judge(&rows, &data).unwrap();
     let verdicts = verdicts
         .into_iter()

@@ -1,9 +1,9 @@
 //! A verdict must be able to fail: without data, and on a model that lacks what the row claims.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
 
 use rxlane_papers::{Data, PAPERS, Rows, Use, judge, references, select, statements, wrong_models};
+use rxlane_sim::stop::Stop;
 
 /// The papers' experiments, without a row.
 fn empty() -> BTreeMap<&'static str, Data> {
@@ -47,7 +47,7 @@ fn what_the_model_meets_some_wrong_model_does_not() {
     let uses: BTreeMap<String, Use> = references().into_iter().map(|r| (r.id, r.usage)).collect();
     let by = simulated();
     let mut unbroken = Vec::new();
-    for matrix in wrong_models(&rows, &AtomicBool::new(false), || ()).unwrap() {
+    for matrix in wrong_models(&rows, &Stop::never(), || ()).unwrap() {
         println!("{matrix}");
         for (id, rejecting) in matrix.rejections() {
             if matches!(uses[id], Use::Fit | Use::Predict) {

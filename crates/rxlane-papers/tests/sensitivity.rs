@@ -1,13 +1,12 @@
 //! What hangs on the costs of a machine is found, for the paper that runs fastest.
 
-use std::sync::atomic::AtomicBool;
-
 use rxlane_papers::{select, sensitivity};
+use rxlane_sim::stop::Stop;
 
 #[test]
 fn fitted_costs_are_determined_by_their_rows_and_the_buffer_by_none_but_its_own() {
     let rows = select(&["ITR-06".into(), "ITR-09".into()]).unwrap();
-    let found = sensitivity(&rows, &AtomicBool::new(false), || ()).unwrap();
+    let found = sensitivity(&rows, &Stop::never(), || ()).unwrap();
     println!("{}", found[0]);
     for cost in &found[0].costs {
         assert_eq!(cost.origin, "fitted");

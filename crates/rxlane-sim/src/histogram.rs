@@ -32,15 +32,22 @@ fn bucket_of(Ps(ps): Ps) -> usize {
     ((shift as usize) << SUB_BITS) + (ps >> shift) as usize
 }
 
-/// The middle of a bucket.
-fn middle(bucket: usize) -> Ps {
+/// Where a bucket begins.
+fn low(bucket: usize) -> Ps {
     let sub = 1usize << SUB_BITS;
     if bucket < 2 * sub {
         return Ps(bucket as u64);
     }
     let shift = (bucket >> SUB_BITS) - 1;
-    let low = ((sub + (bucket & (sub - 1))) as u64) << shift;
-    Ps(low + (1 << shift) / 2)
+    Ps(((sub + (bucket & (sub - 1))) as u64) << shift)
+}
+
+/// The middle of a bucket.
+fn middle(bucket: usize) -> Ps {
+    if bucket < 2 << SUB_BITS {
+        return low(bucket);
+    }
+    Ps(low(bucket).0 + (1 << ((bucket >> SUB_BITS) - 1)) / 2)
 }
 
 impl Latencies {
@@ -81,6 +88,12 @@ impl Latencies {
         self.max.as_us()
     }
 
+    /// Buckets that hold something, the shortest first: from, up to, and how many.
+    pub fn buckets(&self) -> impl Iterator<Item = (Ps, Ps, u64)> + '_ {
+        let held = self.counts.iter().enumerate().filter(|(_, n)| **n > 0);
+        held.map(|(bucket, n)| (low(bucket), low(bucket + 1), *n))
+    }
+
     /// The buckets as a histogram of ns.
     pub fn histogram(&self) -> Histogram<u64> {
         // 1 ns to a day at 3 digits is always a valid range.
@@ -96,6 +109,19 @@ impl Latencies {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_latency_lies_in_the_bucket_that_counts_it() {
+        for ps in (0..5_000).chain((13..62).map(|e| (1u64 << e) + 12345)) {
+            let mut l = Latencies::default();
+            l.record(Ps(ps));
+            let all: Vec<_> = l.buckets().collect();
+            let [(from, to, 1)] = all[..] else {
+                panic!("{all:?}")
+            };
+            assert!(from <= Ps(ps) && Ps(ps) < to, "{ps} in {from:?} to {to:?}");
+        }
+    }
 
     #[test]
     fn quantiles_are_within_two_percent_and_the_mean_is_exact() {

@@ -38,6 +38,7 @@ pub mod run;
 pub mod scenario;
 pub mod simulated_core;
 pub mod stats;
+pub mod stop;
 pub mod sweep;
 pub mod tally;
 pub mod traffic;

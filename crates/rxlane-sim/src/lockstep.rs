@@ -7,6 +7,7 @@ use std::collections::{HashMap, VecDeque};
 
 use crate::scenario::{Scenario, Spread};
 use crate::simulated_core::{CoreResult, Departure, Shared, SimulatedCore};
+use crate::stop::Stop;
 use rxlane_policy::Ps;
 
 const WINDOW: Ps = Ps(1_000_000_000);
@@ -48,9 +49,9 @@ impl Together {
         })
     }
 
-    /// Runs the cores to the end. Returns their results, and how many of the measured packets left after a later packet of
+    /// Runs the cores to the end, or until `stop` asks for it. Returns their results, and how many of the measured packets left after a later packet of
     /// their flow.
-    pub(crate) fn run(mut self, warmup: Ps, measured: Ps) -> (Vec<CoreResult>, u64) {
+    pub(crate) fn run(mut self, warmup: Ps, measured: Ps, stop: &Stop) -> (Vec<CoreResult>, u64) {
         let mut order = Order {
             waiting: vec![VecDeque::new(); self.cores.len()],
             ..Order::default()
@@ -63,7 +64,7 @@ impl Together {
         }
         let end = warmup + measured;
         let mut to = Ps::ZERO;
-        while to < end {
+        while to < end && !stop.is_asked() {
             to = if self.watches_order { to + WINDOW } else { end };
             // What goes beyond the end of the run is not waited for.
             self.advance(if to < end { to } else { Ps::NEVER });

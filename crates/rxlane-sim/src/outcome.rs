@@ -8,6 +8,7 @@ use crate::histogram::Latencies;
 use crate::lockstep::Together;
 use crate::scenario::{Scenario, Scheme};
 use crate::simulated_core::{CoreResult, Regret, SimulatedCore};
+use crate::stop::Stop;
 use crate::tally::{LoadSamples, Work};
 
 /// What came of one replication of a scenario.
@@ -45,13 +46,26 @@ pub fn class_name(class: usize, classes: usize) -> String {
 /// # Errors
 /// As [`SimulatedCore::new`].
 pub fn simulate(scenario: &Scenario, replication: u32) -> Result<Outcome, SimError> {
+    simulate_until(scenario, replication, &Stop::never())
+}
+
+/// As [`simulate`], and ends early when `stop` asks for it.
+///
+/// # Errors
+/// As [`simulate`]; [`SimError::Stopped`].
+pub fn simulate_until(
+    scenario: &Scenario,
+    replication: u32,
+    stop: &Stop,
+) -> Result<Outcome, SimError> {
     let seed = scenario.seed.wrapping_add(u64::from(replication) << 20);
-    let simulated = (0..scenario.cpu.cores)
+    let mut simulated = (0..scenario.cpu.cores)
         .map(|core| SimulatedCore::new(scenario, core, seed))
         .collect::<Result<Vec<_>, SimError>>()?;
+    simulated.iter_mut().for_each(|core| core.heed(stop));
     let (warmup, measured) = (Ps::from_s(scenario.warmup_s), Ps::from_s(scenario.seconds));
     let (cores, late) = match Together::new(scenario, simulated) {
-        Ok(together) => together.run(warmup, measured),
+        Ok(together) => together.run(warmup, measured, stop),
         Err(alone) => {
             let run = |core: SimulatedCore| core.run(warmup, measured);
             let cores: Vec<CoreResult> = alone.into_iter().map(run).collect();
@@ -59,6 +73,9 @@ pub fn simulate(scenario: &Scenario, replication: u32) -> Result<Outcome, SimErr
             (cores, late)
         }
     };
+    if stop.is_asked() {
+        return Err(SimError::Stopped);
+    }
     Ok(summarise(scenario, &cores, late))
 }
 

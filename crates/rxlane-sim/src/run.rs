@@ -1,16 +1,16 @@
 //! Running points: replications with confidence intervals, on all cores.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, mpsc};
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::SimError;
-use crate::outcome::{Outcome, simulate};
+use crate::outcome::{Outcome, simulate_until};
 use crate::scenario::Scenario;
+use crate::stop::Stop;
 use crate::sweep::{Point, Sweep};
 use crate::tally::LoadSamples;
 
@@ -129,14 +129,40 @@ impl Row {
 /// # Errors
 /// As [`simulate`].
 pub fn replicate(scenario: &Scenario) -> Result<(Vec<Estimate>, Loads), SimError> {
+    replicate_until(scenario, &Stop::never())
+}
+
+fn replicate_until(scenario: &Scenario, stop: &Stop) -> Result<(Vec<Estimate>, Loads), SimError> {
     let mut loads = LoadSamples::default();
     let outcomes = (0..scenario.replications)
-        .map(|r| simulate(scenario, r).inspect(|o| loads.merge(&o.loads)))
+        .map(|r| simulate_until(scenario, r, stop).inspect(|o| loads.merge(&o.loads)))
         .collect::<Result<Vec<_>, _>>()?;
     Ok((estimates(&outcomes), loads.counts().collect()))
 }
 
-fn estimates(outcomes: &[Outcome]) -> Vec<Estimate> {
+/// The replications of a scenario, in their order, on so many threads. `finished` is told of each.
+///
+/// # Errors
+/// As [`simulate_until`].
+pub fn replications(
+    scenario: &Scenario,
+    threads: NonZeroUsize,
+    stop: &Stop,
+    mut finished: impl FnMut(),
+) -> Result<Vec<Outcome>, SimError> {
+    let mut outcomes: Vec<Option<Outcome>> = Vec::new();
+    outcomes.resize_with(scenario.replications as usize, || None);
+    let work = |r| simulate_until(scenario, r, stop).map(|o| (r, o));
+    spread(0..scenario.replications, threads, work, |(r, outcome)| {
+        outcomes[r as usize] = Some(outcome);
+        finished();
+        Ok(())
+    })?;
+    Ok(outcomes.into_iter().flatten().collect())
+}
+
+/// Means and intervals of metrics over replications.
+pub fn estimates(outcomes: &[Outcome]) -> Vec<Estimate> {
     let Some(first) = outcomes.first() else {
         return Vec::new();
     };
@@ -172,7 +198,11 @@ pub fn mean_and_ci95(values: &[f64]) -> (f64, Option<f64>) {
 /// # Errors
 /// As [`simulate`].
 pub fn run_point(point: &Point) -> Result<Row, SimError> {
-    let (metrics, loads) = replicate(&point.scenario)?;
+    run_point_until(point, &Stop::never())
+}
+
+fn run_point_until(point: &Point, stop: &Stop) -> Result<Row, SimError> {
+    let (metrics, loads) = replicate_until(&point.scenario, stop)?;
     Ok(Row {
         index: point.index,
         case: point.case.clone(),
@@ -182,46 +212,77 @@ pub fn run_point(point: &Point) -> Result<Row, SimError> {
     })
 }
 
+/// All cores that this process may use.
+pub fn all_cores() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
 /// Runs the points `todo` of a sweep on all cores and hands each row over as it is finished, in any order.
-/// Ends early when `stop` becomes true.
+/// Ends early, and without an error, when `stop` asks for it; points that were not finished then are not handed over.
 ///
 /// # Errors
 /// The first point's error, and what `finished` returns.
 pub fn run_sweep(
     sweep: &Sweep,
-    todo: impl IntoIterator<Item = usize>,
-    stop: &AtomicBool,
-    mut finished: impl FnMut(Row) -> Result<(), SimError>,
+    todo: impl IntoIterator<Item = usize, IntoIter: Send>,
+    stop: &Stop,
+    finished: impl FnMut(Row) -> Result<(), SimError>,
 ) -> Result<(), SimError> {
-    let todo: Mutex<VecDeque<usize>> = Mutex::new(todo.into_iter().collect());
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    run_sweep_on(all_cores(), sweep, todo, stop, finished)
+}
+
+/// As [`run_sweep`], on so many threads. The rows are the same on any number of them.
+///
+/// # Errors
+/// As [`run_sweep`].
+pub fn run_sweep_on(
+    threads: NonZeroUsize,
+    sweep: &Sweep,
+    todo: impl IntoIterator<Item = usize, IntoIter: Send>,
+    stop: &Stop,
+    finished: impl FnMut(Row) -> Result<(), SimError>,
+) -> Result<(), SimError> {
+    let work = |index| {
+        let point = sweep.point(index)?;
+        run_point_until(&point, stop)
+    };
+    match spread(todo, threads, work, finished) {
+        Err(SimError::Stopped) if stop.is_asked() => Ok(()),
+        ended => ended,
+    }
+}
+
+/// Does `work` for each of `todo` on so many threads, and hands over what comes of it, in any order.
+fn spread<I: Send, T: Send>(
+    todo: impl IntoIterator<Item = I, IntoIter: Send>,
+    threads: NonZeroUsize,
+    work: impl Fn(I) -> Result<T, SimError> + Sync,
+    mut finished: impl FnMut(T) -> Result<(), SimError>,
+) -> Result<(), SimError> {
+    let todo = Mutex::new(Some(todo.into_iter()));
     let (send, receive) = mpsc::channel();
     std::thread::scope(|scope| {
-        for _ in 0..threads {
+        for _ in 0..threads.get() {
             let send = send.clone();
             scope.spawn(|| {
                 let send = send;
                 let next = || {
                     let mut todo = todo.lock().unwrap_or_else(|e| e.into_inner());
-                    todo.pop_front()
+                    todo.as_mut()?.next()
                 };
-                while !stop.load(Ordering::Relaxed) {
-                    let Some(index) = next() else {
-                        return;
-                    };
-                    let row = sweep.point(index).and_then(|p| run_point(&p));
-                    if send.send(row).is_err() {
+                while let Some(item) = next() {
+                    if send.send(work(item)).is_err() {
                         return;
                     }
                 }
             });
         }
         drop(send);
-        for row in receive {
-            let handled = row.and_then(&mut finished);
+        for done in receive {
+            let handled = done.and_then(&mut finished);
             if handled.is_err() {
-                // Without points to do, the other threads end after their current one.
-                todo.lock().unwrap_or_else(|e| e.into_inner()).clear();
+                // Without anything to do, the other threads end after what they are at.
+                *todo.lock().unwrap_or_else(|e| e.into_inner()) = None;
                 return handled;
             }
         }

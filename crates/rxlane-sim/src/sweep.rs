@@ -73,6 +73,11 @@ impl Sweep {
         }
     }
 
+    /// Swept keys with their values, the one that varies slowest first.
+    pub fn axes(&self) -> &[(String, Vec<Value>)] {
+        &self.axes
+    }
+
     /// All combinations of cases and values.
     pub fn len(&self) -> usize {
         self.axes

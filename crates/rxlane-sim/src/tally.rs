@@ -65,10 +65,10 @@ impl Default for LoadSamples {
 }
 
 impl LoadSamples {
-    /// Adds a load, 0 to 1.
-    pub fn add(&mut self, load: f64) {
+    /// Adds a load, 0 to 1, that was seen so many `times`.
+    pub fn add(&mut self, load: f64, times: u64) {
         let bin = (load.clamp(0.0, 1.0) * 10_000.0).round() as usize;
-        self.counts[bin] += 1;
+        self.counts[bin] += times;
     }
 
     /// Adds the loads of another run.

@@ -65,6 +65,35 @@ pub fn parse_with(
     })
 }
 
+impl Loaded {
+    /// A scenario without a file; paths of captures start from `folder`.
+    ///
+    /// # Errors
+    /// [`SimError::Syntax`] and [`SimError::Value`] for what cannot be.
+    pub fn new(table: Table, folder: &Path) -> Result<Self, SimError> {
+        Ok(Self {
+            scenario: scenario_of(&table, folder)?,
+            table,
+            folder: folder.to_owned(),
+        })
+    }
+
+    /// The same with other values of dotted keys, as `KEY=VALUE` settings give them.
+    ///
+    /// # Errors
+    /// As [`Loaded::new`]; [`SimError::Key`] for what is no key.
+    pub fn with(
+        &self,
+        settings: impl IntoIterator<Item = (String, Value)>,
+    ) -> Result<Self, SimError> {
+        let mut table = self.table.clone();
+        for (key, value) in settings {
+            put(&mut table, &key, value)?;
+        }
+        Self::new(table, &self.folder)
+    }
+}
+
 /// Makes a checked scenario of a merged table, and reads the captures that it names.
 pub(crate) fn scenario_of(table: &Table, folder: &Path) -> Result<Scenario, SimError> {
     let mut scenario: Scenario =

@@ -23,6 +23,7 @@ use super::{Costs, Other, Shared, SimulatedCore};
 use crate::SimError;
 use crate::congestion::{Backlog, FeedbackDriver};
 use crate::scenario::{Egress as Way, IdleState, Priority, Process, Scenario, Scheme, Spread};
+use crate::stop::Stop;
 use crate::tally::Tally;
 use crate::traffic::{Source, Stream};
 
@@ -228,6 +229,7 @@ impl SimulatedCore {
             ),
             in_service: false,
             cut: false,
+            stop: Stop::never(),
             measure_from: Ps::NEVER,
             begun: Ps::ZERO,
             until: Ps::NEVER,

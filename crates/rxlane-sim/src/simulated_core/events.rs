@@ -11,9 +11,19 @@ impl SimulatedCore {
     /// Makes all arrivals at a port up to `t` known.
     #[inline]
     pub(super) fn know(&mut self, port: usize, t: Ps) {
-        while self.ports[port].known_until <= t {
+        while self.ports[port].known_until <= t && !self.ends_early() {
             self.ports[port].generate(&mut self.devices);
         }
+    }
+
+    /// Whether it was asked to stop; then this is the end of the run, and all that goes on until then goes no further. Looked
+    /// at for every chunk of packets and every disturbance: one of them is part of whatever lasts.
+    fn ends_early(&mut self) -> bool {
+        let ends = self.stop.is_asked();
+        if ends {
+            self.until = self.until.min(self.now);
+        }
+        ends
     }
 
     /// Decides when an unmasked vector interrupts next.
@@ -130,6 +140,7 @@ impl SimulatedCore {
 
     fn disturbed(&mut self) {
         let at = self.next_event;
+        self.ends_early();
         if let Some(worker) = self.worker.as_mut().filter(|w| w.timer == at) {
             worker.timer = Ps::NEVER;
             return;

@@ -152,13 +152,15 @@ impl SimulatedCore {
     fn sample_load(&mut self) {
         let process = self.tally.busy[Work::Process as usize];
         let busy = self.tally.busy.iter().copied().sum::<Ps>() - process;
-        let mut load = (busy - self.sampled_busy).as_s() / self.sample.as_s();
+        let load = (busy - self.sampled_busy).as_s() / self.sample.as_s();
         self.sampled_busy = busy;
-        while self.next_sample <= self.now {
-            self.tally.loads.add(load);
+        self.tally.loads.add(load, 1);
+        self.next_sample += self.sample;
+        if self.next_sample <= self.now {
             // The core slept through all further samples.
-            load = 0.0;
-            self.next_sample += self.sample;
+            let slept = (self.now - self.next_sample).0 / self.sample.0 + 1;
+            self.tally.loads.add(0.0, slept);
+            self.next_sample += Ps(self.sample.0 * slept);
         }
     }
 }

@@ -37,6 +37,7 @@ use rxlane_policy::poll::PollList;
 use crate::congestion::Backlog;
 use crate::ring::Packet;
 use crate::scenario::{Origin, Scheme};
+use crate::stop::Stop;
 use crate::tally::Tally;
 use application::Application;
 use device::Device;
@@ -171,6 +172,7 @@ pub struct SimulatedCore {
     in_service: bool,
     /// The run ended before the last work was done.
     cut: bool,
+    stop: Stop,
     measure_from: Ps,
     begun: Ps,
     until: Ps,
@@ -193,6 +195,11 @@ impl SimulatedCore {
         self.begin(warmup, measured);
         self.advance(Ps::NEVER);
         self.finish()
+    }
+
+    /// From now on it ends early when it is asked to.
+    pub(crate) fn heed(&mut self, stop: &Stop) {
+        self.stop = stop.clone();
     }
 
     /// The first part of [`SimulatedCore::run`].

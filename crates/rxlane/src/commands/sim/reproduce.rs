@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     let measurements = args.measured.iter().map(|path| measurement(path));
     let measurements = measurements.collect::<Result<Vec<_>, _>>()?;
     rxlane_system::stop::listen();
-    let stop = rxlane_system::stop::flag();
+    let stop = &rxlane_system::stop::flag().into();
     if args.wrong {
         let bar = ProgressBar::new_spinner();
         if let Ok(style) = ProgressStyle::with_template("{spinner} {pos} points, {elapsed}") {

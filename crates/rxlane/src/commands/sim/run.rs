@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 
 use clap::Args as ClapArgs;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -11,6 +10,7 @@ use rxlane_sim::SimError;
 use rxlane_sim::output::{Format, write};
 use rxlane_sim::run::{Row, run_sweep};
 use rxlane_sim::scenario::load;
+use rxlane_sim::stop::Stop;
 use rxlane_sim::sweep::{MANY_POINTS, Sweep};
 
 use super::partial::Partial;
@@ -79,8 +79,8 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     let bar = progress(points as u64, rows.len() as u64);
     let done: HashSet<usize> = rows.iter().map(|r| r.index).collect();
     let todo = (0..points).filter(|i| !done.contains(i));
-    let stop = rxlane_system::stop::flag();
-    run_sweep(&sweep, todo, stop, |row| {
+    let stop = Stop::from(rxlane_system::stop::flag());
+    run_sweep(&sweep, todo, &stop, |row| {
         if let Some(partial) = &mut partial {
             partial.add(&row).map_err(SimError::Output)?;
         }
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     })
     .map_err(one_line)?;
     bar.finish_and_clear();
-    if stop.load(Ordering::Relaxed) && rows.len() < points {
+    if stop.is_asked() && rows.len() < points {
         return Err(one_line(SimError::Interrupted {
             done: rows.len(),
             points,

@@ -15,7 +15,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), String> {
     let rows = rxlane_papers::select(&args.what).map_err(one_line)?;
     rxlane_system::stop::listen();
-    let stop = rxlane_system::stop::flag();
+    let stop = &rxlane_system::stop::flag().into();
     let bar = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{spinner} {pos} points, {elapsed}") {
         bar.set_style(style);
