@@ -120,6 +120,12 @@ fn refuse<T>(why: String) -> Result<T, PolicyError> {
     Err(PolicyError::Plan(why))
 }
 
+/// All packets a second that fill a core of which RT traffic has its part.
+pub fn saturating_pps(service_time_ns: f64, rt_service_time_ns: f64, rt_pps: f64) -> f64 {
+    let rest = 1.0 - rt_pps * rt_service_time_ns / 1e9;
+    rt_pps + rest.max(0.0) * 1e9 / service_time_ns
+}
+
 impl Wanted {
     /// What both lanes need; gives `rho_RT`.
     fn check(&self) -> Result<f64, PolicyError> {

@@ -3,7 +3,7 @@
 use clap::{Args as ClapArgs, ValueEnum};
 use rxlane_policy::Bps;
 use rxlane_policy::bound::EXPRESS_SERVICE_NS;
-use rxlane_policy::plan::{EnginePlan, ExpressPlan, Giving, Plan, Polled, Wanted};
+use rxlane_policy::plan::{EnginePlan, ExpressPlan, Giving, Plan, Polled, Wanted, saturating_pps};
 use rxlane_policy::poll::DEVICE_BUDGET;
 
 use crate::one_line;
@@ -93,7 +93,6 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         Lane::Express => EXPRESS_SERVICE_NS,
         Lane::Engine => args.service_time,
     });
-    let rest = 1.0 - args.rt_rate * rt_service_time_ns / 1e9;
     let wanted = Wanted {
         service_time_ns: args.service_time,
         rt_service_time_ns,
@@ -102,7 +101,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
             .link
             .map(|link| link.line_rate(args.frame).0)
             .or(args.total_rate)
-            .unwrap_or(args.rt_rate + rest.max(0.0) * 1e9 / args.service_time),
+            .unwrap_or_else(|| saturating_pps(args.service_time, rt_service_time_ns, args.rt_rate)),
         target_ns: args.target,
     };
     let plan = match args.lane {
