@@ -9,7 +9,7 @@ PACKAGES := clang-19 clang-format libelf-dev zlib1g-dev pkg-config make gcc libc
 TEST_PACKAGES := bird2
 SHELL_SCRIPTS := .ci/run contrib/release docs/pictures $(addprefix contrib/debian/,postinst prerm postrm) fuzz/run tests/differential/sabotage $(addprefix tests/vm/,build-kernel build-tests demo get-kernel init matrix mirror run table test-demo test-engine test-oracle test-suite test-tune)
 
-.PHONY: vm-setup help setup build package-files install uninstall deb demo build-tests test test-vm test-kernels soak soak-vm sabotage simpy fuzz miri sanitize nightly release docs pictures crates deny alerts lint clean
+.PHONY: vm-setup help setup build package-files install uninstall deb demo build-tests test test-vm test-kernels soak soak-vm sabotage simpy wheel test-python test-python-ray fuzz miri sanitize nightly release docs pictures crates deny alerts lint clean
 
 help:
 	@echo "make build   the release binary; then sudo make install (PREFIX, DESTDIR), or uninstall"
@@ -21,6 +21,9 @@ help:
 	@echo "make soak-vm the same on another kernel, with bridges, bonds, VLANs, IPsec: KERNEL=6.12"
 	@echo "make sabotage  known ways past Linux put back on purpose: does the oracle find them? (half an hour)"
 	@echo "make simpy   the simulator's reception on another simulator, SimPy, and whether both still agree (installs SimPy)"
+	@echo "make wheel   the Python package for any Linux of these ten years: target/dist/*.whl (installs maturin and zig)"
+	@echo "make test-python  builds the Python package, installs it in an environment of its own, and runs its tests there"
+	@echo "make test-python-ray  and its studies on a Ray cluster of several nodes, one of which is killed (installs Ray)"
 	@echo "make soak    random routers and packets, plain Linux against rxlane: MINUTES=10; verdicts on FRAMES=10000000"
 	@echo "make fuzz    made-up bytes for every decoder, each for SECONDS=60 (nightly Rust; installs cargo-fuzz)"
 	@echo "make miri    what of the engine's rings makes no system call, interpreted (nightly Rust)"
@@ -162,6 +165,39 @@ simpy:
 		$(SIMPY)/bin/pip install --quiet simpy==$(SIMPY_VERSION)
 	@$(SIMPY)/bin/python crates/rxlane-sim/tests/simpy/napi.py check
 	@cargo test --quiet -p rxlane-sim --test simpy
+
+# The Python package. What it needs is in an environment of its own, which is made anew when that changes.
+PYTHON ?= python3
+PYENV := target/python
+MATURIN := maturin>=1.9.4,<2
+$(PYENV)/ready: python/tests/requirements.txt
+	@echo "python: an environment in $(PYENV)"
+	@$(PYTHON) -m venv --clear $(PYENV)
+	@$(PYENV)/bin/pip install --quiet "$(MATURIN)" -r python/tests/requirements.txt
+	@touch $@
+
+# Linked against the C library of 2012 by zig, so that it runs on every Linux since then.
+wheel:
+	@test -x target/maturin/bin/maturin || $(PYTHON) -m venv target/maturin
+	@target/maturin/bin/pip install --quiet "maturin[zig]>=1.9.4,<2"
+	@echo "wheel: for manylinux2014"
+	@PATH="$$PWD/target/maturin/bin:$$PATH" maturin build --quiet --release --zig --compatibility manylinux2014 --locked \
+		-m python/Cargo.toml --out target/dist
+	@ls target/dist/*.whl
+
+# With the command that the tests were built for, whose numbers it must give.
+PYTEST := RXLANE=$$PWD/target/debug/rxlane $(PYENV)/bin/python -m pytest -c python/pyproject.toml
+test-python: build-tests $(PYENV)/ready
+	@echo "test-python: the package"
+	@rm -rf target/wheels
+	@$(PYENV)/bin/maturin build --quiet --locked -m python/Cargo.toml --out target/wheels
+	@$(PYENV)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/*.whl
+	@echo "test-python: running"
+	@$(PYTEST) -m "not ray" python/tests
+
+test-python-ray: test-python
+	@$(PYENV)/bin/pip install --quiet "ray>=2.9"
+	@$(PYTEST) -m ray python/tests
 
 # What a fuzzer finds goes, minimised, into fuzz/seeds, which `cargo test` runs; fuzz/README.md says how.
 nightly:

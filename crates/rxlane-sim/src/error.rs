@@ -15,7 +15,7 @@ pub enum SimError {
         source: std::io::Error,
     },
     /// A file that is not a valid scenario.
-    #[error("{}: {message}", place(path, *line))]
+    #[error("{}{message}", place(path, *line))]
     Syntax {
         /// The file with the mistake.
         path: String,
@@ -84,8 +84,9 @@ pub enum SimError {
 }
 
 fn place(path: &str, line: usize) -> String {
-    match line {
-        0 => path.to_owned(),
-        line => format!("{path}:{line}"),
+    match (path, line) {
+        ("", _) => String::new(),
+        (path, 0) => format!("{path}: "),
+        (path, line) => format!("{path}:{line}: "),
     }
 }

@@ -91,20 +91,31 @@ impl Sweep {
         self.len() == 0
     }
 
+    /// Where the point `index` is: its case, and the swept keys with their values.
+    pub fn at(&self, index: usize) -> (Option<&Case>, impl Iterator<Item = (&str, &Value)>) {
+        let (mut rest, mut stride) = (index, 1);
+        for (_, values) in &self.axes {
+            stride *= values.len();
+        }
+        let case = self.cases.get(index / stride);
+        rest %= stride;
+        let keys = self.axes.iter().map(move |(key, values)| {
+            stride /= values.len();
+            let value = &values[rest / stride];
+            rest %= stride;
+            (key.as_str(), value)
+        });
+        (case, keys)
+    }
+
     /// The point `index`, below [`Sweep::len`]; the last axis varies fastest.
     ///
     /// # Errors
     /// The errors of reading a scenario, for combinations that are not valid.
     pub fn point(&self, index: usize) -> Result<Point, SimError> {
         let mut table = self.table.clone();
-        let mut rest = index;
-        let mut keys = Vec::new();
-        for (key, values) in self.axes.iter().rev() {
-            keys.push((key.clone(), values[rest % values.len()].clone()));
-            rest /= values.len();
-        }
-        keys.reverse();
-        let case = self.cases.get(rest);
+        let (case, keys) = self.at(index);
+        let keys: Vec<(String, Value)> = keys.map(|(k, v)| (k.to_owned(), v.clone())).collect();
         for (key, value) in case.iter().flat_map(|c| &c.set) {
             put(&mut table, key, value.clone())?;
         }

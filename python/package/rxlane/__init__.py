@@ -1,0 +1,82 @@
+"""Predict a Linux router before it is bought: its receive path in virtual time.
+
+The model is that of the command `rxlane sim`, with the same numbers for the same seed, and results are Arrow tables that pandas,
+polars, DuckDB and pyarrow take as they are.
+
+>>> import rxlane
+>>> router = rxlane.Scenario({"seconds": 0.01, "traffic.pps": 1.6e6, "traffic.rt_ratio": 0.3})
+>>> table = rxlane.sweep(router, {"reception.strategy": ["sq", "ll-rr"]})
+>>> table["reception.strategy"].to_list()
+['sq', 'll-rr']
+
+What is simulated is a `Scenario`; `Scenario.run`, `sweep` and `reproduce` simulate, `plan` calculates, `Strategy`, `QVector`,
+`LinearLaw` and `Bound` are the router's decisions, one by one. `rxlane.study` is for sweeps that take hours or many machines.
+"""
+
+from rxlane._errors import (
+    DependencyError,
+    Error,
+    FileError,
+    PaperError,
+    PlanError,
+    PolicyError,
+    ScenarioError,
+    StudyError,
+    SweepError,
+)
+from rxlane._rxlane import (
+    VERSION as __version__,
+    Bound,
+    Column,
+    Estimate,
+    LinearLaw,
+    Place,
+    Point,
+    Points,
+    PollEnd,
+    QVector,
+    RunResult,
+    Scenario,
+    Serve,
+    Strategy,
+    Table,
+    mean_and_ci95,
+    papers,
+    plan,
+    reproduce,
+    sweep,
+    unit_of,
+)
+
+__all__ = [
+    "Bound",
+    "Column",
+    "DependencyError",
+    "Error",
+    "Estimate",
+    "FileError",
+    "LinearLaw",
+    "PaperError",
+    "Place",
+    "PlanError",
+    "Point",
+    "Points",
+    "PolicyError",
+    "PollEnd",
+    "QVector",
+    "RunResult",
+    "Scenario",
+    "ScenarioError",
+    "Serve",
+    "Strategy",
+    "StudyError",
+    "SweepError",
+    "Table",
+    "__version__",
+    "mean_and_ci95",
+    "papers",
+    "plan",
+    "reproduce",
+    "sweep",
+    "unit_of",
+]

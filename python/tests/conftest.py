@@ -1,0 +1,39 @@
+"""What the tests share: the command, and routers that are simulated in a moment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any, Callable, List
+
+import pytest
+
+import rxlane
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def command() -> Callable[..., str]:
+    """Runs the command `rxlane` and gives what it prints. RXLANE names it; `make test-python` does."""
+    path = os.environ.get("RXLANE")
+    if not path:
+        pytest.skip("RXLANE is not set: it names the command that the package is compared with, as target/debug/rxlane")
+
+    def run(*arguments: str, cwd: Any = None) -> str:
+        done = subprocess.run([path, *arguments], capture_output=True, text=True, cwd=cwd)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture
+def short() -> rxlane.Scenario:
+    return rxlane.Scenario({"seconds": 0.01, "warmup_s": 0.001, "traffic.pps": 1.6e6, "traffic.rt_ratio": 0.3})
+
+
+def settings(**keys: Any) -> List[str]:
+    """`--set` options of the command."""
+    return [text for key, value in keys.items() for text in ("--set", f"{key}={value}")]
