@@ -4,7 +4,6 @@ use pyo3::prelude::*;
 use rxlane_policy::Bps;
 use rxlane_policy::bound::EXPRESS_SERVICE_NS;
 use rxlane_policy::plan::{Plan, Polled, Wanted, saturating_pps};
-use rxlane_policy::poll::DEVICE_BUDGET;
 
 use crate::error::{PlanError, of_policy};
 use crate::value::json_to_python;
@@ -26,7 +25,7 @@ use crate::value::json_to_python;
 ///
 /// Raises PlanError for a target that nothing keeps; the message names the least one that can be kept.
 #[pyfunction]
-#[pyo3(signature = (*, service_time_ns, rt_pps, target_ns, lane="express", rt_service_time_ns=None, total_pps=None, link_bps=None, frame=64, ports=2, device_budget=DEVICE_BUDGET))]
+#[pyo3(signature = (*, service_time_ns, rt_pps, target_ns, lane="express", rt_service_time_ns=None, total_pps=None, link_bps=None, frame=64, ports=2, device_budget=64))]
 #[expect(clippy::too_many_arguments, reason = "they are keywords")]
 pub(crate) fn plan<'py>(
     py: Python<'py>,

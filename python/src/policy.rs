@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use rxlane_policy::bound::{LatencyBound, largest_ring_budget};
-use rxlane_policy::poll::{self, DEVICE_BUDGET, Order, Rounds, Step};
+use rxlane_policy::poll::{self, Order, Rounds, Step};
 use rxlane_policy::strategy::{self, StrategyName};
 use rxlane_policy::throttle::{self, Linear};
 use rxlane_policy::{Pps, Ps};
@@ -74,7 +74,7 @@ pub(crate) struct QVector {
 #[pymethods]
 impl QVector {
     #[new]
-    #[pyo3(signature = (ring_budgets, device_budget=DEVICE_BUDGET, *, order="lowest-first", rounds="until-spent"))]
+    #[pyo3(signature = (ring_budgets, device_budget=64, *, order="lowest-first", rounds="until-spent"))]
     fn new(
         ring_budgets: Vec<u32>,
         device_budget: u32,
@@ -193,7 +193,7 @@ impl Strategy {
     }
 
     /// The devices for so many classes, and the place of each class, highest first.
-    #[pyo3(signature = (classes, device_budget=DEVICE_BUDGET, *, order="lowest-first"))]
+    #[pyo3(signature = (classes, device_budget=64, *, order="lowest-first"))]
     fn layout(
         &self,
         classes: usize,
@@ -214,7 +214,7 @@ impl Strategy {
 
     /// Packets of lower classes that are served at most before the ring of the highest is looked at again: `b` of Eq. 1, where
     /// `devices` take turns on one core. In the one ring of SQ, all that the `ring` holds.
-    #[pyo3(signature = (classes, device_budget=DEVICE_BUDGET, *, devices=1, ring=512))]
+    #[pyo3(signature = (classes, device_budget=64, *, devices=1, ring=512))]
     fn in_front_of_the_highest(
         &self,
         classes: u32,

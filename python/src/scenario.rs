@@ -131,21 +131,26 @@ impl Scenario {
         Self { loaded }.changed(given(keys, keywords)?)
     }
 
-    /// Reads the text of a scenario file. Paths in it start from `folder`.
+    /// Reads the text of a scenario file. Paths in it start from `folder`; without one, from where the process is.
     ///
     /// >>> rxlane.Scenario.from_text("[traffic]\npps = 1.6e6")["traffic.pps"]
     /// 1600000.0
     #[classmethod]
-    #[pyo3(signature = (text, folder=PathBuf::from(".")))]
-    fn from_text(_class: &Bound<'_, PyType>, text: &str, folder: PathBuf) -> PyResult<Self> {
+    #[pyo3(signature = (text, folder=None))]
+    fn from_text(
+        _class: &Bound<'_, PyType>,
+        text: &str,
+        folder: Option<PathBuf>,
+    ) -> PyResult<Self> {
+        let folder = folder.unwrap_or_default();
         let loaded = parse(text, &folder.join("scenario.toml"), &[]).map_err(of_sim)?;
         Ok(Self { loaded })
     }
 
     /// An experiment of one of the five papers, as `papers()` names them: its machine, its traffic, its sweep.
     ///
-    /// >>> rxlane.Scenario.from_paper("low-latency-router", "fig-5a.toml")["cpu.packet_ns"]
-    /// 571.0
+    /// >>> rxlane.Scenario.from_paper("low-latency-router", "fig-5a.toml")["traffic.frame"]
+    /// 128
     ///
     /// Raises PaperError.
     #[classmethod]

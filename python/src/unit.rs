@@ -65,6 +65,20 @@ const KEYS: [(&str, &str); 8] = [
     ("reception.ring_budget", "packets"),
 ];
 
+/// Tables of a scenario, by which its keys are told from metrics.
+const TABLES: [&str; 10] = [
+    "traffic",
+    "nic",
+    "interrupt",
+    "cpu",
+    "reception",
+    "express",
+    "host",
+    "worker",
+    "transmit",
+    "qdisc",
+];
+
 fn by_suffix(name: &str) -> Option<&'static str> {
     let ends = |(suffix, unit): &(&str, &'static str)| name.ends_with(suffix).then_some(*unit);
     SUFFIXES.iter().find_map(ends)
@@ -89,8 +103,8 @@ pub(crate) fn of_metric(name: &str) -> Option<&'static str> {
 /// ('us', '1', 'ns')
 #[pyfunction]
 pub(crate) fn unit_of(name: &str) -> Option<&'static str> {
-    match name.contains('.') && of_key(name).is_some() && of_metric(name).is_none() {
-        true => of_key(name),
-        false => of_metric(name).or_else(|| of_key(name)),
+    match name.split_once('.') {
+        Some((table, _)) if TABLES.contains(&table) => of_key(name),
+        _ => of_metric(name).or_else(|| of_key(name)),
     }
 }

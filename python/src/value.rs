@@ -9,8 +9,9 @@ use crate::error::{of_key, too_many};
 
 /// A value of the key `key`: a number (also NumPy's), text or path, list or whatever can be iterated, mapping.
 pub(crate) fn to_toml(key: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
-    if value.is_instance_of::<PyBool>() {
-        return Ok(Value::Boolean(value.extract()?));
+    // Of Python and of NumPy.
+    if let Ok(value) = value.extract() {
+        return Ok(Value::Boolean(value));
     }
     if value.is_instance_of::<PyInt>() {
         return whole(key, value);
