@@ -127,7 +127,7 @@ impl Row {
 /// Means and intervals over the replications of a scenario, and its core loads.
 ///
 /// # Errors
-/// As [`simulate`].
+/// As [`simulate_until`].
 pub fn replicate(scenario: &Scenario) -> Result<(Vec<Estimate>, Loads), SimError> {
     replicate_until(scenario, &Stop::never())
 }
@@ -196,7 +196,7 @@ pub fn mean_and_ci95(values: &[f64]) -> (f64, Option<f64>) {
 /// Runs a point.
 ///
 /// # Errors
-/// As [`simulate`].
+/// As [`simulate_until`].
 pub fn run_point(point: &Point) -> Result<Row, SimError> {
     run_point_until(point, &Stop::never())
 }

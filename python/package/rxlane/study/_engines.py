@@ -9,7 +9,6 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExe
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Dict, List, Optional, Protocol
 
-from rxlane._errors import Error
 from rxlane.study._task import Done, Task, perform
 
 
@@ -32,7 +31,7 @@ class Engine(Protocol):
         ...
 
 
-class Ended(Error):
+class Ended(Exception):
     """A point was left because the study ends."""
 
 
