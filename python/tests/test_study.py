@@ -120,7 +120,7 @@ def test_a_worker_that_is_killed_costs_no_point(short: rxlane.Scenario, tmp_path
 
     class Killing(_engines.Pool):
         def collect(self, timeout_s: float) -> List[Done]:
-            if not killed:
+            if not killed and self._begun.wait(60):
                 victim = next(iter(self._pool._processes))  # type: ignore[union-attr]
                 killed.append(victim)
                 os.kill(victim, signal.SIGKILL)
@@ -138,6 +138,16 @@ def test_a_worker_that_is_killed_costs_no_point(short: rxlane.Scenario, tmp_path
     assert [row["index"] for row in rows(study)] == list(range(12))
     assert study.failed().num_rows == 0
     assert max(row["attempts"] for row in rows(study)) > 1
+
+
+def test_a_script_that_processes_cannot_read_is_told_how_to_be_written(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        f"import rxlane\nfrom rxlane.study import Study\n"
+        f"Study(rxlane.Scenario(seconds=0.001), {{'traffic.pps': [1e6]}}, folder={str(tmp_path / 's')!r}).run('processes', workers=1)\n"
+    )
+    done = subprocess.run([sys.executable, str(tmp_path / "script.py")], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert 'StudyError: engine = processes: none could begin: put what a script does under `if __name__ == "__main__":`' in done.stderr
 
 
 class Failing:

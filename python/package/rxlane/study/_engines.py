@@ -9,6 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExe
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Dict, List, Optional, Protocol
 
+from rxlane._errors import StudyError
 from rxlane.study._task import Done, Task, perform
 
 
@@ -49,13 +50,17 @@ class Watch:
         pass
 
 
+# How often processes may die before one of them has begun.
+MOST_STILLBORN = 3
+
 # The event by which the processes of a pool are told to end.
 _end: Any = None
 
 
-def _begin(end: Any) -> None:
+def _begin(end: Any, begun: Any) -> None:
     global _end
     _end = end
+    begun.set()
 
 
 def _perform(task: Task) -> Done:
@@ -70,6 +75,9 @@ class Pool:
         self._processes = processes
         self._tasks: Dict[Future[Done], Task] = {}
         self._end: Any = None
+        # Set by the first process that has begun.
+        self._begun: Any = None
+        self._stillborn = 0
         self._pool: Optional[Executor] = None
         self._start()
 
@@ -78,7 +86,10 @@ class Pool:
             # A fork would take over threads that hold locks.
             context = multiprocessing.get_context("spawn")
             self._end = context.Event()
-            self._pool = ProcessPoolExecutor(self._workers, mp_context=context, initializer=_begin, initargs=(self._end,))
+            # Once: where processes have begun, one that dies has other reasons.
+            self._begun = self._begun or context.Event()
+            arguments = (self._end, self._begun)
+            self._pool = ProcessPoolExecutor(self._workers, mp_context=context, initializer=_begin, initargs=arguments)
         else:
             self._end = threading.Event()
             self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="rxlane-study")
@@ -99,7 +110,23 @@ class Pool:
 
     def collect(self, timeout_s: float) -> List[Done]:
         ended, _ = wait(self._tasks, timeout_s, FIRST_COMPLETED)
-        return [self._of(future, self._tasks.pop(future)) for future in ended]
+        done = {future: self._tasks.pop(future) for future in ended}
+        unborn = [future for future in done if self._never_began(future)]
+        if unborn:
+            self._stillborn += 1
+            if self._stillborn > MOST_STILLBORN:
+                raise StudyError(
+                    'engine = processes: none could begin: put what a script does under `if __name__ == "__main__":`, because each '
+                    'process reads the script, too; or use engine="local"'
+                )
+            # It is no attempt at a point whose process has not begun.
+            self._start()
+            for future in unborn:
+                self.submit(done.pop(future))
+        return [self._of(future, task) for future, task in done.items()]
+
+    def _never_began(self, future: Future[Done]) -> bool:
+        return self._processes and not self._begun.is_set() and isinstance(future.exception(), BrokenProcessPool)
 
     def _of(self, future: Future[Done], task: Task) -> Done:
         try:
