@@ -229,25 +229,39 @@ fn nics_that_meet_on_a_full_core_stay_there_and_attached_ones_do_not() {
     assert!(attached > 1.5 * round, "{round} {attached}");
 }
 
-/// 5.4: two ports in and two out forwarded 200 kpps, two e1000 on a Pentium III of 933 MHz 360 kpps. With the cost of a packet
-/// that this leaves a processor, two of them forward what the ports offer together, and one does not.
+/// 5.4, with NAPI: what two ports offer together, 5 % more than was forwarded. The paper gives no cost of a packet, so it is what
+/// the rate leaves the processors.
+fn ports_of_5_4(processors: usize, rate: f64, link_bps: f64, packet_ns: f64) -> (f64, f64) {
+    let mut s = pentium(processors, 2, 1.05 * rate);
+    s.reception.scheme = Scheme::Napi;
+    s.cpu.spread = Spread::Flows;
+    s.cpu.affinity = vec![vec![0], vec![processors - 1]];
+    s.nic.link_bps = link_bps;
+    s.nic.descriptors = 256;
+    s.cpu.packet_ns = packet_ns;
+    s.cpu.isr_ns = 1000.0;
+    let o = run(&s);
+    (get(&o, "throughput_pps") / rate, get(&o, "fairness"))
+}
+
+/// Two ports in and two out of 100 Mbit/s forwarded 200 kpps on two processors.
 #[test]
 fn two_ports_in_and_two_out_take_two_processors() {
-    for (rate, link_bps) in [(200e3, 1e8), (360e3, 1e9)] {
-        let of = |cores: usize| {
-            let mut s = pentium(cores, 2, 1.05 * rate);
-            s.reception.scheme = Scheme::Napi;
-            s.cpu.spread = Spread::Flows;
-            s.cpu.affinity = vec![vec![0], vec![cores - 1]];
-            s.nic.link_bps = link_bps;
-            s.nic.descriptors = 256;
-            s.cpu.packet_ns = 2e9 / rate;
-            s.cpu.isr_ns = 1000.0;
-            let o = run(&s);
-            (get(&o, "throughput_pps") / rate, get(&o, "fairness"))
-        };
-        let ((one, _), (two, fair)) = (of(1), of(2));
-        assert!((one - 0.5).abs() < 0.01, "{one}");
-        assert!(two > 0.97 && two < 1.02 && fair > 0.999, "{two} {fair}");
-    }
+    let of = |processors| ports_of_5_4(processors, 200e3, 1e8, 2e9 / 200e3);
+    let ((one, _), (two, fair)) = (of(1), of(2));
+    assert!((one - 0.5).abs() < 0.01, "{one}");
+    assert!(two > 0.97 && two < 1.02 && fair > 0.999, "{two} {fair}");
+}
+
+/// Two e1000 in a machine with one processor, a Pentium III of 933 MHz, forwarded 360 kpps: one poll list serves both fairly.
+#[test]
+fn two_gigabit_ports_share_one_processor_equally() {
+    let (forwarded, fair) = ports_of_5_4(1, 360e3, 1e9, 1e9 / 360e3);
+    assert!(
+        forwarded > 0.97 && forwarded < 1.01 && fair > 0.999,
+        "{forwarded} {fair}"
+    );
+    // With packets that cost a processor as much as on the machine with two of them, it is not enough.
+    let (forwarded, _) = ports_of_5_4(1, 360e3, 1e9, 2e9 / 360e3);
+    assert!((forwarded - 0.5).abs() < 0.01, "{forwarded}");
 }
