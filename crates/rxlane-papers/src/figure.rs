@@ -23,6 +23,8 @@ pub(crate) struct Figure {
     pub(crate) x: (&'static str, &'static str, f64),
     pub(crate) y: (&'static str, f64),
     pub(crate) metrics: &'static [(&'static str, &'static str)],
+    /// Cases to which another one's values are added: two cores that are simulated apart.
+    pub(crate) beside: &'static [(&'static str, &'static str)],
     /// Largest x shown.
     pub(crate) to: f64,
     pub(crate) log_y: bool,
@@ -44,6 +46,7 @@ pub(crate) const BASE: Figure = Figure {
     x: MPPS,
     y: US,
     metrics: &[("latency_us.mean", "")],
+    beside: &[],
     to: f64::INFINITY,
     log_y: false,
     stated: &[],
@@ -65,9 +68,18 @@ fn draw(figure: &Figure, rows: &Rows) -> Result<Markup, PlotError> {
             figure.metrics
         };
         for (i, (metric, suffix)) in metrics.iter().enumerate() {
+            let other = figure.beside.iter().find(|(of, _)| of == case);
+            let added = other.map(|(_, other)| rows.curve(other, &[], key, metric));
             let points = rows
                 .curve(case, &[], key, metric)
                 .into_iter()
+                .enumerate()
+                .map(|(i, (x, y))| {
+                    (
+                        x,
+                        y + added.as_ref().and_then(|a| a.get(i)).map_or(0.0, |a| a.1),
+                    )
+                })
                 .filter(|(x, y)| *x <= figure.to && (*y > 0.0 || !metric.starts_with("latency")))
                 .map(|(x, y)| (x * x_factor, y * y_factor))
                 .collect();

@@ -170,6 +170,11 @@ fn summarise(scenario: &Scenario, cores: &[CoreResult], reordered: u64) -> Outco
     let threads: f64 = cores.iter().map(|c| c.application.as_s()).sum();
     if scenario.host.is_some() {
         put("application_use".into(), threads / core_seconds);
+        // The application may have a core of its own, so this goes up to twice the cores.
+        put(
+            "cores_in_use".into(),
+            cpu * cores.len() as f64 + threads / seconds,
+        );
     }
     if scenario.transmit.is_some() {
         put("transmit_use".into(), threads / core_seconds);

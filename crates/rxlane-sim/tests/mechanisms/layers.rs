@@ -41,6 +41,23 @@ fn an_application_is_slowed_by_the_softirq_beside_it_and_stopped_on_the_same_cor
     assert!(delivered(2.5e6, 0.0) < 1000.0);
 }
 
+/// Single-input-queue Fig. 10: what the softirq and the application take together, on one core or on two.
+#[test]
+fn the_load_of_all_cores_is_that_of_the_softirq_and_of_the_application() {
+    let all = |beside_softirq| {
+        let h = Host {
+            beside_softirq,
+            ..Host::default()
+        };
+        let o = run(&host(1.8e6, h));
+        get(&o, "cores_in_use")
+    };
+    // 0.9 for packets of 500 ns, and a whole core for the application, or what the softirq leaves of its own.
+    let (two, one) = (all(1.0), all(0.0));
+    assert!((two - 1.9).abs() < 0.01, "{two}");
+    assert!((one - 1.9).abs() < 0.01, "{one}");
+}
+
 /// Single-input-queue IV.B: a packet is lost where it finds a layer full, and has cost what was done before.
 #[test]
 fn each_layer_loses_packets_for_itself() {
