@@ -233,6 +233,9 @@ fn summarise(scenario: &Scenario, cores: &[CoreResult], reordered: u64) -> Outco
         }
         let name = class_name(class, classes);
         put(format!("packets.{name}"), waiting.count() as f64);
+        let full =
+            |c: &CoreResult| c.after.ring_dropped_of[class] - c.before.ring_dropped_of[class];
+        put(format!("ring_dropped.{name}"), sum(&full));
         put(format!("waiting_us.{name}.mean"), waiting.mean_us());
         quantiles(&latency, &name, &mut put);
         all.merge(&latency);
@@ -294,7 +297,6 @@ fn express(scenario: &Scenario, cores: &[CoreResult], put: &mut impl FnMut(Strin
             .collect();
         let all: f64 = served.iter().sum();
         let least = served.iter().copied().fold(f64::INFINITY, f64::min);
-        put(format!("ring_dropped.{name}"), ring);
         put(format!("early_dropped.{name}"), early);
         put(format!("served.{name}"), all);
         put(
