@@ -44,6 +44,7 @@ prop_compose! {
             1 => Pattern::Cbr { jitter: rt_ratio },
             _ => Pattern::OnOff { mean_burst: 1.0 + 30.0 * rt_ratio },
         };
+        s.traffic.packets = if descriptors % 4 == 0 { descriptors as u64 } else { 0 };
         s.nic.count = nics;
         s.nic.descriptors = descriptors;
         s.nic.packet_buffer = buffer;
@@ -216,7 +217,7 @@ proptest! {
     fn the_same_seed_gives_the_same_bytes_and_another_seed_others(s in scenario()) {
         let text = |r| format!("{:?}", simulate(&s, r).unwrap().metrics);
         prop_assert_eq!(text(0), text(0));
-        if s.traffic.pattern == Pattern::Poisson && s.traffic.pps > 1e5 {
+        if s.traffic.pattern == Pattern::Poisson && s.traffic.pps > 1e5 && s.traffic.packets == 0 {
             prop_assert_ne!(text(0), text(1));
         }
     }

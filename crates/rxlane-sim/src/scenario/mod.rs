@@ -155,6 +155,8 @@ pub struct Traffic {
     pub steps: Vec<LoadStep>,
     /// Frame with FCS, bytes.
     pub frame: u32,
+    /// Each NIC's traffic ends after so many packets; 0: never.
+    pub packets: u64,
     /// Shares of the NICs; empty: equal.
     pub nic_shares: Vec<f64>,
 }
@@ -172,6 +174,7 @@ impl Default for Traffic {
             heaviest_flow: 0.0,
             steps: Vec::new(),
             frame: 128,
+            packets: 0,
             nic_shares: Vec::new(),
         }
     }

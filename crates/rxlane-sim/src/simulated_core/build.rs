@@ -87,7 +87,7 @@ impl SimulatedCore {
             let source = (stream.pps > 0.0 && here)
                 .then(|| Source::new(&stream, seed.wrapping_mul(1_000_003) + nic as u64));
             ports.push(Port::new(
-                source,
+                (source, scenario.traffic.packets),
                 layout.places,
                 devices.len(),
                 Share {

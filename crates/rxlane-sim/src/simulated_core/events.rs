@@ -38,7 +38,9 @@ impl SimulatedCore {
         let d = &mut self.devices[device];
         // An arrival that is not known yet may come before the cause.
         (d.irq_at, d.tentative) = match cause {
-            Some(cause) if cause <= known => ((cause + self.delivery).max(d.throttle_until), false),
+            Some(cause) if cause <= known && cause < Ps::NEVER => {
+                ((cause + self.delivery).max(d.throttle_until), false)
+            }
             _ => (known, known != Ps::NEVER),
         };
     }

@@ -16,6 +16,8 @@ pub(super) struct Port {
     source: Option<Source>,
     /// Packets generated, those of other cores too.
     generated: u64,
+    /// Packets that are still to be generated.
+    left: u64,
     /// All arrivals up to here are in their rings.
     pub(super) known_until: Ps,
     /// Device and ring of each class.
@@ -52,7 +54,7 @@ impl Share {
 
 impl Port {
     pub(super) fn new(
-        source: Option<Source>,
+        (source, packets): (Option<Source>, u64),
         places: Vec<Place>,
         first_device: usize,
         share: Share,
@@ -66,6 +68,7 @@ impl Port {
             },
             source,
             generated: 0,
+            left: if packets > 0 { packets } else { u64::MAX },
             only_place: places
                 .first()
                 .copied()
@@ -96,16 +99,18 @@ impl Port {
         };
         let share = self.share;
         let mut last = Ps::ZERO;
+        let count = self.left.min(CHUNK as u64) as usize;
+        self.left -= count as u64;
         match self.only_place {
             Some(place) if share.cores == 1 => {
                 let ring = &mut devices[self.first_device + place.device].rings[place.ring];
-                source.generate(CHUNK, |mut packet| {
+                source.generate(count, |mut packet| {
                     packet.at += self.dma;
                     last = packet.at;
                     ring.expect(packet);
                 });
             }
-            _ => source.generate(CHUNK, |mut packet| {
+            _ => source.generate(count, |mut packet| {
                 packet.at += self.dma;
                 last = packet.at;
                 self.generated += 1;
@@ -116,6 +121,7 @@ impl Port {
                 devices[self.first_device + place.device].rings[place.ring].expect(packet);
             }),
         }
-        self.known_until = last;
+        // After the last packet nothing comes any more.
+        self.known_until = if self.left > 0 { last } else { Ps::NEVER };
     }
 }

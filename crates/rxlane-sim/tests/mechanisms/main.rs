@@ -9,7 +9,7 @@ use rxlane_policy::strategy::StrategyName;
 use rxlane_sim::congestion::Feedback;
 use rxlane_sim::outcome::{Outcome, simulate};
 use rxlane_sim::scenario::{
-    Discipline, Disturbance, IdleState, Probe, Process, Qdisc, Scenario, Scheme,
+    Discipline, Disturbance, IdleState, Probe, Process, Qdisc, Scenario, Scheme, Spread,
 };
 use rxlane_sim::traffic::Pattern;
 
@@ -115,6 +115,32 @@ fn a_core_that_sleeps_deeper_at_low_load_answers_later() {
     };
     let all = [20e3, 100e3, 350e3].map(at);
     assert!(all.windows(2).all(|w| w[0] > w[1] + 0.5), "{all:?}");
+}
+
+/// Beyond Softnet 5.3: 17,203 packets, neither one more nor one less, and on two cores no other ones than on one.
+#[test]
+fn traffic_ends_after_the_packets_that_were_asked_for() {
+    for (cores, spread) in [
+        (1, Spread::Flows),
+        (2, Spread::Flows),
+        (2, Spread::RoundRobin),
+    ] {
+        for scheme in [Scheme::Softnet, Scheme::Napi] {
+            let mut s = Scenario {
+                seconds: 0.3,
+                warmup_s: 0.0,
+                ..Scenario::default()
+            };
+            s.traffic.pps = 200e3;
+            s.traffic.packets = 17_203;
+            s.cpu.cores = cores;
+            s.cpu.spread = spread;
+            s.reception.scheme = scheme;
+            let o = run(&s);
+            let counts = ["arrived", "served"].map(|name| get(&o, name));
+            assert_eq!(counts, [17_203.0; 2], "{scheme:?} {cores} {spread:?}");
+        }
+    }
 }
 
 /// Single-input-queue III.B, step c: what waits until the softirq is over does not empty its caches.
