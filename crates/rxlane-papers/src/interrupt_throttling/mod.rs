@@ -30,6 +30,6 @@ pub(crate) const PAPER: Paper = Paper {
     judge: rows::judge,
     claims: claims::judge,
     wrong: wrong::WRONG,
-    fewer: &[],
+    fewer: &[("fig-3-8.toml", "seconds=0.2")],
     figures: figures::draw,
 };
