@@ -96,7 +96,7 @@ pub(crate) fn setting(key: &str, value: f64, machine: &Scenario) -> String {
 /// Other work of a core, in the syntax of `--set`.
 pub(crate) fn disturbance(ns: f64, per_second: f64) -> String {
     format!(
-        "cpu.disturbance=[{{ name = \"other work of core 0\", per_second = {per_second:?}, ns = {ns:?}, redraw_s = 0.02 }}]"
+        "cpu.disturbance=[{{ name = \"other work of core 0\", per_second = {per_second:?}, ns = {ns:?}, redraw_s = 0.02, thread = true }}]"
     )
 }
 

@@ -70,10 +70,11 @@ prop_compose! {
         s.cpu.tx_clean_ns = if tx { 100.0 } else { 0.0 };
         s.cpu.mask_others = mask_others;
         s.cpu.sample_s = 0.0005;
+        s.cpu.preemptible = delivery < 1000.0;
         s.reception.order = if latch { Order::HighestFirst } else { Order::LowestFirst };
         s.reception.strategy = [StrategyName::Sq, StrategyName::Rr, StrategyName::LlRr, StrategyName::LlWfq][usize::from(strategy)];
         if extras & 1 > 0 {
-            s.cpu.disturbance.push(Disturbance { name: "timer".into(), per_second: 2000.0, ns: 5000.0, redraw_s: 0.0005, pareto: if latch { 1.1 + wake / 1000.0 } else { 0.0 } });
+            s.cpu.disturbance.push(Disturbance { name: "timer".into(), per_second: 2000.0, ns: 5000.0, redraw_s: 0.0005, thread: poll_end, pareto: if latch { 1.1 + wake / 1000.0 } else { 0.0 } });
         }
         if extras & 2 > 0 {
             s.cpu.process = Some(Process { after_us: 500.0, slice_us: 300.0 });

@@ -51,6 +51,9 @@ pub struct Cpu {
     pub refill_ns: f64,
     /// Other interrupts wait while the softirq runs (single-input-queue III.B, step c).
     pub mask_others: bool,
+    /// Threads take the core from the softirq at any time. False, as in a kernel without preemption: those among `disturbance`, and
+    /// each `hog`, wait for the end of a poll, as `process` always does.
+    pub preemptible: bool,
     /// A process that wants all the time there is.
     pub process: Option<Process>,
     /// A process that shows how responsive the core is.
@@ -83,6 +86,7 @@ impl Default for Cpu {
             hog: Vec::new(),
             refill_ns: 0.0,
             mask_others: false,
+            preemptible: true,
             process: None,
             probe: None,
             sample_s: 0.0,
@@ -114,6 +118,9 @@ pub struct Disturbance {
     /// exponential.
     #[serde(default)]
     pub pareto: f64,
+    /// It is a thread and no interrupt: what `cpu.preemptible` is about.
+    #[serde(default)]
+    pub thread: bool,
     /// Its rate is drawn anew, exponentially, so often; 0: it is constant. s.
     #[serde(default)]
     pub redraw_s: f64,

@@ -188,6 +188,7 @@ impl SimulatedCore {
                 Priority::Devices => None,
             },
             device_budget: reception.device_budget,
+            threads_wait: !cpu.preemptible,
             link: Egress::new(scenario),
             backlog: Backlog::new(reception.backlog),
             backlog_packets: VecDeque::new(),
@@ -277,6 +278,7 @@ impl SimulatedCore {
     fn hog(&mut self, hog: crate::scenario::Hog) {
         let every = Ps::from_us(hog.every_us);
         self.others.push(Other {
+            thread: d.thread,
             next: Ps((self.rng.random::<f64>() * every.0 as f64) as u64),
             mean_gap: every.0 as f64,
             mean_time: Ps::from_us(hog.takes_us).0 as f64,
@@ -295,6 +297,7 @@ fn latency_offset(scenario: &Scenario) -> Ps {
 }
 
 fn idle_state(s: &IdleState) -> (Ps, Ps) {
+            thread: true,
     (Ps::from_us(s.after_us), Ps::from_us(s.exit_us))
 }
 

@@ -3,7 +3,7 @@
 use rand_distr::{Distribution, Exp1};
 use rxlane_policy::Ps;
 
-use super::{PSEUDO_DEVICE, SimulatedCore};
+use super::{Other, PSEUDO_DEVICE, SimulatedCore};
 use crate::scenario::{Origin, Scheme};
 use crate::tally::Work;
 
@@ -51,7 +51,8 @@ impl SimulatedCore {
             next = next.min(device.irq_at);
         }
         if !(self.mask_others && self.in_softirq) {
-            for other in &self.others {
+            let held = self.threads_wait && self.in_softirq;
+            for other in self.others.iter().filter(|o| !(held && o.thread)) {
                 next = next.min(other.next);
             }
         }
@@ -147,9 +148,29 @@ impl SimulatedCore {
             worker.timer = Ps::NEVER;
             return;
         }
-        let Some(other) = self.others.iter_mut().find(|o| o.next == at) else {
+        if let Some(other) = self.others.iter().position(|o| o.next == at) {
+            self.other_works(other);
+        }
+    }
+
+    /// At the end of a poll, threads that could not preempt it have their turn, if there is more to poll. Otherwise the softirq is
+    /// over, and with it their waiting.
+    pub(super) fn let_threads_run(&mut self) {
+        if !self.threads_wait || self.mask_others || self.poll_list.is_empty() {
             return;
-        };
+        }
+        let due = |o: &Other, now| o.thread && o.next <= now;
+        while self.now < self.until
+            && let Some(thread) = self.others.iter().position(|o| due(o, self.now))
+        {
+            self.other_works(thread);
+        }
+    }
+
+    /// One of the others has its turn, which has been due since `next`.
+    fn other_works(&mut self, number: usize) {
+        let other = &mut self.others[number];
+        let at = other.next;
         if other.constant {
             other.next = at + Ps(other.mean_gap as u64);
             let time = Ps(other.mean_time as u64);
@@ -208,7 +229,7 @@ impl SimulatedCore {
         let until = self.until.min(self.measure_from);
         if self.in_softirq {
             self.in_softirq = false;
-            if self.mask_others {
+            if self.mask_others || self.threads_wait {
                 self.find_next_event();
             }
         }

@@ -169,6 +169,7 @@ impl SimulatedCore {
             }
         }
         self.lanes = Some(lanes);
+        self.let_threads_run();
     }
 
     /// The time, and what others had of it since the poll began, as the scheduler tells.

@@ -81,6 +81,8 @@ struct Other {
     redraw: Ps,
     redrawn: Ps,
     level: f64,
+    /// It waits for the end of a poll where the kernel cannot be preempted.
+    thread: bool,
     /// Distance and time are always the same.
     constant: bool,
     /// Of times, in shares of their mean.
@@ -133,6 +135,8 @@ pub struct SimulatedCore {
     idle_states: Vec<(Ps, Ps)>,
     process: Option<(Ps, Ps)>,
     mask_others: bool,
+    /// Threads wait for the end of a poll.
+    threads_wait: bool,
     application: Option<Application>,
     received: Option<Received>,
     worker: Option<Worker>,

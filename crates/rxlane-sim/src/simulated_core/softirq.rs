@@ -81,8 +81,9 @@ impl SimulatedCore {
         }
     }
 
-    /// After a poll, a process that has waited for long enough has its turn.
+    /// After a poll, threads that have waited for its end have their turn, and a process that has waited for long enough.
     pub(super) fn let_the_process_run(&mut self) {
+        self.let_threads_run();
         if let Some((after, slice)) = self.process
             && self.now >= self.softirq_since + after
             && !self.poll_list.is_empty()
@@ -99,7 +100,7 @@ impl SimulatedCore {
     pub(super) fn enter_softirq(&mut self) {
         self.in_softirq = true;
         self.softirq_since = self.now;
-        if self.mask_others {
+        if self.mask_others || self.threads_wait {
             self.find_next_event();
         }
         if self.costs.softirq > Ps::ZERO {

@@ -150,6 +150,7 @@ fn a_disturbance_takes_its_share_of_the_core_however_often_its_rate_is_drawn() {
             per_second: 200.0,
             ns: 500_000.0,
             redraw_s,
+            thread: false,
             pareto: 0.0,
         });
         s.seconds = 10.0;

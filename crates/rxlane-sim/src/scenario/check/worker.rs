@@ -31,6 +31,8 @@ impl Scenario {
             "its wake-ups stand for interrupts: leave out interrupt.tx_completion and interrupt.estimate"
         } else if self.cpu.process.is_some() || self.cpu.probe.is_some() {
             "leave out cpu.process and cpu.probe: their turns are those of a softirq"
+        } else if !self.cpu.preemptible {
+            "it is a thread itself, which others preempt: leave out cpu.preemptible"
         } else {
             return Ok(());
         };
