@@ -100,7 +100,7 @@ fn summarise(scenario: &Scenario, cores: &[CoreResult], reordered: u64) -> Outco
         Some(_) => (0.0, in_front_of_thread),
         None => (in_front_of_thread, 0.0),
     };
-    let tx = sum(&|c| c.tally.tx_dropped);
+    let tx = sum(&|c| c.tally.tx_dropped.iter().sum());
     let qdisc = sum(&|c| c.tally.qdisc_dropped.iter().sum());
     let application = sum(&|c| c.tally.application_dropped);
     let early = sum(&|c| c.tally.early_dropped.iter().sum());
@@ -236,6 +236,10 @@ fn summarise(scenario: &Scenario, cores: &[CoreResult], reordered: u64) -> Outco
         let full =
             |c: &CoreResult| c.after.ring_dropped_of[class] - c.before.ring_dropped_of[class];
         put(format!("ring_dropped.{name}"), sum(&full));
+        if scenario.interrupt.tx_completion {
+            let full = sum(&|c| c.tally.tx_dropped[class]);
+            put(format!("tx_dropped.{name}"), full);
+        }
         put(format!("waiting_us.{name}.mean"), waiting.mean_us());
         quantiles(&latency, &name, &mut put);
         all.merge(&latency);

@@ -120,8 +120,8 @@ pub struct Tally {
     pub reordered: u64,
     /// Dropped at a full backlog.
     pub backlog_dropped: u64,
-    /// Dropped at a full Tx ring, after their service.
-    pub tx_dropped: u64,
+    /// Dropped at a full Tx ring, after their service, by class.
+    pub tx_dropped: Vec<u64>,
     /// Dropped at a full socket buffer, or at a full egress queue.
     pub socket_dropped: u64,
     /// Read by the application, whose own buffer was full.
@@ -149,7 +149,7 @@ impl Tally {
             polls: 0,
             reordered: 0,
             backlog_dropped: 0,
-            tx_dropped: 0,
+            tx_dropped: vec![0; classes],
             socket_dropped: 0,
             application_dropped: 0,
             delivered: 0,

@@ -9,7 +9,7 @@ use rxlane_sim::congestion::Feedback;
 use rxlane_sim::outcome::{Outcome, simulate};
 use rxlane_sim::scenario::{
     Controller, Discipline, Disturbance, Egress, Hog, Host, IdleState, Origin, Priority, Probe,
-    Process, Qdisc, Resource, Scenario, Scheme, Spread, Stage, Transmit, Worker,
+    Process, Qdisc, RedKeys, Resource, Scenario, Scheme, Spread, Stage, Transmit, TxRings, Worker,
 };
 use rxlane_sim::traffic::Pattern;
 
@@ -49,6 +49,7 @@ prop_compose! {
         s.nic.descriptors = descriptors;
         s.nic.packet_buffer = buffer;
         s.nic.tx_descriptors = 4 + descriptors;
+        s.nic.tx_rings = if tx && latch { TxRings::Class } else { TxRings::One };
         s.nic.dma_ns = dma;
         s.nic.egress = if tx { Egress::Circular } else { Egress::None };
         s.interrupt.tx_completion = tx;
@@ -184,6 +185,7 @@ prop_compose! {
 }
 
 fn get(o: &Outcome, name: &str) -> f64 {
+            s.nic.tx_rings = TxRings::One;
     o.get(name).unwrap_or_else(|| panic!("no metric {name}"))
 }
 

@@ -201,6 +201,17 @@ pub enum Egress {
     Circular,
 }
 
+/// Who shares a Tx ring of a NIC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TxRings {
+    /// All classes.
+    One,
+    /// Each class has its own: a vector of `n` and `n` rings (low-latency-router IV.A). The wire sends what they hold in the order
+    /// in which it came.
+    Class,
+}
+
 /// Network cards, all alike.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -214,6 +225,8 @@ pub struct Nic {
     /// How long a core holds the lock of an egress NIC's Tx ring for a packet, where all cores share one, ns. 0: each core has a
     /// Tx ring of its own and needs no lock (multiple-nics III.C).
     pub tx_lock_ns: f64,
+    /// Whether a class has to share its Tx ring. Only with Tx completions.
+    pub tx_rings: TxRings,
     /// Frames that the NIC's own buffer holds once the descriptors are taken (interrupt-throttling IV.A:
     /// the latency under overload is more than the ring holds).
     pub packet_buffer: usize,
@@ -233,6 +246,7 @@ impl Default for Nic {
             count: 1,
             descriptors: 512,
             tx_descriptors: 512,
+            tx_rings: TxRings::One,
             tx_lock_ns: 0.0,
             packet_buffer: 0,
             dma_ns: 0.0,

@@ -22,7 +22,9 @@ use super::worker::Worker;
 use super::{Costs, Other, Shared, SimulatedCore};
 use crate::SimError;
 use crate::congestion::{Backlog, FeedbackDriver};
-use crate::scenario::{Egress as Way, IdleState, Priority, Process, Scenario, Scheme, Spread};
+use crate::scenario::{
+    Egress as Way, IdleState, Priority, Process, Scenario, Scheme, Spread, TxRings,
+};
 use crate::stop::Stop;
 use crate::tally::Tally;
 use crate::traffic::{Source, Stream};
@@ -63,6 +65,10 @@ impl SimulatedCore {
         let shares = Shared::new(scenario).is_some();
         let nics_move =
             shares && reception.scheme == Scheme::Napi && cpu.spread == Spread::RoundRobin;
+        let tx_rings = match scenario.nic.tx_rings {
+            TxRings::One => 1,
+            TxRings::Class => classes,
+        };
         let mut devices = Vec::new();
         let mut ports = Vec::new();
         let mut first_of_nic = vec![None; scenario.nic.count];
@@ -102,7 +108,10 @@ impl SimulatedCore {
                 devices.push(Device::new(
                     (nic, port),
                     qvector.in_rounds(reception.rounds),
-                    scenario.nic.descriptors + scenario.nic.packet_buffer,
+                    (
+                        scenario.nic.descriptors + scenario.nic.packet_buffer,
+                        tx_rings,
+                    ),
                     throttling.start()?,
                     FeedbackDriver::new(reception.feedback),
                 ));

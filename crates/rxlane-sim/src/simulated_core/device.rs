@@ -21,8 +21,10 @@ pub(super) struct Device {
     pub(super) qvector: QVector,
     /// Highest class first.
     pub(super) rings: Vec<RxRing>,
-    /// Times of Tx completions that have not been cleaned.
-    pub(super) completions: VecDeque<Ps>,
+    /// Times of Tx completions that have not been cleaned, each with its Tx ring.
+    pub(super) completions: VecDeque<(Ps, usize)>,
+    /// Descriptors that are taken, of each Tx ring.
+    pub(super) tx_taken: Vec<usize>,
     /// Time of the newest Tx completion that has been cleaned.
     pub(super) cleaned_last: Ps,
     /// When the egress wire is free.
@@ -50,7 +52,7 @@ impl Device {
     pub(super) fn new(
         (nic, port): (usize, usize),
         qvector: QVector,
-        ring_capacity: usize,
+        (ring_capacity, tx_rings): (usize, usize),
         throttler: Throttler,
         driver: FeedbackDriver,
     ) -> Self {
@@ -62,6 +64,7 @@ impl Device {
                 .collect(),
             qvector,
             completions: VecDeque::new(),
+            tx_taken: vec![0; tx_rings],
             cleaned_last: Ps::ZERO,
             wire_free: Ps::ZERO,
             masked: false,
@@ -84,7 +87,7 @@ impl Device {
     pub(super) fn next_cause(&self, now: Ps) -> Option<Ps> {
         let arrival = self.rings.iter().filter_map(RxRing::next_arrival).min();
         // Completions up to now were raised while the vector was masked.
-        let completion = self.completions.iter().copied().find(|t| *t > now);
+        let completion = self.completions.iter().map(|c| c.0).find(|t| *t > now);
         match (arrival, completion) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -96,7 +99,7 @@ impl Device {
         let since = self.masked_at;
         self.rings.iter().any(|r| r.newest() > since)
             || self.cleaned_last > since
-            || self.completions.iter().any(|t| *t > since && *t <= now)
+            || self.completions.iter().any(|c| c.0 > since && c.0 <= now)
     }
 
     /// The packets that have come to it so far.

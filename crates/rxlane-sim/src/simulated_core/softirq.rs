@@ -245,10 +245,10 @@ impl SimulatedCore {
             return;
         }
         if let Some(delay) = self.tx_delay {
-            match self.transmit(device, delay) {
+            match self.transmit(device, class, delay) {
                 Some(sent) => left = sent,
                 None => {
-                    self.tally.tx_dropped += 1;
+                    self.tally.tx_dropped[class] += 1;
                     return;
                 }
             }
@@ -262,13 +262,15 @@ impl SimulatedCore {
     /// when the packet has left the wire, or `None` when the Tx ring is full.
     fn transmit(&mut self, device: usize, delay: Ps) -> Option<Ps> {
         let d = &mut self.devices[self.egress[device]];
-        if d.completions.len() >= self.tx_descriptors {
+        let ring = class.min(d.tx_taken.len() - 1);
+        if d.tx_taken[ring] >= self.tx_descriptors {
             return None;
         }
+        d.tx_taken[ring] += 1;
         let sent = self.now.max(d.wire_free) + self.wire;
         d.wire_free = sent;
         let at = sent + delay;
-        d.completions.push_back(at);
+        d.completions.push_back((at, ring));
         if !d.masked {
             let irq_at = (at + self.delivery).max(d.throttle_until);
             if irq_at < d.irq_at {
@@ -308,8 +310,12 @@ impl SimulatedCore {
         let limit = self.tx_work_limit;
         let d = &mut self.devices[device];
         let mut cleaned = 0;
-        while cleaned < limit && d.completions.front().is_some_and(|t| *t <= now) {
-            d.cleaned_last = d.completions.pop_front().unwrap_or(now);
+        while cleaned < limit
+            && let Some((at, ring)) = d.completions.front().copied().filter(|c| c.0 <= now)
+        {
+            d.completions.pop_front();
+            d.cleaned_last = at;
+            d.tx_taken[ring] -= 1;
             cleaned += 1;
         }
         if cleaned > 0 {

@@ -1,10 +1,12 @@
 //! Devices of a core that are served otherwise than in turn and otherwise than the others, and that interrupt by estimates.
 
+use rxlane_policy::Ps;
 use rxlane_policy::strategy::StrategyName;
 use rxlane_policy::throttle::estimate::{Estimate, FillLevelGoal, SojournGoal};
 use rxlane_policy::throttle::{LinearLaw, Throttling};
 use rxlane_sim::outcome::Outcome;
-use rxlane_sim::scenario::{Priority, Scenario};
+use rxlane_sim::scenario::{Egress, Priority, Scenario, TxRings};
+use rxlane_sim::simulated_core::{Arrival, SimulatedCore};
 use rxlane_sim::traffic::Pattern;
 
 use super::{get, run};
@@ -154,4 +156,70 @@ fn as_many_classes_as_are_wanted_have_a_ring_each_and_share_the_core_equally() {
             .to_string()
             .contains("at most 8 classes")
     );
+}
+
+/// Low-latency-router IV.B: a poll frees the buffers of sent frames before it serves its Rx rings, so packets wait for that. Ten
+/// packets at 10 us are sent at once, and those at 60 us find the interrupt throttled until 110 us, when ten completions have come.
+#[test]
+fn packets_wait_until_their_poll_has_freed_what_was_sent() {
+    let second_ten = |tx_clean_ns| {
+        let mut s = Scenario::default();
+        s.traffic.pps = 0.0;
+        // A NIC that has no neighbour on its core sends what it has received.
+        s.nic.egress = Egress::Circular;
+        s.cpu.isr_ns = 0.0;
+        s.cpu.packet_ns = 200.0;
+        s.cpu.tx_clean_ns = tx_clean_ns;
+        s.interrupt.tx_completion = true;
+        s.interrupt.throttling = Throttling::Static {
+            interval_ns: 100_000,
+        };
+        let at = |us| Arrival {
+            at: Ps::from_us(us),
+            class: 1,
+        };
+        let arrivals: Vec<Arrival> = [at(10.0); 10].into_iter().chain([at(60.0); 10]).collect();
+        let core = SimulatedCore::with_arrivals(&s, &arrivals).unwrap();
+        let (left, _) = core.departures(Ps::from_s(0.001), arrivals.len());
+        assert_eq!(left[9], Some(Ps::from_us(12.0)));
+        left[10..].to_vec()
+    };
+    let after = |cleaned: u64| {
+        let packet =
+            |n| Some(Ps::from_us(110.0) + Ps::from_ns(300.0) * cleaned + Ps::from_ns(200.0) * n);
+        (1..=10).map(packet).collect::<Vec<_>>()
+    };
+    assert_eq!(second_ten(0.0), after(0));
+    assert_eq!(second_ten(300.0), after(10));
+}
+
+/// Low-latency-router IV.A, a vector of two and two rings: BE that comes faster than the egress link carries fills the Tx ring, and
+/// what RT needs of it.
+#[test]
+fn a_full_tx_ring_of_be_drops_no_rt_where_each_class_has_its_own() {
+    let dropped = |tx_rings| {
+        let mut s = Scenario::default();
+        // Throttled polls send more at once than a Tx ring holds.
+        s.traffic.pps = 1.2e6;
+        s.traffic.rt_ratio = 0.1;
+        s.traffic.pattern = Pattern::OnOff { mean_burst: 200.0 };
+        s.nic.count = 2;
+        s.nic.link_bps = 1e9;
+        s.nic.tx_descriptors = 64;
+        s.nic.tx_rings = tx_rings;
+        s.nic.egress = Egress::Circular;
+        s.cpu.packet_ns = 200.0;
+        s.interrupt.tx_completion = true;
+        s.interrupt.throttling = Throttling::Static {
+            interval_ns: 100_000,
+        };
+        let o = run(&s);
+        let all = get(&o, "dropped_tx");
+        let [rt, be] = ["rt", "be"].map(|class| get(&o, &format!("tx_dropped.{class}")));
+        assert_eq!(rt + be, all);
+        (rt, be)
+    };
+    let (shared, own) = (dropped(TxRings::One), dropped(TxRings::Class));
+    assert!(shared.0 > 100.0 && shared.1 > 1000.0, "{shared:?}");
+    assert!(own.0 == 0.0 && own.1 > 1000.0, "{own:?}");
 }

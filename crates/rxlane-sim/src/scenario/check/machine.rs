@@ -2,7 +2,7 @@
 
 use super::{MOST_CORES, MOST_DESCRIPTORS, MOST_NICS, bad, time, within};
 use crate::SimError;
-use crate::scenario::{Discipline, Egress, Scenario, Scheme};
+use crate::scenario::{Egress, Scenario, Scheme, TxRings};
 
 impl Scenario {
     pub(super) fn check_machine(&self) -> Result<(), SimError> {
@@ -21,6 +21,15 @@ impl Scenario {
                 "nic.tx_descriptors",
                 self.nic.tx_descriptors,
                 "a ring has 1 to 1048576 descriptors",
+            );
+        }
+        if self.nic.tx_rings == TxRings::Class
+            && !(self.interrupt.tx_completion && self.nic.egress == Egress::Circular)
+        {
+            return bad(
+                "nic.tx_rings",
+                "class",
+                "Tx rings fill only with interrupt.tx_completion = true and nic.egress = \"circular\": give both, or leave it out",
             );
         }
         if self.nic.packet_buffer > MOST_DESCRIPTORS {
