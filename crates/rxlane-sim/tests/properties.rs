@@ -34,7 +34,7 @@ prop_compose! {
         express in prop::option::weighted(0.3, 0usize..5),
         sharing in prop::option::weighted(0.3, (0u8..8, 1usize..3, 0.0..2000.0)),
         (layers, beside) in (0u8..16, 0.0..1.0),
-        (apart, goal, worker) in (0u8..16, 1u32..100, prop::option::weighted(0.3, (0.0..2000.0, 1usize..600, 1.0..100.0))),
+        (busy, apart, goal, worker) in (prop::bool::weighted(0.2), 0u8..16, 1u32..100, prop::option::weighted(0.3, (0.0..2000.0, 1usize..600, 1.0..100.0))),
     ) -> Scenario {
         let mut s = Scenario { seed, seconds: 0.004, warmup_s: 0.001, ..Scenario::default() };
         s.traffic.pps = pps;
@@ -159,6 +159,14 @@ prop_compose! {
             s.transmit = None;
             s.cpu.probe = None;
             s.interrupt.estimate = None;
+        if napi && busy {
+            s.reception.scheme = Scheme::BusyPolling;
+            s.cpu.poll_ns = 20.0 + ring;
+            s.interrupt.throttling = Throttling::Off;
+            if s.check().is_err() {
+                s.reception.scheme = Scheme::Napi;
+            }
+        }
             s.reception.old_interfaces.clear();
             s.reception.priority = Priority::Devices;
             s.cpu.giant_lock = false;

@@ -18,6 +18,8 @@ pub enum Scheme {
     Softnet,
     /// NAPI with an XDP program: express classes leave in the poll, the others pass to the stack or are dropped.
     Express,
+    /// No interrupts: the core polls its devices in turn for ever, as a poll-mode driver or a socket with busy polling does.
+    BusyPolling,
 }
 
 /// Who comes first, among the devices of a core.

@@ -204,7 +204,7 @@ impl SimulatedCore {
             scheme: reception.scheme,
             lanes: match reception.scheme {
                 Scheme::Express => Some(Lanes::new(scenario)?),
-                Scheme::Napi | Scheme::Softnet => None,
+                Scheme::Napi | Scheme::Softnet | Scheme::BusyPolling => None,
             },
             aside: Aside::new(scenario),
             shared: None,
@@ -254,7 +254,10 @@ impl SimulatedCore {
             this.hog(*hog);
         }
         for device in 0..this.devices.len() {
-            this.schedule(device);
+            match this.scheme {
+                Scheme::BusyPolling => this.poll_for_ever(device),
+                Scheme::Napi | Scheme::Softnet | Scheme::Express => this.schedule(device),
+            }
         }
         this.find_next_event();
         Ok(this)

@@ -28,6 +28,9 @@ impl SimulatedCore {
 
     /// Decides when an unmasked vector interrupts next.
     pub(super) fn schedule(&mut self, device: usize) {
+        if self.scheme == Scheme::BusyPolling {
+            return;
+        }
         let port = self.devices[device].port;
         self.know(port, self.now);
         let known = self.ports[port].known_until;
@@ -205,6 +208,9 @@ impl SimulatedCore {
 
     /// All is served: the vector may interrupt again.
     pub(super) fn unmask(&mut self, device: usize) {
+        if self.scheme == Scheme::BusyPolling {
+            return self.poll_for_ever(device);
+        }
         let now = self.now;
         let latched = self.latch && self.devices[device].latched(now);
         let d = &mut self.devices[device];
@@ -222,6 +228,12 @@ impl SimulatedCore {
             self.schedule(device);
         }
         self.find_next_event();
+    }
+
+    /// Puts a device that never interrupts on the poll list, where it comes after the others.
+    pub(super) fn poll_for_ever(&mut self, device: usize) {
+        self.devices[device].masked = true;
+        self.poll_list.add(device as u32);
     }
 
     /// Passes the time to the next event: there is nothing to do.

@@ -226,7 +226,7 @@ impl SimulatedCore {
         self.checkpoint();
         match self.scheme {
             Scheme::Napi if self.worker.is_some() => self.step_beside_worker(),
-            Scheme::Napi => match self.poll_list.first() {
+            Scheme::Napi | Scheme::BusyPolling => match self.poll_list.first() {
                 Some(PSEUDO_DEVICE) => self.poll_pseudo_device(),
                 Some(device) if self.shares => self.poll_in_steps(device as usize),
                 Some(_) if self.order.is_some() => self.poll_all(),

@@ -14,11 +14,14 @@ impl Scenario {
         if r.scheme == Scheme::Express {
             self.check_express()?;
         }
-        if r.scheme != Scheme::Napi && r.strategy != StrategyName::Sq {
+        if r.scheme == Scheme::BusyPolling {
+            self.check_busy_polling()?;
+        }
+        if matches!(r.scheme, Scheme::Softnet | Scheme::Express) && r.strategy != StrategyName::Sq {
             return bad(
                 "reception.strategy",
                 "not sq",
-                "only NAPI has a ring a class: use sq, or scheme = \"napi\"",
+                "only NAPI and busy polling have a ring a class: use sq, or scheme = \"napi\"",
             );
         }
         if self.cpu.spread == Spread::RoundRobin {
@@ -33,6 +36,7 @@ impl Scenario {
                 ),
                 Scheme::Napi => None,
                 Scheme::Express => Some("lanes belong to cores: use flows"),
+                Scheme::BusyPolling => Some("nothing interrupts: use flows"),
             };
             if let Some(cure) = refused {
                 return bad("cpu.spread", "round-robin", cure);
@@ -64,6 +68,24 @@ impl Scenario {
         }
         self.check_old_interfaces()?;
         self.check_priority()
+    }
+
+    fn check_busy_polling(&self) -> Result<(), SimError> {
+        if self.cpu.poll_ns < 1.0 {
+            return bad(
+                "cpu.poll_ns",
+                self.cpu.poll_ns,
+                "a core that polls for ever needs some time to look at a device: give 1 or more",
+            );
+        }
+        if self.interrupt.throttling != Throttling::Off || self.cpu.mask_others {
+            return bad(
+                "reception.scheme",
+                "busy-polling",
+                "there is no interrupt to throttle, and no end of polling to wait for: leave out interrupt.throttling and cpu.mask_others",
+            );
+        }
+        Ok(())
     }
 
     fn check_old_interfaces(&self) -> Result<(), SimError> {
