@@ -27,7 +27,7 @@ prop_compose! {
         extras in 0u8..16,
         softnet in prop::option::weighted(0.3, 0u8..4),
         qdisc in prop::option::weighted(0.4, (
-            prop_oneof![Just(Discipline::Fifo), Just(Discipline::Strict), Just(Discipline::Drr)],
+            prop_oneof![Just(Discipline::Fifo), Just(Discipline::Strict), Just(Discipline::Drr), Just(Discipline::Red), Just(Discipline::Sfq), Just(Discipline::TokenBucket)],
             1usize..300,
             1e7..1e10,
         )),
@@ -70,8 +70,8 @@ prop_compose! {
         s.cpu.ring_ns = ring;
         s.cpu.tx_clean_ns = if tx { 100.0 } else { 0.0 };
         s.cpu.mask_others = mask_others;
-        s.cpu.sample_s = 0.0005;
         s.cpu.preemptible = delivery < 1000.0;
+        s.cpu.sample_s = 0.0005;
         s.reception.order = if latch { Order::HighestFirst } else { Order::LowestFirst };
         s.reception.strategy = [StrategyName::Sq, StrategyName::Rr, StrategyName::LlRr, StrategyName::LlWfq][usize::from(strategy)];
         if extras & 1 > 0 {
@@ -127,6 +127,10 @@ prop_compose! {
                 limit,
                 link_bps: bps,
                 quanta: if discipline == Discipline::Drr { vec![100, 1500] } else { Vec::new() },
+                red: RedKeys { weight: 0.1, ..RedKeys::default() },
+                buckets: limit,
+                rate_bps: bps / 2.0,
+                burst: 128 * descriptors as u32,
             });
         }
         if let Some((what, units, ns)) = sharing {
@@ -155,10 +159,6 @@ prop_compose! {
             });
             s.interrupt.estimate_ns = f64::from(goal);
         }
-        if let Some(controller) = express {
-            s.transmit = None;
-            s.cpu.probe = None;
-            s.interrupt.estimate = None;
         if napi && busy {
             s.reception.scheme = Scheme::BusyPolling;
             s.cpu.poll_ns = 20.0 + ring;
@@ -167,6 +167,13 @@ prop_compose! {
                 s.reception.scheme = Scheme::Napi;
             }
         }
+        if let Some(controller) = express {
+            if let Some(q) = &mut s.qdisc && q.discipline == Discipline::TokenBucket {
+                q.discipline = Discipline::Red;
+            }
+            s.transmit = None;
+            s.cpu.probe = None;
+            s.interrupt.estimate = None;
             s.reception.old_interfaces.clear();
             s.reception.priority = Priority::Devices;
             s.cpu.giant_lock = false;
@@ -178,6 +185,7 @@ prop_compose! {
             s.cpu.process = None;
             s.host = None;
             s.interrupt.tx_completion = false;
+            s.nic.tx_rings = TxRings::One;
             s.express.controller = Controller::ALL[controller];
             s.express.stack_batch = if latch { 1 } else { descriptors };
             s.cpu.hog.push(Hog { every_us: 100.0, takes_us: 60.0 * rt_ratio });
@@ -193,7 +201,6 @@ prop_compose! {
 }
 
 fn get(o: &Outcome, name: &str) -> f64 {
-            s.nic.tx_rings = TxRings::One;
     o.get(name).unwrap_or_else(|| panic!("no metric {name}"))
 }
 

@@ -111,6 +111,30 @@ fn an_error_names_file_line_and_cure() {
             "[cpu]\nprobe = { pause_us = 0, work_us = 1 }\n",
             "cpu.probe.pause_us = 0: give",
         ),
+        (
+            "[nic]\ntx_rings = \"class\"\n",
+            "s.toml:2: nic.tx_rings = class: Tx rings fill only",
+        ),
+        (
+            "[cpu]\npoll_ns = 0\n[reception]\nscheme = \"busy-polling\"\n",
+            "s.toml:2: cpu.poll_ns = 0: a core that polls for ever",
+        ),
+        (
+            "[cpu]\npreemptible = false\n[worker]\nring = 9\n",
+            "it is a thread itself",
+        ),
+        (
+            "[qdisc]\ndiscipline = \"token-bucket\"\nburst = 64\n",
+            "s.toml:3: qdisc.burst = 64: no frame would ever be sent",
+        ),
+        (
+            "[qdisc.red]\nmin = 30\nmax = 30\n",
+            "s.toml:3: qdisc.red.max = 30: give at least a packet more",
+        ),
+        (
+            "[qdisc]\nbuckets = 0\n",
+            "s.toml:2: qdisc.buckets = 0: give 1",
+        ),
         ("extends = \"nowhere.toml\"\n", "nowhere.toml"),
         ("seconds = nan\n", "s.toml:1: seconds"),
     ] {

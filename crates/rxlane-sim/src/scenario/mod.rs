@@ -15,7 +15,7 @@ pub use express::{Controller, Express, Hog, LoadStep};
 pub use further::{Host, Stage, Transmit};
 pub use load::{Loaded, load, parse, parse_with, set};
 pub(crate) use load::{key_and_value, put, scenario_of};
-pub use qdisc::{Discipline, Qdisc};
+pub use qdisc::{Discipline, Qdisc, RedKeys};
 pub use reception::{Priority, Reception, Scheme};
 pub use resource::Resource;
 pub use worker::Worker;

@@ -188,6 +188,7 @@ impl SimulatedCore {
             idle_states: cpu.idle.iter().map(idle_state).collect(),
             process: cpu.process.map(process),
             mask_others: cpu.mask_others,
+            threads_wait: !cpu.preemptible,
             application: Application::of(scenario),
             received: Received::new(scenario),
             worker: Worker::new(scenario, ports.len())?,
@@ -197,8 +198,7 @@ impl SimulatedCore {
                 Priority::Devices => None,
             },
             device_budget: reception.device_budget,
-            threads_wait: !cpu.preemptible,
-            link: Egress::new(scenario),
+            link: Egress::new(scenario, seed ^ core as u64),
             backlog: Backlog::new(reception.backlog),
             backlog_packets: VecDeque::new(),
             scheme: reception.scheme,
@@ -278,6 +278,7 @@ impl SimulatedCore {
             } else {
                 1.0
             },
+            thread: d.thread,
             constant: false,
             pareto: (d.pareto > 1.0)
                 .then(|| Pareto::new((d.pareto - 1.0) / d.pareto, d.pareto).ok())
@@ -290,13 +291,13 @@ impl SimulatedCore {
     fn hog(&mut self, hog: crate::scenario::Hog) {
         let every = Ps::from_us(hog.every_us);
         self.others.push(Other {
-            thread: d.thread,
             next: Ps((self.rng.random::<f64>() * every.0 as f64) as u64),
             mean_gap: every.0 as f64,
             mean_time: Ps::from_us(hog.takes_us).0 as f64,
             redraw: Ps::ZERO,
             redrawn: Ps::ZERO,
             level: 1.0,
+            thread: true,
             constant: true,
             pareto: None,
         });
@@ -309,7 +310,6 @@ fn latency_offset(scenario: &Scenario) -> Ps {
 }
 
 fn idle_state(s: &IdleState) -> (Ps, Ps) {
-            thread: true,
     (Ps::from_us(s.after_us), Ps::from_us(s.exit_us))
 }
 

@@ -1,18 +1,23 @@
 //! The egress link and its queueing discipline. The link decides what to send when it is free, so nothing has to be
 //! decided before somebody looks: [`Egress::advance`] makes up for all the decisions since the last look.
 
+mod bucket;
+mod red;
+
 use std::collections::VecDeque;
 
 use rxlane_policy::{Bps, Ps};
 
 use crate::ring::Packet;
 use crate::scenario::{Discipline, Scenario};
+use bucket::TokenBucket;
+use red::Red;
 
 /// A link that one core sends to.
 #[derive(Debug)]
 pub(super) struct Egress {
     discipline: Discipline,
-    /// Highest class first; `fifo` has one for all.
+    /// Highest class first, or those that flows are hashed into; disciplines with one queue have one for all.
     queues: Vec<VecDeque<Packet>>,
     /// What was redirected, in a queue of the NIC.
     redirected: VecDeque<Packet>,
@@ -25,23 +30,26 @@ pub(super) struct Egress {
     frame: u32,
     quanta: Vec<u32>,
     deficits: Vec<u32>,
-    /// The class whose turn it is.
+    /// The queue whose turn it is.
     turn: usize,
+    red: Option<Red>,
+    bucket: Option<TokenBucket>,
 }
 
 impl Egress {
-    pub(super) fn new(scenario: &Scenario) -> Option<Self> {
+    pub(super) fn new(scenario: &Scenario, seed: u64) -> Option<Self> {
         let q = scenario.qdisc.as_ref()?;
-        let classes = match q.discipline {
-            Discipline::Fifo => 1,
+        let queues = match q.discipline {
+            Discipline::Fifo | Discipline::Red | Discipline::TokenBucket => 1,
+            Discipline::Sfq => q.buckets,
             Discipline::Strict | Discipline::Drr => scenario.traffic.class_shares().len(),
         };
         let frame = scenario.traffic.frame;
         let mut quanta = q.quanta.clone();
-        quanta.resize(classes, frame);
+        quanta.resize(queues, frame);
         Some(Self {
             discipline: q.discipline,
-            queues: vec![VecDeque::new(); classes],
+            queues: vec![VecDeque::new(); queues],
             redirected: VecDeque::new(),
             redirected_next: true,
             limit: q.limit,
@@ -51,6 +59,9 @@ impl Egress {
             deficits: quanta.clone(),
             quanta,
             turn: 0,
+            red: (q.discipline == Discipline::Red).then(|| Red::new(q.red, seed)),
+            bucket: (q.discipline == Discipline::TokenBucket)
+                .then(|| TokenBucket::new(q.rate_bps, q.burst)),
         })
     }
 
@@ -59,29 +70,59 @@ impl Egress {
         self.redirected.len() + self.queues.iter().map(VecDeque::len).sum::<usize>()
     }
 
-    /// Takes in a packet at `now`, up to which [`Egress::advance`] has been called. False: there is no room.
-    pub(super) fn enter(&mut self, packet: Packet, redirected: bool, now: Ps) -> bool {
+    /// Takes in a packet at `now`, up to which [`Egress::advance`] has been called. Returns the one that is dropped for want of
+    /// room: this one, or with `sfq` one of whoever has most waiting.
+    pub(super) fn enter(&mut self, packet: Packet, redirected: bool, now: Ps) -> Option<Packet> {
+        let mut idle = Ps::ZERO;
         if self.len() == 0 {
+            idle = now - self.free.min(now);
             self.free = self.free.max(now);
         }
-        let queue = if redirected {
-            &mut self.redirected
-        } else {
-            let last = self.queues.len() - 1;
-            &mut self.queues[usize::from(packet.class).min(last)]
-        };
-        if queue.len() >= self.limit {
-            return false;
+        if redirected {
+            return put(&mut self.redirected, packet, self.limit);
         }
-        queue.push_back(packet);
-        true
+        if let Some(red) = &mut self.red {
+            let missed = idle.0 as f64 / self.frame_time.0.max(1) as f64;
+            if !red.admits(self.queues[0].len(), missed) {
+                return Some(packet);
+            }
+        }
+        if self.discipline == Discipline::Sfq {
+            return self.enter_bucket(packet);
+        }
+        let last = self.queues.len() - 1;
+        let queue = usize::from(packet.class).min(last);
+        put(&mut self.queues[queue], packet, self.limit)
+    }
+
+    fn enter_bucket(&mut self, packet: Packet) -> Option<Packet> {
+        let hash = u32::from(packet.flow).wrapping_mul(0x9e37_79b1) >> 8;
+        let bucket = hash as usize % self.queues.len();
+        self.queues[bucket].push_back(packet);
+        if self.queues.iter().map(VecDeque::len).sum::<usize>() <= self.limit {
+            return None;
+        }
+        self.queues
+            .iter_mut()
+            .max_by_key(|q| q.len())
+            .and_then(VecDeque::pop_back)
     }
 
     /// Begins to send all whose time comes before `now`, and says of each when its last bit has left.
     pub(super) fn advance(&mut self, now: Ps, mut sent: impl FnMut(Packet, Ps)) {
-        while self.free < now {
+        loop {
+            let begins = match &self.bucket {
+                Some(bucket) => bucket.ready(self.free, self.frame),
+                None => self.free,
+            };
+            if begins >= now {
+                return;
+            }
             let Some(packet) = self.next() else { return };
-            self.free += self.frame_time;
+            if let Some(bucket) = &mut self.bucket {
+                bucket.take(begins, self.frame);
+            }
+            self.free = begins + self.frame_time;
             sent(packet, self.free);
         }
     }
@@ -98,29 +139,38 @@ impl Egress {
             return None;
         }
         match self.discipline {
-            Discipline::Fifo | Discipline::Strict => {
+            Discipline::Fifo | Discipline::Strict | Discipline::Red | Discipline::TokenBucket => {
                 self.queues.iter_mut().find_map(VecDeque::pop_front)
             }
-            Discipline::Drr => self.next_in_turn(),
+            Discipline::Drr | Discipline::Sfq => self.next_in_turn(),
         }
     }
 
     /// Something waits, and all frames are as long.
     fn next_in_turn(&mut self) -> Option<Packet> {
         loop {
-            let class = self.turn;
-            if self.deficits[class] >= self.frame
-                && let Some(packet) = self.queues[class].pop_front()
+            let turn = self.turn;
+            if self.deficits[turn] >= self.frame
+                && let Some(packet) = self.queues[turn].pop_front()
             {
-                self.deficits[class] -= self.frame;
+                self.deficits[turn] -= self.frame;
                 return Some(packet);
             }
             // What has nothing to send saves nothing for later.
-            if self.queues[class].is_empty() {
-                self.deficits[class] = 0;
+            if self.queues[turn].is_empty() {
+                self.deficits[turn] = 0;
             }
-            self.turn = (class + 1) % self.queues.len();
+            self.turn = (turn + 1) % self.queues.len();
             self.deficits[self.turn] += self.quanta[self.turn];
         }
     }
+}
+
+/// Returns the packet if there is no room for it.
+fn put(queue: &mut VecDeque<Packet>, packet: Packet, limit: usize) -> Option<Packet> {
+    if queue.len() >= limit {
+        return Some(packet);
+    }
+    queue.push_back(packet);
+    None
 }

@@ -260,7 +260,7 @@ impl SimulatedCore {
 
     /// Sends the packet just served through the egress NIC, whose vector will get the Tx completion. Returns
     /// when the packet has left the wire, or `None` when the Tx ring is full.
-    fn transmit(&mut self, device: usize, delay: Ps) -> Option<Ps> {
+    fn transmit(&mut self, device: usize, class: usize, delay: Ps) -> Option<Ps> {
         let d = &mut self.devices[self.egress[device]];
         let ring = class.min(d.tx_taken.len() - 1);
         if d.tx_taken[ring] >= self.tx_descriptors {
@@ -286,9 +286,9 @@ impl SimulatedCore {
     pub(super) fn send_to_link(&mut self, packet: Packet, redirected: bool) {
         self.link_sends();
         if let Some(link) = &mut self.link
-            && !link.enter(packet, redirected, self.now)
+            && let Some(dropped) = link.enter(packet, redirected, self.now)
         {
-            self.tally.qdisc_dropped[usize::from(packet.class)] += 1;
+            self.tally.qdisc_dropped[usize::from(dropped.class)] += 1;
         }
     }
 

@@ -2,15 +2,14 @@
 
 mod devices;
 mod layers;
+mod qdiscs;
 mod sharing;
 mod worker;
 
 use rxlane_policy::strategy::StrategyName;
 use rxlane_sim::congestion::Feedback;
 use rxlane_sim::outcome::{Outcome, simulate};
-use rxlane_sim::scenario::{
-    Discipline, Disturbance, IdleState, Probe, Process, Qdisc, Scenario, Scheme, Spread,
-};
+use rxlane_sim::scenario::{Disturbance, IdleState, Probe, Process, Scenario, Scheme, Spread};
 use rxlane_sim::traffic::Pattern;
 
 fn run(s: &Scenario) -> Outcome {
@@ -155,8 +154,8 @@ fn holding_others_off_saves_what_their_interruptions_cost_and_nothing_else() {
         s.cpu.disturbance.push(Disturbance {
             name: "timer".into(),
             per_second: 10_000.0,
-            thread: false,
             ns: 2000.0,
+            thread: false,
             redraw_s: 0.0,
             pareto: 0.0,
         });
@@ -194,6 +193,7 @@ fn masking_others_lowers_the_mean_and_the_variance_of_the_load() {
     open.cpu.mask_others = true;
     assert_eq!(open, masked);
 }
+
 /// Single-input-queue IV.A, a kernel without preemption: threads have as much of the core as with it, and never come between the
 /// begin and the end of a packet's service. Interrupts do in both.
 #[test]
@@ -233,7 +233,6 @@ fn without_preemption_threads_wait_for_the_end_of_a_poll_and_interrupts_do_not()
     }
 }
 
-
 /// Single-input-queue Fig. 6: a tail longer than that of exponential bursts. The mean is the same.
 #[test]
 fn bursts_of_other_work_may_have_a_long_tail() {
@@ -246,8 +245,8 @@ fn bursts_of_other_work_may_have_a_long_tail() {
         s.cpu.disturbance.push(Disturbance {
             name: "bursts".into(),
             per_second: 1000.0,
-            thread: false,
             ns: 50_000.0,
+            thread: false,
             redraw_s: 0.0,
             pareto,
         });
@@ -333,84 +332,4 @@ fn a_process_keeps_its_share_of_an_overloaded_core() {
     let of = share(Some(limit));
     // 500 of 2500 us.
     assert!((of - 0.2).abs() < 0.02, "{of}");
-}
-
-/// A fifth of 1.75 Mpps is RT; a core of 571 ns a packet, and a link that carries 0.84 Mpps of 128 bytes for each Gbit/s.
-fn behind_a_qdisc(discipline: Discipline, pps: f64, link_bps: f64) -> Scenario {
-    let mut s = Scenario::default();
-    s.traffic.pps = pps;
-    s.traffic.rt_ratio = 0.2;
-    s.qdisc = Some(Qdisc {
-        discipline,
-        link_bps,
-        ..Qdisc::default()
-    });
-    s
-}
-
-/// Low-latency-router III: quality of service at the egress comes too late where the core is the bottleneck.
-#[test]
-fn priority_at_the_egress_helps_behind_a_full_link_and_not_behind_a_full_core() {
-    let rt = |discipline, pps, link| {
-        let o = run(&behind_a_qdisc(discipline, pps, link));
-        let lost = 1.0 - get(&o, "sent.rt") / (0.2 * get(&o, "arrived"));
-        (get(&o, "latency_us.rt.p99"), lost)
-    };
-    let full_link = |discipline| rt(discipline, 1.2e6, 1e9);
-    let (fifo, strict) = (full_link(Discipline::Fifo), full_link(Discipline::Strict));
-    // 1000 frames of 1.18 us before it.
-    assert!(fifo.0 > 1000.0 && fifo.1 > 0.2, "{fifo:?}");
-    assert!(strict.0 < 20.0 && strict.1 < 0.005, "{strict:?}");
-    let full_core = |discipline| rt(discipline, 2.4e6, 1e10);
-    let (fifo, strict) = (full_core(Discipline::Fifo), full_core(Discipline::Strict));
-    assert!(
-        (strict.0 / fifo.0 - 1.0).abs() < 0.03,
-        "{fifo:?} {strict:?}"
-    );
-    assert!(
-        strict.1 > 0.2 && (strict.1 - fifo.1).abs() < 0.01,
-        "{fifo:?} {strict:?}"
-    );
-}
-
-#[test]
-fn deficit_round_robin_shares_a_full_link_by_quanta() {
-    let mut s = behind_a_qdisc(Discipline::Drr, 1.7e6, 5e8);
-    s.traffic.rt_ratio = 0.5;
-    for (quanta, share) in [
-        (vec![], 0.5),
-        (vec![1500, 500], 0.75),
-        (vec![100, 300], 0.25),
-    ] {
-        if let Some(q) = &mut s.qdisc {
-            q.quanta = quanta;
-        }
-        let o = run(&s);
-        let (rt, be) = (get(&o, "sent.rt"), get(&o, "sent.be"));
-        assert!((rt / (rt + be) - share).abs() < 0.01, "{rt} of {}", rt + be);
-    }
-}
-
-/// What the express lane redirects passes by the qdisc: the NIC sends from both queues in turn.
-#[test]
-fn redirected_packets_wait_for_one_frame_of_the_stack_and_may_take_half_of_the_link() {
-    let express = |rt_ratio: f64| {
-        let mut s = behind_a_qdisc(Discipline::Fifo, 1.2e6, 1e9);
-        s.reception.scheme = Scheme::Express;
-        s.traffic.rt_ratio = rt_ratio;
-        s.express.redirect_ns = 200.0;
-        run(&s)
-    };
-    let o = express(0.2);
-    assert_eq!(get(&o, "qdisc_dropped.rt"), 0.0);
-    assert!(get(&o, "qdisc_dropped.be") > 0.0);
-    // Twice the frame of RT that its poll sent before it, and one of the stack.
-    assert!(
-        get(&o, "latency_us.rt.p99") < 100.0,
-        "{}",
-        get(&o, "latency_us.rt.p99")
-    );
-    let o = express(0.6);
-    let (rt, be) = (get(&o, "sent.rt"), get(&o, "sent.be"));
-    assert!((rt / (rt + be) - 0.5).abs() < 0.02, "{rt} of {}", rt + be);
 }

@@ -132,38 +132,4 @@ impl Scenario {
         }
         Ok(())
     }
-
-    fn check_qdisc(&self) -> Result<(), SimError> {
-        let Some(q) = &self.qdisc else { return Ok(()) };
-        within(
-            "qdisc.link_bps",
-            q.link_bps,
-            1e3,
-            1e13,
-            "give 1e3 to 1e13 bits a second",
-        )?;
-        if q.limit == 0 || q.limit > MOST_DESCRIPTORS {
-            return bad("qdisc.limit", q.limit, "give 1 to 1048576 packets");
-        }
-        let classes = self.traffic.class_shares().len();
-        let drr = q.discipline == Discipline::Drr;
-        if !q.quanta.is_empty() && (!drr || q.quanta.len() != classes) {
-            return bad(
-                "qdisc.quanta",
-                q.quanta.len(),
-                "give one for each class, and only to drr",
-            );
-        }
-        if let Some(odd) = q.quanta.iter().find(|n| !(64..=1 << 20).contains(*n)) {
-            return bad("qdisc.quanta", odd, "give 64 to 1048576 bytes");
-        }
-        if self.host.is_some() || self.nic.egress == Egress::Circular {
-            return bad(
-                "qdisc.link_bps",
-                q.link_bps,
-                "packets leave by one way: leave out host and nic.egress, or qdisc",
-            );
-        }
-        Ok(())
-    }
 }

@@ -2,6 +2,7 @@
 
 mod costs;
 mod machine;
+mod qdisc;
 mod reception;
 mod traffic;
 mod worker;
