@@ -5,11 +5,17 @@ use crate::{Bps, Nanos, PolicyError, Pps};
 /// Size in bytes of a buffer of `2^k (B D)`: the bandwidth-delay product `B D`, doubled `k` times (Eq. 1).
 ///
 /// # Errors
-/// [`PolicyError::Buffer`] for a rate or delay that is not positive, or a result beyond 2^40 bytes.
+/// [`PolicyError::Buffer`] for a rate or delay that is not positive, a `k` of 0, or a result beyond 2^40 bytes.
 pub fn buffer_bytes(bandwidth: Bps, one_way_delay: Nanos, k: u32) -> Result<u64, PolicyError> {
     if !(bandwidth.0 > 0.0 && one_way_delay > Nanos(0)) {
         return Err(PolicyError::Buffer(
             "bandwidth and delay must be positive: give bits a second and nanoseconds",
+        ));
+    }
+    // What is in flight is all that the bare product holds, and nothing waits for the core.
+    if k == 0 {
+        return Err(PolicyError::Buffer(
+            "k must be at least 1: the buffer would hold what is in flight, and nothing that waits",
         ));
     }
     // B x D is in bits.
@@ -45,13 +51,14 @@ mod tests {
     fn the_buffer_is_the_bandwidth_delay_product_doubled_k_times() {
         // 1 Gbit/s x 1 ms = 125,000 bytes.
         assert_eq!(
-            buffer_bytes(Bps(1e9), Nanos::from_ms(1), 0).unwrap(),
-            125_000
+            buffer_bytes(Bps(1e9), Nanos::from_ms(1), 1).unwrap(),
+            250_000
         );
         assert_eq!(
             buffer_bytes(Bps(1e9), Nanos::from_ms(1), 3).unwrap(),
             1_000_000
         );
+        assert!(buffer_bytes(Bps(1e9), Nanos::from_ms(1), 0).is_err());
         assert!(buffer_bytes(Bps(1e9), Nanos(0), 1).is_err());
         assert!(buffer_bytes(Bps(f64::NAN), Nanos(1), 1).is_err());
         assert!(buffer_bytes(Bps(1e12), Nanos::from_ms(10_000), 30).is_err());

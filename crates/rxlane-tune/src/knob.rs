@@ -71,6 +71,10 @@ pub enum Knob {
     ReceiveMemory,
     /// The most memory for what sockets send.
     SendMemory,
+    /// The memory for what sockets receive that ask for no other size.
+    DefaultReceiveMemory,
+    /// The memory for what sockets send that ask for no other size.
+    DefaultSendMemory,
     /// Packets of devices without NAPI that may wait for a core.
     Backlog,
     /// A setting of ethtool's.
@@ -155,6 +159,8 @@ impl Knob {
             | Self::WorkqueueCores
             | Self::ReceiveMemory
             | Self::SendMemory
+            | Self::DefaultReceiveMemory
+            | Self::DefaultSendMemory
             | Self::Backlog => None,
         }
     }
@@ -180,6 +186,8 @@ impl Knob {
             )),
             Self::ReceiveMemory => core("rmem_max"),
             Self::SendMemory => core("wmem_max"),
+            Self::DefaultReceiveMemory => core("rmem_default"),
+            Self::DefaultSendMemory => core("wmem_default"),
             Self::Backlog => core("netdev_max_backlog"),
             Self::NapiThreads { .. }
             | Self::QueueThread { .. }
@@ -199,7 +207,10 @@ impl Knob {
             }
             Self::PollTimer { .. } => Kind::Ns,
             Self::DeferredPolls { .. } => Kind::Count,
-            Self::ReceiveMemory | Self::SendMemory => Kind::Bytes,
+            Self::ReceiveMemory
+            | Self::SendMemory
+            | Self::DefaultReceiveMemory
+            | Self::DefaultSendMemory => Kind::Bytes,
             Self::Backlog => Kind::Packets,
             Self::Ethtool { setting, .. } => match setting {
                 Setting::RxRing | Setting::RxRingMax | Setting::RxFrames => Kind::Packets,

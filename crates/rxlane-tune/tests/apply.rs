@@ -28,6 +28,7 @@ fn plan(tree: &Tree, profile: Profile) -> TunePlan {
         profile,
         isolate: true,
         rt_dscps: vec![46],
+        default_sizes: true,
         ..Options::default()
     };
     TunePlan::new(&tree.machine, &found, &options).unwrap()

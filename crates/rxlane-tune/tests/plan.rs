@@ -289,6 +289,48 @@ fn buffers_are_raised_to_the_bandwidth_delay_product_and_never_lowered() {
     assert!(!buffers.iter().any(|c| c.0.ends_with("rmem_max")));
 }
 
+/// Every socket of the machine gets as much, so this is not done unasked.
+#[test]
+fn default_sizes_of_sockets_are_raised_only_where_that_is_asked_for() {
+    let defaults = |tree: &Tree, default_sizes| {
+        let options = Options {
+            default_sizes,
+            ..Options::default()
+        };
+        let changes = of(&plan(tree, &options), Area::Buffers).into_iter();
+        changes
+            .filter(|c| c.0.ends_with("mem_default"))
+            .collect::<Vec<_>>()
+    };
+    let tree = Tree::unpack("ixgbe");
+    assert!(defaults(&tree, false).is_empty());
+    // 2 x 10 Gbit/s x 1 ms, as the largest sizes.
+    let file = |name| format!("/proc/sys/net/core/{name}");
+    assert_eq!(
+        defaults(&tree, true),
+        ["rmem_default", "wmem_default"].map(|name| change(&file(name), "212992", "2500000"))
+    );
+    tree.write("/proc/sys/net/core/rmem_default", "99999999\n");
+    let left = defaults(&tree, true);
+    assert!(left.len() == 1 && left[0].0.ends_with("wmem_default"));
+}
+
+/// Single-input-queue Eq. 1 has k >= 1.
+#[test]
+fn a_bandwidth_delay_product_that_is_not_doubled_is_refused() {
+    let tree = Tree::unpack("ixgbe");
+    let options = Options {
+        k: 0,
+        ..Options::default()
+    };
+    let error = TunePlan::new(&tree.machine, &inventory(&tree), &options).unwrap_err();
+    let mut text = error.to_string();
+    if let Some(cause) = std::error::Error::source(&error) {
+        text += &cause.to_string();
+    }
+    assert!(text.contains("k must be at least 1"), "{text}");
+}
+
 #[test]
 fn what_is_skipped_or_excepted_is_not_planned() {
     for name in TREES {

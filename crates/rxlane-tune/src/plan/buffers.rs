@@ -82,7 +82,13 @@ pub(super) fn sockets(draft: &mut Draft<'_>, inventory: &Inventory) -> Result<()
         delay.as_secs_f64() * 1e3
     );
     let memory = "sockets may hold more memory";
-    for (knob, wanted, cost) in [
+    let every = "every socket that asks for no other size may hold as much memory";
+    let defaults = [
+        (Knob::DefaultReceiveMemory, Value::Bytes(bytes), every),
+        (Knob::DefaultSendMemory, Value::Bytes(bytes), every),
+    ];
+    let defaults = defaults.into_iter().filter(|_| draft.options.default_sizes);
+    let limits = [
         (Knob::ReceiveMemory, Value::Bytes(bytes), memory),
         (Knob::SendMemory, Value::Bytes(bytes), memory),
         (
@@ -90,7 +96,8 @@ pub(super) fn sockets(draft: &mut Draft<'_>, inventory: &Inventory) -> Result<()
             Value::Packets(bytes / MEAN_PACKET),
             "packets of devices without NAPI may wait longer",
         ),
-    ] {
+    ];
+    for (knob, wanted, cost) in limits.into_iter().chain(defaults) {
         let enough = match (draft.machine.get(&knob)?, &wanted) {
             (Some(Value::Bytes(now)), Value::Bytes(wanted))
             | (Some(Value::Packets(now)), Value::Packets(wanted)) => now >= *wanted,

@@ -149,8 +149,10 @@ pub struct Options {
     pub away: Option<Nanos>,
     /// One-way delay of the paths that sockets use.
     pub delay: Duration,
-    /// The bandwidth-delay product is doubled so often.
+    /// The bandwidth-delay product is doubled so often, at least once.
     pub k: u32,
+    /// Also raise what a socket has that asks for no size, and not only the most that it may ask for.
+    pub default_sizes: bool,
     /// DSCPs of RT classes, which get a hardware queue of their own.
     pub rt_dscps: Vec<u8>,
     /// Also keep packet steering and unbound kernel work off the ports' cores.
@@ -166,6 +168,7 @@ impl Default for Options {
             away: None,
             delay: Duration::from_millis(1),
             k: 1,
+            default_sizes: false,
             rt_dscps: Vec::new(),
             isolate: false,
         }

@@ -91,9 +91,12 @@ pub(crate) struct Wanted {
     /// One-way delay of the paths that sockets of this machine use, ms
     #[arg(long, default_value_t = 1.0, value_name = "MS")]
     delay: f64,
-    /// Socket buffers are 2^k times bandwidth times delay
-    #[arg(long, default_value_t = 1)]
+    /// Socket buffers are 2^k times bandwidth times delay; at least 1
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     k: u32,
+    /// Also raise what sockets have that ask for no size: every socket of this machine may hold as much then
+    #[arg(long)]
+    default_sizes: bool,
     /// How long to watch loads and rates, s
     #[arg(long, default_value_t = 3.0, value_name = "S")]
     window: f64,
@@ -178,6 +181,7 @@ impl Wanted {
             away: self.away.map(|us| Nanos(us.saturating_mul(1000))),
             delay: Duration::from_secs_f64(self.delay / 1000.0),
             k: self.k,
+            default_sizes: self.default_sizes,
             rt_dscps: self.rt_dscps()?,
             isolate: self.isolate,
         })
