@@ -1,10 +1,10 @@
 //! The whole grid of "Building a Low Latency Linux Software Router", V.A.4: its figures are made of slices of it.
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
 use rxlane_sim::run::{Row, run_sweep};
 use rxlane_sim::scenario::load;
+use rxlane_sim::stop::Stop;
 use rxlane_sim::sweep::Sweep;
 
 /// What a core forwards at most of the strategy, pps: the sum of the highest loads over the ratios, which are all overloads.
@@ -26,7 +26,7 @@ fn at_each_point_of_the_grid_what_is_offered_is_forwarded_up_to_the_capacity_and
     let sweep = Sweep::new(&load(&file, &["seconds=0.02".into()]).unwrap()).unwrap();
     assert_eq!(sweep.len(), 4 * 40 * 21);
     let mut rows = Vec::new();
-    run_sweep(&sweep, 0..sweep.len(), &AtomicBool::new(false), |row| {
+    run_sweep(&sweep, 0..sweep.len(), &Stop::never(), |row| {
         rows.push(row);
         Ok(())
     })

@@ -152,9 +152,7 @@ fn pairwise(row: &[usize]) -> Shape {
 fn example(name: &str, text: &str) -> Shape {
     Shape {
         name: format!("examples/{name}"),
-        toml: text
-            .replace("\"wan0\"", "\"in0\"")
-            .replace("\"lan0\"", "\"out0\""),
+        toml: text.replace("wan0", "in0").replace("lan0", "out0"),
         express: true,
     }
 }
