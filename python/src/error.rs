@@ -25,15 +25,27 @@ mod exceptions {
 use exceptions::{FileError, PaperError, ScenarioError};
 pub(crate) use exceptions::{PlanError, PolicyError as WrongPolicy, SweepError};
 
+/// What somebody has given may be part of a message, line ends and all.
+fn on_one_line(message: &str) -> String {
+    let mut line = String::with_capacity(message.len());
+    for c in message.chars() {
+        match c {
+            c if c.is_control() => line.extend(c.escape_default()),
+            c => line.push(c),
+        }
+    }
+    line
+}
+
 /// What is wrong with a key: the exception carries its name as `key`.
 pub(crate) fn of_key(key: &str, message: String) -> PyErr {
-    ScenarioError::new_err((message, key.to_owned()))
+    ScenarioError::new_err((on_one_line(&message), key.to_owned()))
 }
 
 pub(crate) fn of_sim(error: SimError) -> PyErr {
     match error {
         SimError::File { .. } | SimError::Output(_) | SimError::Interrupted { .. } => {
-            FileError::new_err(error.to_string())
+            FileError::new_err(on_one_line(&error.to_string()))
         }
         SimError::Value { ref key, .. } | SimError::Key { ref key } => {
             of_key(key, error.to_string())
@@ -70,19 +82,21 @@ pub(crate) fn of_policy(error: &PolicyError) -> PyErr {
 pub(crate) fn of_papers(error: PapersError) -> PyErr {
     match error {
         PapersError::Sim(error) => of_sim(error),
-        other => PaperError::new_err(other.to_string()),
+        other => PaperError::new_err(on_one_line(&other.to_string())),
     }
 }
 
 pub(crate) fn no_paper(name: &str, known: &[&str]) -> PyErr {
-    PaperError::new_err(format!("{name}: no such paper: use {}", known.join(", ")))
+    let message = format!("{name}: no such paper: use {}", known.join(", "));
+    PaperError::new_err(on_one_line(&message))
 }
 
 pub(crate) fn no_experiment(paper: &str, name: &str, known: &[&str]) -> PyErr {
-    PaperError::new_err(format!(
+    let message = format!(
         "{name}: {paper} has no such experiment: use {}",
         known.join(", ")
-    ))
+    );
+    PaperError::new_err(on_one_line(&message))
 }
 
 pub(crate) fn too_many(points: usize) -> PyErr {

@@ -15,11 +15,12 @@ const SUFFIXES: [(&str, &str); 8] = [
 ];
 
 /// Names of metrics whose unit nothing in them says, by how they begin.
-const METRICS: [(&str, &str); 35] = [
+const METRICS: [(&str, &str); 37] = [
     ("load_latency_cycles_us", "cycles us"),
     ("cycles_per_packet", "cycles"),
     ("packets_per_poll", "packets"),
     ("qdisc_dropped", "packets"),
+    ("tx_dropped", "packets"),
     ("early_dropped", "packets"),
     ("ring_dropped", "packets"),
     ("queued_before", "packets"),
@@ -43,6 +44,7 @@ const METRICS: [(&str, &str); 35] = [
     ("fairness", "1"),
     ("loss", "1"),
     ("cpu", "1"),
+    ("cores_in_use", "1"),
     ("load", "1"),
     ("response_us", "us"),
     ("own_wait_us", "us"),

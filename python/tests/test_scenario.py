@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 import pytest
 from conftest import REPOSITORY
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import rxlane
@@ -125,6 +125,7 @@ VALUES = st.recursive(
 
 
 @settings(max_examples=300, deadline=None)
+@example({"seconds": {"\n": None}})
 @given(st.dictionaries(KEYS, VALUES, max_size=3))
 def test_whatever_is_given_there_is_a_scenario_or_an_error_of_the_package_on_one_line(keys: Any) -> None:
     try:

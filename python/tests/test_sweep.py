@@ -106,6 +106,8 @@ def test_every_metric_of_every_mechanism_has_a_unit() -> None:
         {"transmit": {"queue": 10}},
         {"qdisc": {"discipline": "fifo"}, "reception.scheme": "express", "traffic.rt_ratio": 0.2},
         {"cpu.probe": {"pause_us": 100.0, "work_us": 10.0}},
+        {"nic.tx_rings": "class", "nic.egress": "circular", "interrupt.tx_completion": True, "reception.strategy": "ll-rr"},
+        {"worker": {"receive_ns": 100.0}},
     ]
     for keys in everything:
         scenario = rxlane.Scenario({"seconds": 0.002, **keys})
