@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Says what a frame is to the router itself, for the test that compares it with rxlane_policy::control. No router loads it.
+ * Says what a frame is to the router itself, for the test that compares it with rxlane_policy::control. No router loads
+ * it.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>

@@ -16,6 +16,8 @@
 /* Rates of a sender, and of all. */
 const volatile struct police control_source = {};
 const volatile struct police control_all = {};
+/* Nobody can choose whose bucket he falls into. */
+const volatile __u32 control_salt = 0;
 
 /* Of senders on links, of others, and of all of both. */
 struct {
@@ -25,10 +27,10 @@ struct {
 	__type(value, struct bucket);
 } control_buckets SEC(".maps");
 
-/* ssh, BGP, LDP */
+/* BGP, LDP */
 static __always_inline int is_control_tcp(__u32 port)
 {
-	return port == 22 || port == 179 || port == 646;
+	return port == 179 || port == 646;
 }
 
 /* DHCP, IKE, RIP, DHCPv6, LDP, HSRP, BFD */
@@ -56,7 +58,8 @@ static __always_inline int may_be_control(const struct packet *p)
 		return 0;
 	switch (p->protocol) {
 	case IPPROTO_TCP:
-		return is_control_tcp(p->src_port) || is_control_tcp(p->dst_port);
+		/* ssh to the router; answers to what it forwards with translation come to its address, too. */
+		return p->dst_port == 22 || is_control_tcp(p->src_port) || is_control_tcp(p->dst_port);
 	case IPPROTO_UDP:
 		return is_control_udp(p->dst_port);
 	case IPPROTO_ICMPV6:
@@ -120,8 +123,10 @@ static __always_inline __u32 control_of(const struct xdp_md *ctx, struct packet 
 		*sender = p->ip4->saddr;
 		return control_of_packet(p);
 	case PARSED_IPV6:
-		*sender = p->ip6->saddr.in6_u.u6_addr32[0] ^ p->ip6->saddr.in6_u.u6_addr32[1] ^
-			  p->ip6->saddr.in6_u.u6_addr32[2] ^ p->ip6->saddr.in6_u.u6_addr32[3];
+		/* Whoever has a /64 has all addresses of it; on a link each host has one of its own. */
+		*sender = p->ip6->saddr.in6_u.u6_addr32[0] * 0x9e3779b1 + p->ip6->saddr.in6_u.u6_addr32[1];
+		if (is_of_link(p->ip6->saddr.in6_u.u6_addr32[0]))
+			*sender = p->ip6->saddr.in6_u.u6_addr32[2] * 0x9e3779b1 + p->ip6->saddr.in6_u.u6_addr32[3];
 		return control_of_packet(p);
 	case PARSED_NOT_IP:
 		/* The last four bytes tell senders apart. */
@@ -162,8 +167,9 @@ static __always_inline int is_for_router(struct xdp_md *ctx, const struct packet
 }
 
 /*
- * Whether the packet in hand comes first, counted. A sender's rate comes before everything else, so that what one sender
- * makes of it, forged or not, is paid by its own bucket; what is not for the router costs none of the rate of all.
+ * Whether the packet in hand comes first, counted. A sender's rate comes before everything else, so that what one
+ * sender makes of it, forged or not, is paid by its own bucket; what is not for the router costs none of the rate of
+ * all.
  */
 __noinline int comes_first(struct xdp_md *ctx, struct core *core)
 {
@@ -175,6 +181,9 @@ __noinline int comes_first(struct xdp_md *ctx, struct core *core)
 	what = control_of(ctx, &p, &sender);
 	if (!what)
 		return 0;
+	/* Of another port it is another sender, whatever address it says. */
+	sender = (sender ^ control_salt) * 0x85ebca77 + ctx->ingress_ifindex;
+	sender ^= sender >> 15;
 	of = what & CONTROL_OF_LINK ? 0 : CONTROL_BUCKETS + 1;
 	if (!takes(of + masked((sender * 0x9e3779b1) >> 22, CONTROL_BUCKETS - 1), &control_source)) {
 		core->control_policed++;

@@ -292,6 +292,7 @@ static __always_inline int forward(struct xdp_md *ctx, struct packet *p, const s
 				   const int full)
 {
 	struct bpf_fib_lookup fib = {};
+	int by_qdisc;
 	long ret;
 
 	fib_key(ctx, p, t, &fib);
@@ -301,18 +302,22 @@ static __always_inline int forward(struct xdp_md *ctx, struct packet *p, const s
 	/* Back where it came from: the kernel also sends the ICMP redirect. */
 	if (fib.ifindex == ctx->ingress_ifindex)
 		return REFUSED(REASON_EGRESS);
-	hop->egress = fib.ifindex;
-	hop->mtu = fib.mtu_result;
-	if (bpf_redirect_map(&egress, fib.ifindex, 0) != XDP_REDIRECT)
-		return leaves_by_qdisc(fib.ifindex) ? REFUSED(REASON_QDISC) : REFUSED(REASON_EGRESS);
+	by_qdisc = bpf_redirect_map(&egress, fib.ifindex, 0) != XDP_REDIRECT;
+	if (by_qdisc && !leaves_by_qdisc(fib.ifindex))
+		return REFUSED(REASON_EGRESS);
 	/* Linux sends this flow another way: a mark chose the route, or it has just changed. */
 	if (full && t->egress && (t->egress != fib.ifindex || !is_same_mac(t->next_hop, fib.dmac)))
 		return REFUSED(REASON_UNSEEN);
 	if (is_longer_than_routes(p))
 		return REFUSED(REASON_MTU);
-	note_next_hop(&fib);
+	hop->egress = fib.ifindex;
+	hop->mtu = fib.mtu_result;
 	__builtin_memcpy(hop->to, fib.dmac, ETH_ALEN);
 	__builtin_memcpy(hop->from, fib.smac, ETH_ALEN);
+	/* Known from here on as any other hop: the port may be sent to directly before the flow is forgotten. */
+	if (by_qdisc)
+		return REFUSED(REASON_QDISC);
+	note_next_hop(&fib);
 	return hand_over(ctx, p, &t->nat, hop, full);
 }
 

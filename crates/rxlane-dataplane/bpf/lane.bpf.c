@@ -125,6 +125,10 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 		return to_stack(ctx, p, core, class, c->overload, c->ring_cores, c->ring_core, full);
 	core->express = 1;
 	if (core->guarded && class && !may_pass(class, 0, core->taken - 1)) {
+		if (may_be_control(p) && comes_first(ctx, core)) {
+			count->passed++;
+			return XDP_PASS;
+		}
 		count->early_drops++;
 		return XDP_DROP;
 	}

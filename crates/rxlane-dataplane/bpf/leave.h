@@ -37,8 +37,8 @@ static __always_inline int to_kernel_first(struct xdp_md *ctx, struct core *core
 }
 
 /* Served as the stack class below, within its share. */
-static __always_inline int as_stack(struct xdp_md *ctx, const struct packet *p, struct core *core, __u32 class, __u32 reason,
-				    const int full)
+static __always_inline int as_stack(struct xdp_md *ctx, const struct packet *p, struct core *core, __u32 class,
+				    __u32 reason, const int full)
 {
 	const volatile struct class *c;
 	struct class_counters *count;

@@ -3,6 +3,7 @@
 //! What the configuration fixes becomes a constant of the program, so the verifier removes what is not
 //! used; a reload therefore loads a new program and swaps it in.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -336,6 +337,7 @@ fn set_constants(
             .any(|c| rxlane_config::ring_cores(c, &all).is_some()),
     );
 
+    c.control_salt = RandomState::new().build_hasher().finish() as u32;
     let [source, all] = config.control.compile()?;
     for (to, rate) in [(&mut c.control_source, source), (&mut c.control_all, all)] {
         to.cost = rate.cost;
