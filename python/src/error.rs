@@ -57,12 +57,12 @@ pub(crate) fn of_sim(error: SimError) -> PyErr {
             message,
         } => {
             let (key, message) = in_words(&message);
-            let place = match (path.as_str(), line) {
-                ("", _) => String::new(),
-                (path, 0) => format!("{path}: "),
-                (path, line) => format!("{path}:{line}: "),
+            let said = SimError::Syntax {
+                path,
+                line,
+                message,
             };
-            of_key(&key, format!("{place}{message}"))
+            of_key(&key, said.to_string())
         }
         SimError::Stopped => exceptions::Error::new_err(error.to_string()),
         other => of_key("", other.to_string()),

@@ -1,8 +1,8 @@
 //! Devices under test by name: the kernel alone, or rxlane in one of its configurations.
 
-use rxlane_config::{Datapath, EngineConfig, RouterConfig};
 use std::collections::BTreeMap;
 
+use rxlane_config::{Datapath, EngineConfig, RouterConfig};
 use rxlane_policy::class::{Aim, Class, Lane, Overload, Ring, ThreadScheduling, Trust};
 use rxlane_policy::control::ControlRates;
 use rxlane_policy::rule::Rule;

@@ -21,9 +21,6 @@ pub(crate) fn in_the_way(
     for device in devices.iter().filter(|d| way(d) == Egress::Qdisc) {
         found.entry(device.ifindex).or_default();
     }
-    if devices.iter().all(|d| way(d) == Egress::Direct) {
-        return Ok(found);
-    }
     for (ifindex, kind) in tc::shapers()? {
         let device = devices.iter().find(|d| d.ifindex == ifindex);
         if device.is_some_and(|d| way(d) != Egress::Direct) {
