@@ -7,7 +7,7 @@ PACKAGES := clang-19 clang-format libelf-dev zlib1g-dev pkg-config make gcc libc
 	iproute2 ethtool nftables iputils-ping traceroute socat tmux shellcheck util-linux
 # Tests let routing daemons talk. Nobody wants one started because it was installed, so it is masked meanwhile.
 TEST_PACKAGES := bird2
-SHELL_SCRIPTS := .ci/run contrib/release docs/pictures $(addprefix contrib/debian/,postinst prerm postrm) fuzz/run tests/differential/sabotage $(addprefix tests/vm/,build-kernel build-tests demo get-kernel init matrix mirror run table test-demo test-engine test-oracle test-suite test-tune)
+SHELL_SCRIPTS := .ci/run contrib/release docs/pictures $(addprefix contrib/debian/,postinst prerm postrm) fuzz/run tests/differential/sabotage tests/in-turn $(addprefix tests/vm/,build-kernel build-tests demo get-kernel init matrix mirror run table test-demo test-engine test-oracle test-suite test-tune test-vlan)
 
 .PHONY: vm-setup help setup build package-files install uninstall deb demo build-tests test test-vm test-kernels soak soak-vm sabotage simpy wheel test-python test-python-ray fuzz miri sanitize nightly release docs pictures crates deny alerts lint clean
 
@@ -16,8 +16,8 @@ help:
 	@echo "make deb     a Debian package: target/dist/*.deb (installs cargo-deb)"
 	@echo "make demo    build, then kernel against express at twice the kernel's capacity; report.html"
 	@echo "make test    all tests: unit, property, BPF programs, end to end in network namespaces"
-	@echo "make test-vm all kernels and compilers, tune and engine on real drivers, in emulated machines (an hour)"
-	@echo "make test-kernels  of that what CI runs: load and forward on the oldest kernel"
+	@echo "make test-vm all kernels and compilers, VLANs, tune and engine on real drivers, in emulated machines (an hour)"
+	@echo "make test-kernels  of that what CI runs: load and forward, also VLANs, on the oldest kernel"
 	@echo "make soak-vm the same on another kernel, with bridges, bonds, VLANs, IPsec: KERNEL=6.12"
 	@echo "make sabotage  known ways past Linux put back on purpose: does the oracle find them? (half an hour)"
 	@echo "make simpy   the simulator's reception on another simulator, SimPy, and whether both still agree (installs SimPy)"
@@ -99,9 +99,9 @@ deb: setup
 	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) cargo deb --quiet -p rxlane --no-build --no-dbgsym --strip -o target/dist/
 
 # Tests need root for namespaces and BPF; they are built by the user and run in turn, because they share
-# two cores.
+# two cores. Those of the model share nothing, and use all cores.
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
-AS_ROOT := CARGO_TARGET_$(shell echo $(HOST) | tr 'a-z-' 'A-Z_')_RUNNER="$(if $(SUDO),sudo -E,env)"
+AS_ROOT := CARGO_TARGET_$(shell echo $(HOST) | tr 'a-z-' 'A-Z_')_RUNNER="$(if $(SUDO),sudo -E,env) $(CURDIR)/tests/in-turn"
 
 build-tests: setup
 	@$(SUDO) systemctl mask --runtime --quiet bird.service 2>/dev/null || true
@@ -124,12 +124,15 @@ test-vm: CLANGS := clang-14 clang-16
 test-vm: vm-setup
 	@$(SUDO) tests/vm/matrix --clangs "14 16 19"
 	@$(SUDO) tests/vm/run tune 6.1
+	@$(SUDO) tests/vm/run vlan 6.1
+	@$(SUDO) tests/vm/run vlan newest
 	@$(SUDO) tests/vm/run engine newest
 
 # With the command that the tests were built for.
 test-kernels: build-tests
 	@$(MAKE) --no-print-directory setup PACKAGES="$(VM_PACKAGES)"
 	@$(SUDO) tests/vm/matrix --kernels 6.1 --suites "shapes program" --rxlane target/debug/rxlane
+	@$(SUDO) RXLANE=target/debug/rxlane tests/vm/run vlan 6.1
 
 # Looks for packets that rxlane treats otherwise than plain Linux; tests/differential/README.md says how to read one.
 # The frames of the second part are others each time; RXLANE_SEED repeats those of a failure.

@@ -18,6 +18,7 @@ struct class
 };
 
 const volatile __u32 n_classes = 1;
+const volatile __u32 express_below = 0; /* the lowest express class and 1; 0: there is none */
 const volatile __u32 any_police = 0;
 const volatile __u32 any_prefix = 0;
 const volatile struct class classes[MAX_CLASSES] = {};
@@ -97,6 +98,12 @@ static __always_inline int admit(struct xdp_md *ctx, const struct packet *p, str
 	__u32 bytes = masked(p->data_end - p->data, 0x1ffff);
 	int untrusted = 0, i, ret;
 
+	/*
+	 * Looked for once, and kept where the verifier forgets it: else it would follow all classes with each obstacle
+	 * that there can be, and each class with what is known of the packet after it.
+	 */
+	if (class < express_below)
+		core->obstacle = obstacle(p);
 	for (i = 0; i < MAX_CLASSES; i++, class ++) {
 		const volatile struct class *c;
 		struct class_counters *count;
@@ -112,11 +119,11 @@ static __always_inline int admit(struct xdp_md *ctx, const struct packet *p, str
 		if (c->lane == LANE_EXPRESS) {
 			if (untrusted)
 				continue;
-			ret = obstacle(p);
+			ret = core->obstacle;
 			if (ret >= 0) {
 				count->packets++;
 				count->bytes += bytes;
-				return REFUSED(ret);
+				return REFUSED(masked(ret, 31));
 			}
 			ret = trust(ctx, p, class, t, full);
 			if (ret == TO_STACK_TCP)

@@ -41,7 +41,7 @@ __noinline int goes_as_seen(struct xdp_md *ctx, struct core *core)
 
 	if (!core || from_numbers(ctx, &core->packet, &p) < 0)
 		return 0;
-	fib_key(ctx, &p, &core->departure, &fib);
+	fib_key(&p, &core->departure, &fib);
 	return bpf_fib_lookup(ctx, &fib, sizeof(fib), 0) == BPF_FIB_LKUP_RET_SUCCESS &&
 	       fib.ifindex == core->departure.egress && is_same_mac(core->departure.next_hop, fib.dmac);
 }

@@ -17,13 +17,12 @@
 #include "police.h"
 #include "control.h"
 
+struct control_packet heard = {};
+
 SEC("xdp")
 int what_it_is(struct xdp_md *ctx)
 {
-	struct packet p = {};
-	__u32 sender = 0;
-
-	return control_of(ctx, &p, &sender);
+	return control_of(ctx, &heard);
 }
 
 char LICENSE[] SEC("license") = "GPL";

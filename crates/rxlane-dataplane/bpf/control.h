@@ -106,31 +106,44 @@ static __always_inline __u32 control_of_frame(const struct ethhdr *eth)
 	return 0;
 }
 
-/* What a frame is, whoever it is addressed to, with a hash of its sender. */
-static __always_inline __u32 control_of(const struct xdp_md *ctx, struct packet *p, __u32 *sender)
+/*
+ * What a frame is, whoever it is addressed to; 0 if it is no control packet. A function of its own, which the verifier
+ * follows once: what comes of it are numbers, so the ways through the parser end here.
+ */
+__noinline int control_of(struct xdp_md *ctx, struct control_packet *heard)
 {
+	struct packet p = {};
 	struct ethhdr *eth;
 	__u8 mac[8] = {};
 
-	p->data = packet_pointer(ctx->data);
-	p->data_end = packet_pointer(ctx->data_end);
-	eth = p->data;
-	if ((void *)(eth + 1) > p->data_end)
+	if (!heard)
+		return 0;
+	p.data = packet_pointer(ctx->data);
+	p.data_end = packet_pointer(ctx->data_end);
+	eth = p.data;
+	if ((void *)(eth + 1) > p.data_end)
 		return 0;
 	__builtin_memcpy(mac, eth->h_dest, ETH_ALEN);
-	switch (parse(p, mac)) {
+	switch (parse(&p, mac)) {
 	case PARSED_IPV4:
-		*sender = p->ip4->saddr;
-		return control_of_packet(p);
+		heard->v6 = 0;
+		heard->source[0] = p.ip4->saddr;
+		heard->destination[0] = p.ip4->daddr;
+		heard->sender = p.ip4->saddr;
+		return control_of_packet(&p);
 	case PARSED_IPV6:
+		heard->v6 = 1;
+		__builtin_memcpy(heard->source, &p.ip6->saddr, 16);
+		__builtin_memcpy(heard->destination, &p.ip6->daddr, 16);
 		/* Whoever has a /64 has all addresses of it; on a link each host has one of its own. */
-		*sender = p->ip6->saddr.in6_u.u6_addr32[0] * 0x9e3779b1 + p->ip6->saddr.in6_u.u6_addr32[1];
-		if (is_of_link(p->ip6->saddr.in6_u.u6_addr32[0]))
-			*sender = p->ip6->saddr.in6_u.u6_addr32[2] * 0x9e3779b1 + p->ip6->saddr.in6_u.u6_addr32[3];
-		return control_of_packet(p);
+		if (is_of_link(heard->source[0]))
+			heard->sender = heard->source[2] * 0x9e3779b1 + heard->source[3];
+		else
+			heard->sender = heard->source[0] * 0x9e3779b1 + heard->source[1];
+		return control_of_packet(&p);
 	case PARSED_NOT_IP:
 		/* The last four bytes tell senders apart. */
-		*sender = *(__u32 *)(eth->h_source + 2);
+		heard->sender = *(__u32 *)(eth->h_source + 2);
 		return control_of_frame(eth);
 	}
 	return 0;
@@ -145,22 +158,22 @@ static __always_inline int takes(__u32 index, const volatile struct police *rate
 }
 
 /* Linux would deliver it to the router itself; where it forwards nothing it delivers what it takes. */
-static __always_inline int is_for_router(struct xdp_md *ctx, const struct packet *p)
+static __always_inline int is_for_router(struct xdp_md *ctx, const struct control_packet *heard)
 {
 	struct bpf_fib_lookup fib = {};
 	long ret;
 
 	fib.ifindex = ctx->ingress_ifindex;
-	if (!p->v6) {
+	if (!heard->v6) {
 		fib.family = 2; /* AF_INET */
-		fib.ipv4_src = p->ip4->saddr;
-		fib.ipv4_dst = p->ip4->daddr;
+		fib.ipv4_src = heard->source[0];
+		fib.ipv4_dst = heard->destination[0];
 	} else {
-		if (is_of_link(p->ip6->daddr.in6_u.u6_addr32[0]))
+		if (is_of_link(heard->destination[0]))
 			return 1;
 		fib.family = 10; /* AF_INET6 */
-		__builtin_memcpy(fib.ipv6_src, &p->ip6->saddr, 16);
-		__builtin_memcpy(fib.ipv6_dst, &p->ip6->daddr, 16);
+		__builtin_memcpy(fib.ipv6_src, heard->source, 16);
+		__builtin_memcpy(fib.ipv6_dst, heard->destination, 16);
 	}
 	ret = bpf_fib_lookup(ctx, &fib, sizeof(fib), 0);
 	return ret == BPF_FIB_LKUP_RET_NOT_FWDED || ret == BPF_FIB_LKUP_RET_FWD_DISABLED;
@@ -173,29 +186,37 @@ static __always_inline int is_for_router(struct xdp_md *ctx, const struct packet
  */
 __noinline int comes_first(struct xdp_md *ctx, struct core *core)
 {
-	struct packet p = {};
-	__u32 sender = 0, of, what;
+	__u32 sender, of, what;
 
 	if (!core)
 		return 0;
-	what = control_of(ctx, &p, &sender);
+	what = control_of(ctx, &core->heard);
 	if (!what)
 		return 0;
 	/* Of another port it is another sender, whatever address it says. */
-	sender = (sender ^ control_salt) * 0x85ebca77 + ctx->ingress_ifindex;
+	sender = (core->heard.sender ^ control_salt) * 0x85ebca77 + ctx->ingress_ifindex;
 	sender ^= sender >> 15;
 	of = what & CONTROL_OF_LINK ? 0 : CONTROL_BUCKETS + 1;
 	if (!takes(of + masked((sender * 0x9e3779b1) >> 22, CONTROL_BUCKETS - 1), &control_source)) {
 		core->control_policed++;
 		return 0;
 	}
-	if (what & CONTROL_TO_ONE && !is_for_router(ctx, &p))
+	if (what & CONTROL_TO_ONE && !is_for_router(ctx, &core->heard))
 		return 0;
 	if (!takes(of + CONTROL_BUCKETS, &control_all)) {
 		core->control_policed++;
 		return 0;
 	}
 	core->control++;
+	return 1;
+}
+
+/* The same of a packet that a class serves, counted there. */
+static __always_inline int passes_first(struct xdp_md *ctx, const struct packet *p, struct core *core, __u32 class)
+{
+	if (!may_be_control(p) || !comes_first(ctx, core))
+		return 0;
+	core->classes[class_index(class)].passed++;
 	return 1;
 }
 

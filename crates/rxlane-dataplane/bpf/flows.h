@@ -59,12 +59,12 @@ static __always_inline int may_be_known(void)
 /* The code points of all classes that trust established flows, one bit each: whoever has another is in none of them. */
 const volatile __u64 known_dscps = 0;
 
-static __always_inline void make_key(const struct xdp_md *ctx, const struct packet *p, struct flow_key *key)
+static __always_inline void make_key(const struct packet *p, struct flow_key *key)
 {
 	__builtin_memset(key, 0, sizeof(*key));
 	key->src_port = bpf_htons(p->src_port);
 	key->dst_port = bpf_htons(p->dst_port);
-	key->ingress = ctx->ingress_ifindex;
+	key->ingress = p->ingress;
 	key->protocol = p->protocol;
 	key->v6 = p->v6;
 	key->port_flags = p->port_flags;
@@ -132,7 +132,8 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	struct known_flow *flow;
 	struct packet p;
 	__u64 bytes, hash, now;
-	int ret, by_qdisc;
+	const struct vlan_way *way;
+	int ret, leaves;
 
 	if (!core || !may_be_known())
 		return -1;
@@ -141,7 +142,7 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 		return -1;
 	core->generation = witness->generation;
 	core->routes = witness->routes;
-	make_key(ctx, &p, &core->key);
+	make_key(&p, &core->key);
 	hash = hash_of(&core->key);
 	index = bpf_get_smp_processor_id() * KNOWN_FLOWS + masked(hash >> 40, KNOWN_FLOWS - 1);
 	now = bpf_ktime_get_coarse_ns();
@@ -155,8 +156,8 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	class = class_index(flow->class);
 	if (is_closed(find_gates(), class) || ip_length(&p) > flow->mtu || is_longer_than_routes(&p))
 		return -1;
-	by_qdisc = bpf_redirect_map(&egress, flow->egress, 0) != XDP_REDIRECT;
-	if (by_qdisc && !leaves_by_qdisc(flow->egress))
+	leaves = choose_way(&p, flow->egress, &way);
+	if (leaves < 0 && leaves != REFUSED(REASON_QDISC))
 		return -1;
 	bytes = masked(p.data_end - p.data, 0x1ffff);
 	count = &core->classes[class];
@@ -171,18 +172,15 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 		count->early_drops++;
 		return XDP_DROP;
 	}
-	if (by_qdisc) {
-		count->passed++;
-		count_reason(core, REASON_QDISC);
-		return XDP_PASS;
-	}
+	if (leaves < 0)
+		return to_qdisc(core, class);
 	/* Global functions may have changed the packet, for all that the verifier knows. */
 	if (from_numbers(ctx, &core->packet, &p) < 0)
 		return XDP_DROP;
 	core->hop.egress = flow->egress;
 	__builtin_memcpy(core->hop.to, flow->to, ETH_ALEN);
 	__builtin_memcpy(core->hop.from, flow->from, ETH_ALEN);
-	ret = hand_over(ctx, &p, &flow->nat, &core->hop, 1);
+	ret = hand_over(ctx, &p, &flow->nat, &core->hop, way, 1);
 	if (ret < 0)
 		return to_kernel(core, REASON_MALFORMED);
 	count->express++;

@@ -111,10 +111,9 @@ static __always_inline int translate(struct packet *p, const struct translation 
 	return 0;
 }
 
-static __always_inline void fib_key(const struct xdp_md *ctx, const struct packet *p, const struct departure *t,
-				    struct bpf_fib_lookup *fib)
+static __always_inline void fib_key(const struct packet *p, const struct departure *t, struct bpf_fib_lookup *fib)
 {
-	fib->ifindex = ctx->ingress_ifindex;
+	fib->ifindex = p->ingress;
 	fib->l4_protocol = p->protocol;
 	if (p->src_port != NO_PORT) {
 		fib->sport = bpf_htons(p->src_port);
@@ -152,7 +151,7 @@ static __always_inline int source_holds(struct xdp_md *ctx, const struct packet 
 	struct bpf_fib_lookup fib = {};
 	long ret;
 
-	fib.ifindex = ctx->ingress_ifindex;
+	fib.ifindex = p->ingress;
 	fib.l4_protocol = p->protocol;
 	/* As it is after destination and before source translation. */
 	if (p->src_port != NO_PORT) {
@@ -173,16 +172,16 @@ static __always_inline int source_holds(struct xdp_md *ctx, const struct packet 
 	ret = bpf_fib_lookup(ctx, &fib, sizeof(fib), fib_of_sources);
 	if (ret != BPF_FIB_LKUP_RET_SUCCESS && ret != BPF_FIB_LKUP_RET_NO_NEIGH)
 		return 0;
-	return t->source == SOURCE_ROUTED || fib.ifindex == ctx->ingress_ifindex;
+	return t->source == SOURCE_ROUTED || fib.ifindex == p->ingress;
 }
 
 /*
- * Cuts off what follows the IP packet, as Linux does (ip_rcv_core). What a frame needs to be as long as Ethernet wants
- * it becomes zeros. No tag is there: tagged packets are Linux's.
+ * Cuts off what follows the IP packet, as Linux does (ip_rcv_core). What the frame needs to be as long as Ethernet
+ * wants it, once it has other tags, becomes zeros.
  */
-static __always_inline int trim(struct xdp_md *ctx, struct packet *p)
+static __always_inline int trim(struct xdp_md *ctx, struct packet *p, __u32 l2_after)
 {
-	__u64 len = sizeof(struct ethhdr) + ip_length(p);
+	__u64 l2 = masked(l2_length(p->tags), 31), len = l2 + ip_length(p), least = ETH_ZLEN + l2 - l2_after;
 	__u64 l4 = p->l4 ? masked(p->l4 - p->data, 127) : 0;
 	/* Numbers, kept apart from pointers: Linux 6.1 follows no sum of both. */
 	__s64 excess = (__s64)masked(p->data_end - p->data, 0x1ffff) - (__s64)masked(len, 0x1ffff);
@@ -192,12 +191,12 @@ static __always_inline int trim(struct xdp_md *ctx, struct packet *p)
 		return 0;
 	if (bpf_xdp_adjust_tail(ctx, -excess))
 		return -1;
-	if (len < ETH_ZLEN && bpf_xdp_adjust_tail(ctx, ETH_ZLEN - len))
+	if (len < least && bpf_xdp_adjust_tail(ctx, least - len))
 		return -1;
 	p->data = packet_pointer(ctx->data);
 	p->data_end = packet_pointer(ctx->data_end);
 	p->l4 = l4 ? p->data + masked(l4, 127) : 0;
-	l3 = p->data + sizeof(struct ethhdr);
+	l3 = p->data + l2;
 	if (p->v6) {
 		p->ip6 = l3;
 		return l3 + sizeof(*p->ip6) > p->data_end ? -1 : 0;
@@ -255,13 +254,13 @@ static __always_inline void note_next_hop(const struct bpf_fib_lookup *fib)
  * with the reason for leaving the packet, unchanged but for its padding, to the kernel.
  */
 static __always_inline int hand_over(struct xdp_md *ctx, struct packet *p, const struct translation *nat,
-				     const struct hop *hop, const int full)
+				     const struct hop *hop, const struct vlan_way *way, const int full)
 {
 	struct ethhdr *eth;
 
 	if (observes)
 		return XDP_REDIRECT;
-	if (trim(ctx, p) < 0)
+	if (trim(ctx, p, l2_of_way(way)) < 0)
 		return REFUSED(REASON_MALFORMED);
 	eth = p->data;
 	if (full && any_conntrack && nat->translated && translate(p, nat) < 0)
@@ -272,6 +271,12 @@ static __always_inline int hand_over(struct xdp_md *ctx, struct packet *p, const
 		age_ipv4(p->ip4);
 	else
 		p->ip6->hop_limit--;
+	if (p->tags || way) {
+		/* It is not the packet any more that the kernel should have. */
+		if (retag(ctx, p, way))
+			return XDP_ABORTED;
+		eth = p->data;
+	}
 	__builtin_memcpy(eth->h_dest, hop->to, ETH_ALEN);
 	__builtin_memcpy(eth->h_source, hop->from, ETH_ALEN);
 	return XDP_REDIRECT;
@@ -287,26 +292,54 @@ static __always_inline int leaves_by_qdisc(__u32 ifindex)
 	return port && port->flags & PORT_QDISC;
 }
 
+/*
+ * How a packet leaves through an interface, a port or a VLAN device over one: XDP_REDIRECT, with the target set, or
+ * REFUSED. `way` is that of the VLAN device, or null.
+ */
+static __always_inline int choose_way(const struct packet *p, __u32 ifindex, const struct vlan_way **way)
+{
+	*way = 0;
+	if (bpf_redirect_map(&egress, ifindex, 0) == XDP_REDIRECT)
+		return XDP_REDIRECT;
+	if (leaves_by_qdisc(ifindex))
+		return REFUSED(REASON_QDISC);
+	*way = bpf_map_lookup_elem(&vlan_ways, &ifindex);
+	if (!*way)
+		return REFUSED(REASON_EGRESS);
+	if (ETH_HLEN + 4 * (*way)->tags + ip_length(p) > (*way)->mtu + FRAME_ROOM)
+		return REFUSED(REASON_MTU);
+	if (has_other_priority(p, *way))
+		return REFUSED(REASON_VLAN);
+	if ((*way)->by_qdisc)
+		return REFUSED(REASON_QDISC);
+	if (bpf_redirect_map(&egress, (*way)->port, 0) == XDP_REDIRECT)
+		return XDP_REDIRECT;
+	return leaves_by_qdisc((*way)->port) ? REFUSED(REASON_QDISC) : REFUSED(REASON_EGRESS);
+}
+
 /* Asks the kernel's routes and neighbours: XDP_REDIRECT, or REFUSED as above. */
 static __always_inline int forward(struct xdp_md *ctx, struct packet *p, const struct departure *t, struct hop *hop,
 				   const int full)
 {
 	struct bpf_fib_lookup fib = {};
-	int by_qdisc;
+	const struct vlan_way *way;
+	int leaves;
 	long ret;
 
-	fib_key(ctx, p, t, &fib);
+	fib_key(p, t, &fib);
 	ret = bpf_fib_lookup(ctx, &fib, sizeof(fib), 0);
 	if (ret != BPF_FIB_LKUP_RET_SUCCESS)
 		return REFUSED(reason_of_fib(ret));
 	/* Back where it came from: the kernel also sends the ICMP redirect. */
-	if (fib.ifindex == ctx->ingress_ifindex)
+	if (fib.ifindex == p->ingress)
 		return REFUSED(REASON_EGRESS);
-	by_qdisc = bpf_redirect_map(&egress, fib.ifindex, 0) != XDP_REDIRECT;
-	if (by_qdisc && !leaves_by_qdisc(fib.ifindex))
-		return REFUSED(REASON_EGRESS);
-	/* Linux sends this flow another way: a mark chose the route, or it has just changed. */
-	if (full && t->egress && (t->egress != fib.ifindex || !is_same_mac(t->next_hop, fib.dmac)))
+	leaves = choose_way(p, fib.ifindex, &way);
+	if (leaves < 0 && leaves != REFUSED(REASON_QDISC))
+		return leaves;
+	/* Linux sends this flow another way: a mark chose the route, or it has just changed; or its priority is
+	 * another. */
+	if (full && t->egress &&
+	    (t->egress != fib.ifindex || !is_same_mac(t->next_hop, fib.dmac) || t->tag != tag_by(p, way)))
 		return REFUSED(REASON_UNSEEN);
 	if (is_longer_than_routes(p))
 		return REFUSED(REASON_MTU);
@@ -315,10 +348,10 @@ static __always_inline int forward(struct xdp_md *ctx, struct packet *p, const s
 	__builtin_memcpy(hop->to, fib.dmac, ETH_ALEN);
 	__builtin_memcpy(hop->from, fib.smac, ETH_ALEN);
 	/* Known from here on as any other hop: the port may be sent to directly before the flow is forgotten. */
-	if (by_qdisc)
-		return REFUSED(REASON_QDISC);
+	if (leaves < 0)
+		return leaves;
 	note_next_hop(&fib);
-	return hand_over(ctx, p, &t->nat, hop, full);
+	return hand_over(ctx, p, &t->nat, hop, way, full);
 }
 
 #endif

@@ -16,8 +16,13 @@ typedef struct {
 	struct net *net;
 } CORE possible_net_t;
 
+struct rtnl_link_ops {
+	const char *kind;
+} CORE;
+
 struct net_device {
 	int ifindex;
+	const struct rtnl_link_ops *rtnl_link_ops;
 	possible_net_t nd_net;
 } CORE;
 
@@ -25,6 +30,9 @@ struct sk_buff {
 	unsigned long _nfct;
 	int skb_iif;
 	__be16 protocol;
+	__u16 vlan_tci;
+	__u32 vlan_all; /* since Linux 6.2; before it */
+	__u8 vlan_present : 1;
 	__u16 network_header;
 	unsigned char *head;
 	unsigned char *data;

@@ -58,13 +58,14 @@ const volatile __u8 port_of_slot[MAX_PORTS] = {};
 #include "control.h"
 #include "witness.h"
 #include "trust.h"
+#include "engine.h"
+#include "vlan.h"
 #include "admit.h"
 #include "forward.h"
 #include "numbers.h"
 #include "stack.h"
 #include "leave.h"
 #include "apart.h"
-#include "engine.h"
 #include "flows.h"
 #include "trace.h"
 #include "look.h"
@@ -102,16 +103,14 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 	c = &classes[class];
 	count = &core->classes[class];
 	if (c->lane == LANE_EXPRESS) {
-		if (full && t->flow && !is_witnessed(ctx, core))
+		if (full && t->flow && !is_witnessed(core))
 			return leave(ctx, p, core, REASON_UNSEEN, full);
 		if (t->source != SOURCE_ANY && !(full ? source_apart(ctx, core) : source_holds(ctx, p, t)))
 			return leave(ctx, p, core, REASON_SOURCE, full);
 	}
 	if (engine) {
-		if (may_be_control(p) && comes_first(ctx, core)) {
-			count->passed++;
+		if (passes_first(ctx, p, core, class))
 			return XDP_PASS;
-		}
 		/* A translated packet would look odd to a kernel that gets it back. */
 		if (t->nat.translated)
 			return leave(ctx, p, core, REASON_NAT, full);
@@ -122,13 +121,11 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 			return ret;
 	}
 	if (c->lane == LANE_STACK)
-		return to_stack(ctx, p, core, class, c->overload, c->ring_cores, c->ring_core, full);
+		return to_stack(ctx, p, core, class, full);
 	core->express = 1;
 	if (core->guarded && class && !may_pass(class, 0, core->taken - 1)) {
-		if (may_be_control(p) && comes_first(ctx, core)) {
-			count->passed++;
+		if (passes_first(ctx, p, core, class))
 			return XDP_PASS;
-		}
 		count->early_drops++;
 		return XDP_DROP;
 	}
@@ -137,12 +134,9 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 	if (ret == REFUSED(REASON_MALFORMED))
 		return to_kernel(core, REASON_MALFORMED);
 	if (ret == REFUSED(REASON_QDISC)) {
-		/* First on this core as any packet of its class, and where it leaves as Linux has it. */
 		if (full && may_be_known() && t->flow)
 			remember(core, class);
-		count->passed++;
-		count_reason(core, REASON_QDISC);
-		return XDP_PASS;
+		return to_qdisc(core, class);
 	}
 	if (ret < 0)
 		return leave(ctx, p, core, REFUSED(ret), full);
@@ -192,9 +186,12 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 	p.data_end = packet_pointer(ctx->data_end);
 	p.port = port_of_slot[masked(slot, MAX_PORTS - 1)];
 	p.port_flags = port->flags;
+	p.ingress = ctx->ingress_ifindex;
 	switch (parse(&p, port->mac)) {
 	case PARSED_IPV4:
 	case PARSED_IPV6:
+		if (p.tags)
+			enter_vlan(&p);
 		action = serve(ctx, &p, core, full);
 		served = 1;
 		break;

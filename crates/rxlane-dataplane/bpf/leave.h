@@ -15,6 +15,14 @@ static __always_inline void count_reason(struct core *core, __u32 reason)
 		core->reasons[index]++;
 }
 
+/* First on this core as any packet of its class, and where it leaves as Linux has it. */
+static __always_inline int to_qdisc(struct core *core, __u32 class)
+{
+	core->classes[class_index(class)].passed++;
+	count_reason(core, REASON_QDISC);
+	return XDP_PASS;
+}
+
 /* A packet of no class: ARP, or one that is not for this router. */
 static __always_inline int to_kernel(struct core *core, __u32 reason)
 {
@@ -40,27 +48,16 @@ static __always_inline int to_kernel_first(struct xdp_md *ctx, struct core *core
 static __always_inline int as_stack(struct xdp_md *ctx, const struct packet *p, struct core *core, __u32 class,
 				    __u32 reason, const int full)
 {
-	const volatile struct class *c;
 	struct class_counters *count;
 
 	class = class_index(class);
 	core->asked = class;
-	c = &classes[class];
 	count = &core->classes[class];
 	count->packets++;
 	/* As a 64-bit number: a 32-bit copy of a pointer is none to Linux 6.1. */
 	count->bytes += masked(p->data_end - p->data, 0x1ffff);
 	count_reason(core, reason);
-	return to_stack(ctx, p, core, class, c->overload, c->ring_cores, c->ring_core, full);
-}
-
-__noinline int as_stack_apart(struct xdp_md *ctx, struct core *core, __u32 class, __u32 reason)
-{
-	struct packet p;
-
-	if (!core || from_numbers(ctx, &core->packet, &p) < 0)
-		return XDP_DROP;
-	return as_stack(ctx, &p, core, class, reason, 1);
+	return to_stack(ctx, p, core, class, full);
 }
 
 /*
@@ -74,7 +71,7 @@ static __always_inline int leave(struct xdp_md *ctx, const struct packet *p, str
 
 	if (!core->guarded || below >= n_classes || (!class && core->exceptions < EXCEPTIONS_PER_POLL))
 		return to_kernel(core, reason);
-	return full ? as_stack_apart(ctx, core, below, reason) : as_stack(ctx, p, core, below, reason, 0);
+	return as_stack(ctx, p, core, below, reason, full);
 }
 
 #endif

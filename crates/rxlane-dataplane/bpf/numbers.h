@@ -8,6 +8,8 @@
 static __always_inline void to_numbers(const struct packet *p, struct parsed_packet *n)
 {
 	n->l4_len = p->l4_len;
+	n->ingress = p->ingress;
+	n->tags = p->tags;
 	n->vlan = p->vlan;
 	n->pcp = p->pcp;
 	n->src_port = p->src_port;
@@ -30,6 +32,8 @@ static __always_inline int from_numbers(struct xdp_md *ctx, const struct parsed_
 	p->data = packet_pointer(ctx->data);
 	p->data_end = packet_pointer(ctx->data_end);
 	p->l4_len = n->l4_len;
+	p->ingress = n->ingress;
+	p->tags = n->tags;
 	p->vlan = n->vlan;
 	p->pcp = n->pcp;
 	p->src_port = n->src_port;

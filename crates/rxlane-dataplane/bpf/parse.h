@@ -6,6 +6,8 @@
 #ifndef RXLANE_PARSE_H
 #define RXLANE_PARSE_H
 
+#include "tags.h"
+
 #define NO_VLAN 4096
 #define NO_PCP 8
 #define NO_PORT 65536
@@ -18,6 +20,8 @@ struct packet {
 	__u64 v6; /* which of the two headers it has; the verifier follows a number, not a null pointer */
 	struct iphdr *ip4;
 	struct ipv6hdr *ip6;
+	__u32 ingress; /* ifindex of the port or, of a tagged packet, of the VLAN device over it */
+	__u32 tags; /* TAG_* and id of the outer tag in the low half, of the inner one in the high half; 0: none */
 	__u32 vlan; /* id of the outer tag or NO_VLAN */
 	__u32 pcp;
 	__u32 src_port; /* host order or NO_PORT */
@@ -35,16 +39,6 @@ struct packet {
 static __always_inline __u32 ip_length(const struct packet *p)
 {
 	return p->v6 ? bpf_ntohs(p->ip6->payload_len) + sizeof(struct ipv6hdr) : bpf_ntohs(p->ip4->tot_len);
-}
-
-struct vlan_tag {
-	__be16 tci;
-	__be16 inner;
-};
-
-static __always_inline int is_vlan(__be16 type)
-{
-	return type == bpf_htons(ETH_P_8021Q) || type == bpf_htons(ETH_P_8021AD);
 }
 
 static __always_inline void parse_ports(struct packet *p, void *l4, __u32 len)
@@ -127,6 +121,7 @@ static __always_inline int parse(struct packet *p, const __u8 *mac)
 	if (*(__u32 *)eth->h_dest != *(__u32 *)mac || *(__u16 *)(eth->h_dest + 4) != *(__u16 *)(mac + 4))
 		return PARSED_NOT_TO_US;
 	type = eth->h_proto;
+	p->tags = 0;
 	p->vlan = NO_VLAN;
 	p->pcp = NO_PCP;
 	p->src_port = NO_PORT;
@@ -139,6 +134,8 @@ static __always_inline int parse(struct packet *p, const __u8 *mac)
 			break;
 		if ((void *)(tag + 1) > p->data_end)
 			return PARSED_MALFORMED;
+		/* Without a branch, for which the verifier would follow all the rest twice. */
+		p->tags |= (TAG_THERE | TAG_SERVICE_OF(type) | (bpf_ntohs(tag->tci) & 0xfff)) << 16 * i;
 		if (i == 0) {
 			p->vlan = bpf_ntohs(tag->tci) & 0xfff;
 			p->pcp = bpf_ntohs(tag->tci) >> 13;
@@ -205,7 +202,7 @@ static __always_inline int is_error_v6(const __u8 *type, const void *data_end)
 /* The first reason why the express lane cannot take the packet, or -1. */
 static __always_inline int obstacle(const struct packet *p)
 {
-	if (p->vlan != NO_VLAN || p->port_flags & PORT_HIDES_TAGS)
+	if (p->port_flags & PORT_HIDES_TAGS)
 		return REASON_VLAN;
 	if (!p->v6) {
 		if (p->ip4->ihl > 5)

@@ -23,7 +23,7 @@ enum reason {
 	REASON_NOT_IP,
 	REASON_NOT_TO_US,
 	REASON_MALFORMED,
-	REASON_VLAN, /* a tag, or a port of which nobody knows */
+	REASON_VLAN, /* a tag of no VLAN device that the lane serves, or a port of which nobody knows */
 	REASON_OPTIONS,
 	REASON_ICMP_ERROR,
 	REASON_SPECIAL_ADDRESS,
@@ -72,7 +72,9 @@ struct port {
 #define PORT_NO_IPV6 2 /* disable_ipv6 = 1 */
 #define PORT_LOOSE 8 /* rp_filter = 2, and not strict */
 #define PORT_QDISC 16 /* what leaves there leaves by the stack */
-#define PORT_HIDES_TAGS 4 /* over another device, which has taken VLAN tags out of the frames */
+#define PORT_HIDES_TAGS \
+	4 /* over another device, which has taken VLAN tags out of the frames; or VLAN devices unknown */
+#define PORT_PRIORITY 32 /* of a tagged packet: its VLAN device gives it a priority */
 
 struct port_table {
 	struct port at[PORT_TABLE];
@@ -91,6 +93,8 @@ struct class_counters {
 
 /* A parsed packet in numbers only. */
 struct parsed_packet {
+	__u32 ingress;
+	__u32 tags;
 	__u32 src_port;
 	__u32 dst_port;
 	__u32 l4_len;
@@ -128,6 +132,7 @@ struct departure {
 	__u8 source; /* enum source */
 	__u8 distrust; /* enum distrust: why a class did not trust the packet */
 	__u8 above_rate; /* of a class */
+	__u32 tag; /* WITNESS_TAGGED and the outer tag, if egress is set and Linux gave it one */
 	struct translation nat;
 };
 
@@ -141,6 +146,13 @@ struct flow_key {
 	__u8 protocol;
 	__u8 v6;
 	__u8 port_flags;
+};
+
+/* Of a packet that the router itself may have to hear. */
+struct control_packet {
+	__u32 sender; /* a hash of it */
+	__u32 v6;
+	__be32 source[4], destination[4]; /* the first words, if IPv4 */
 };
 
 /* Where a packet leaves. */
@@ -191,6 +203,8 @@ struct core {
 	__u32 generation; /* of the witness, before anything was asked */
 	__u32 routes; /* the same of routes */
 	__u32 named; /* the class that the rules name */
+	struct control_packet heard;
+	__s32 obstacle; /* REASON_* why no express class takes it, or -1 */
 };
 
 /* A class's ring on one CPU, counted by batch. */

@@ -114,31 +114,45 @@ static __always_inline int queues(__u8 how, __u32 n, const volatile __u32 *on)
 	return n > 1 || (n == 1 && on[0] != bpf_get_smp_processor_id());
 }
 
-static __always_inline int to_stack(struct xdp_md *ctx, const struct packet *p, struct core *core, __u32 class,
-				    __u8 how, __u32 n, const volatile __u32 *on, const int full)
+/*
+ * On a guarded core. A function of its own, which the verifier follows once and not with everything that a packet can
+ * be.
+ */
+__noinline int to_guarded_stack(struct xdp_md *ctx, struct core *core, __u32 class)
 {
-	struct class_counters *count = &core->classes[class_index(class)];
+	const volatile struct class *c = &classes[class_index(class)];
+	struct class_counters *count;
+	struct packet p;
 
-	if (!core->guarded) {
-		count->passed++;
+	if (!core || from_numbers(ctx, &core->packet, &p) < 0)
+		return XDP_DROP;
+	count = &core->classes[class_index(class)];
+	if (passes_first(ctx, &p, core, class))
 		return XDP_PASS;
-	}
-	if (may_be_control(p) && comes_first(ctx, core)) {
-		count->passed++;
-		return XDP_PASS;
-	}
-	if (full && any_ring && queues(how, n, on)) {
-		int ret = to_ring(core, p, class, n, on);
+	if (any_ring && queues(c->overload, c->ring_cores, c->ring_core)) {
+		int ret = to_ring(core, &p, class, c->ring_cores, c->ring_core);
 
 		if (ret >= 0)
 			return ret;
 	}
-	if (!may_pass(class, flow_hash(p), core->taken - 1)) {
+	if (!may_pass(class, flow_hash(&p), core->taken - 1)) {
 		count->early_drops++;
 		return XDP_DROP;
 	}
 	count->passed++;
 	return XDP_PASS;
+}
+
+static __always_inline int to_stack(struct xdp_md *ctx, const struct packet *p, struct core *core, __u32 class,
+				    const int full)
+{
+	if (!core->guarded) {
+		core->classes[class_index(class)].passed++;
+		return XDP_PASS;
+	}
+	if (!full)
+		to_numbers(p, &core->packet);
+	return to_guarded_stack(ctx, core, class);
 }
 
 #endif

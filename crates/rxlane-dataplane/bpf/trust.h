@@ -122,7 +122,7 @@ static __always_inline __u32 fingerprint(const struct nf_conn *ct)
  * Whether Linux was lately seen to forward this direction of a flow as it would go now; if not, asks for it. A function
  * of its own, which the verifier follows once.
  */
-__noinline int is_witnessed(struct xdp_md *ctx, struct core *core)
+__noinline int is_witnessed(struct core *core)
 {
 	struct departure *t;
 	struct witnessed_key key = {};
@@ -142,7 +142,7 @@ __noinline int is_witnessed(struct xdp_md *ctx, struct core *core)
 		return 0;
 	seen = bpf_map_lookup_elem(&witnessed_flows, &key);
 	again = seen && awaits_answer(seen);
-	if (seen && seen->flow == t->flow && seen->ingress == ctx->ingress_ifindex && seen->tos == t->tos &&
+	if (seen && seen->flow == t->flow && seen->ingress == core->packet.ingress && seen->tos == t->tos &&
 	    (seen->ttl == t->ttl || !seen->ttl) && seen->generation == witness->generation) {
 		/* The coarse clock may be a tick behind that of the witness. */
 		__s64 age = now - seen->seen_ns;
@@ -150,6 +150,7 @@ __noinline int is_witnessed(struct xdp_md *ctx, struct core *core)
 		if (seen->seen_ns && age < WITNESS_STALE_NS &&
 		    (age < WITNESS_FRESH_NS || now - seen->asked_ns < WITNESS_ASK_NS)) {
 			t->egress = seen->egress;
+			t->tag = seen->tag;
 			__builtin_memcpy(t->next_hop, seen->next_hop, ETH_ALEN);
 			return 1;
 		}
@@ -159,7 +160,7 @@ __noinline int is_witnessed(struct xdp_md *ctx, struct core *core)
 			.flow = t->flow,
 			.asked_ns = now,
 			.generation = witness->generation,
-			.ingress = ctx->ingress_ifindex,
+			.ingress = core->packet.ingress,
 			.tos = t->tos,
 			.ttl = t->ttl,
 		};

@@ -13,6 +13,7 @@
 #include "shared.h"
 #include "bounds.h"
 #include "kernel.h"
+#include "tags.h"
 #include "witness.h"
 
 /* include/linux/skbuff.h, include/net/netfilter/nf_conntrack_common.h: how an skb names its flow. */
@@ -28,15 +29,47 @@ const volatile __u64 netns_cookie = 0;
  */
 static __always_inline int is_as_it_came(const struct sk_buff *skb, const struct witnessed *seen)
 {
+	__be16 type = skb->protocol;
 	__u8 ip[9];
 
+	/* Of a tag that is in the frame the type is the protocol, but the network header is still the packet's. */
+	if (type != bpf_htons(ETH_P_IP) && type != bpf_htons(ETH_P_IPV6) && !is_vlan(type))
+		return 0;
 	if (bpf_probe_read_kernel(ip, sizeof(ip), skb->head + skb->network_header))
 		return 0;
-	if (skb->protocol == bpf_htons(ETH_P_IP))
+	if (ip[0] >> 4 == 4)
 		return ip[1] == seen->tos && ip[8] == (__u8)(seen->ttl - 1);
-	if (skb->protocol == bpf_htons(ETH_P_IPV6))
+	if (ip[0] >> 4 == 6)
 		return (__u8)((ip[0] & 0xf) << 4 | ip[1] >> 4) == seen->tos && ip[7] == (__u8)(seen->ttl - 1);
 	return 0;
+}
+
+/* The outer tag, beside the frame or in it. */
+static __always_inline __u32 tag_of(const struct sk_buff *skb)
+{
+	__be16 tci;
+	int beside;
+
+	if (bpf_core_field_exists(skb->vlan_all))
+		beside = skb->vlan_all != 0;
+	else
+		beside = BPF_CORE_READ_BITFIELD(skb, vlan_present);
+	if (beside)
+		return WITNESS_TAGGED | skb->vlan_tci;
+	if (!is_vlan(skb->protocol) || bpf_probe_read_kernel(&tci, sizeof(tci), skb->data + ETH_HLEN))
+		return 0;
+	return WITNESS_TAGGED | bpf_ntohs(tci);
+}
+
+/* What leaves through a VLAN device is seen once more, with its tag, where it leaves the machine. */
+static __always_inline int is_vlan_device(const struct net_device *dev)
+{
+	const struct rtnl_link_ops *ops = dev->rtnl_link_ops;
+	char kind[5] = {};
+
+	if (!ops || bpf_probe_read_kernel(kind, sizeof(kind), BPF_CORE_READ(ops, kind)))
+		return 0;
+	return kind[0] == 'v' && kind[1] == 'l' && kind[2] == 'a' && kind[3] == 'n' && !kind[4];
 }
 
 /*
@@ -56,7 +89,7 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 	struct witness *witness;
 	struct witnessed *seen;
 	struct witnessed_key key;
-	__u32 zero = 0, info;
+	__u32 zero = 0, info, tag, egress;
 	__u64 now;
 
 	witness = bpf_map_lookup_elem(&witnesses, &zero);
@@ -79,12 +112,25 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 		return 0;
 	if (seen->ingress != skb->skb_iif || was_encrypted(skb) || !is_as_it_came(skb, seen))
 		return 0;
+	tag = tag_of(skb);
+	if (is_vlan_device(dev)) {
+		/* Of several on top of each other the first is where the route leads. */
+		if (!tag)
+			seen->through = dev->ifindex;
+		return 0;
+	}
 	/* At this place the frame is complete: its data begin with the address of the next hop. */
 	if (bpf_probe_read_kernel(seen->next_hop, sizeof(seen->next_hop), skb->data))
 		return 0;
 	if (awaits_answer(seen) && witness->open)
 		__sync_fetch_and_sub(&witness->open, 1);
-	seen->egress = dev->ifindex;
+	seen->tag = tag;
+	egress = seen->through;
+	/* Read by itself: the compiler would read one or the other by one instruction, which the verifier refuses. */
+	barrier_var(egress);
+	if (!tag)
+		egress = dev->ifindex;
+	seen->egress = egress;
 	seen->seen_ns = now;
 	return 0;
 }

@@ -45,7 +45,11 @@ struct witnessed {
 	__u8 tos;
 	__u8 ttl; /* as it came; 0, which measurements set: any */
 	__u8 next_hop[6]; /* to whom Linux sent it */
+	__u32 tag; /* WITNESS_TAGGED and the outer VLAN tag that it left with; 0: with none */
+	__u32 through; /* VLAN device that it was sent through last */
 };
+
+#define WITNESS_TAGGED 0x10000
 
 /* Whether a flow has been asked for and not been seen since. */
 static __always_inline int awaits_answer(const struct witnessed *seen)

@@ -11,7 +11,7 @@ pub const PORT_STRICT: u8 = 1;
 pub const PORT_NO_IPV6: u8 = 2;
 /// A source must be reached by any route (`rp_filter = 2`).
 pub const PORT_LOOSE: u8 = 8;
-/// This port lies over another device, which has taken VLAN tags out of the frames.
+/// This port lies over another device, which has taken VLAN tags out of the frames; or a frame's VLAN device is not known.
 pub const PORT_HIDES_TAGS: u8 = 4;
 /// What leaves there leaves by the stack, because its queueing discipline is to see it.
 pub const PORT_QDISC: u8 = 16;
@@ -34,7 +34,7 @@ pub const REASONS: [(&str, &str); 24] = [
     ("malformed", "lengths or headers that contradict each other"),
     (
         "vlan",
-        "a tagged frame of an express class, or one of a bridge or macvlan device, whose tags cannot be seen",
+        "a tagged frame of a VLAN whose device the lane does not serve (`rxlane status` says why), or one of a bridge or macvlan device, whose tags cannot be seen",
     ),
     (
         "options",
@@ -228,9 +228,10 @@ pub struct Core {
     pub reasons: [u64; REASONS.len()],
     pub classes: PerClass<ClassCounters>,
     /// Of the packet in hand: nothing for others to read.
-    pub packet: [u32; 6],
+    pub packet: [u32; 8],
     pub departure: [u32; 18],
     pub flow: [u32; 22],
+    pub heard: [u32; 10],
 }
 
 /// What happened to the packets of a ring (`struct ring`).
@@ -515,6 +516,10 @@ pub struct Witnessed {
     pub ttl: u8,
     /// To whom Linux sent it.
     pub next_hop: [u8; 6],
+    /// 2^16 and the outer VLAN tag that it left with; 0: with none.
+    pub tag: u32,
+    /// VLAN device that it was sent through last.
+    pub through: u32,
 }
 
 /// What an egress driver did with express frames (`struct port_counters`).

@@ -22,6 +22,7 @@ pub mod surroundings;
 pub mod trace;
 pub mod undo;
 pub mod verifier;
+mod vlans;
 mod watch;
 
 mod error;

@@ -155,7 +155,7 @@ pub(crate) fn write_ports(
 /// Settings of a port that the program must know. Of `rp_filter` the greater of two values holds
 /// (Documentation/networking/ip-sysctl.rst), and a port without an IPv4 address is strict where others are loose
 /// (`__fib_validate_source` in net/ipv4/fib_frontend.c).
-fn flags(port: &NetDevice, mode: Option<&str>, has_ipv4: bool) -> u8 {
+pub(crate) fn flags(port: &NetDevice, mode: Option<&str>, has_ipv4: bool) -> u8 {
     let v4 = |interface| sysctl::of_interface("ipv4", interface, "rp_filter").unwrap_or(0);
     let v6_off = sysctl::of_interface("ipv6", &port.name, "disable_ipv6") == Some(1);
     let filter = v4("all").max(v4(&port.name));

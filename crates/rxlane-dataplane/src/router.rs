@@ -26,6 +26,7 @@ use crate::options::Options;
 use crate::pinned;
 use crate::ports;
 use crate::tags;
+use crate::vlans;
 use crate::watch;
 use rxlane_config::{Datapath, RouterConfig};
 
@@ -268,12 +269,9 @@ impl Router {
             &self.state.config.egress,
             &devices,
         )?;
-        ports::write_egress(
-            &self.lane,
-            &self.state.ports,
-            &self.state.config.egress,
-            &devices,
-        )?;
+        let ways = &self.state.config.egress;
+        ports::write_egress(&self.lane, &self.state.ports, ways, &devices)?;
+        vlans::write(&self.lane, &self.state.ports, ways, &devices)?;
         if changed {
             self.instance.save_state(&self.state)?;
         }

@@ -21,6 +21,8 @@ use crate::layout::{
 use crate::pinned::{get, get_percpu};
 use crate::qdiscs;
 use crate::verifier::Accepted;
+use crate::vlans;
+pub use crate::vlans::VlanStatus;
 use rxlane_config::{Datapath, ring_cores};
 use rxlane_system::links;
 
@@ -49,6 +51,8 @@ pub struct Status {
     pub undone_in_s: Option<f64>,
     /// Ports in the order of the configuration.
     pub ports: Vec<PortStatus>,
+    /// VLAN devices over the ports.
+    pub vlans: Vec<VlanStatus>,
     /// Classes over all ports, highest priority first.
     pub classes: Vec<ClassStatus>,
     /// Cores that have polled.
@@ -180,6 +184,7 @@ pub fn read() -> Result<Status, DataplaneError> {
         engine: engine::status::read(&instance, &state)?,
         rt_bound: BoundStatus::of(&state.config, &polling, daemon.is_some()),
         cores: polling,
+        vlans: vlans::status(&state.config.ports, &links::all()?),
         ports,
         classes,
     })

@@ -16,6 +16,7 @@ use crate::layout::Gates;
 use crate::ports;
 use crate::router::Router;
 use crate::surroundings::{self, FLOWS, Surroundings};
+use crate::vlans;
 
 /// Drivers are asked this often whether they take frames, and the kernel told where frames went.
 const EGRESS_EVERY: Duration = Duration::from_secs(1);
@@ -47,6 +48,7 @@ impl Router {
         let objections = surroundings::against(config, &around, self.state.options.accept_bypass);
         ports::write_ports(&self.shared, &self.state.ports, &config.egress, &devices)?;
         ports::write_egress(&self.lane, &self.state.ports, &config.egress, &devices)?;
+        vlans::write(&self.lane, &self.state.ports, &config.egress, &devices)?;
         let is_port = |device: &&links::Link| config.ports.contains(&device.name);
         self.port_mtu = devices
             .iter()

@@ -180,7 +180,7 @@ fn generate(rng: &mut Pcg64Mcg) -> Vec<u8> {
     f.extend([2, 0, 0, 0, 0, 7]);
     for _ in 0..[0, 0, 0, 0, 1, 1, 2, 3][rng.random_range(0..8)] {
         f.extend([[0x81, 0x00], [0x88, 0xa8]][rng.random_range(0..2)]);
-        let id = [1u16, 5, 4095][rng.random_range(0..3)];
+        let id = [0u16, 1, 5, 4095][rng.random_range(0..4)];
         f.extend((id | rng.random_range(0..8u16) << 13).to_be_bytes());
     }
     let dscp = [0u8, 10, 34, 44, 46, 63][rng.random_range(0..6)];
@@ -429,30 +429,29 @@ fn judge(
     }
 }
 
-/// The bytes on the wire: MAC addresses, TTL less one, a checksum that holds, and nothing else changed.
+/// The bytes on the wire: MAC addresses, no tag, TTL less one, a checksum that holds, and nothing else changed.
 fn forwarded(before: &[u8], after: &[u8]) {
-    let mut wanted = before.to_vec();
+    let tagged = [[0x81, 0], [0x88, 0xa8]].contains(&[before[12], before[13]]);
+    let l2 = if tagged { 18 } else { 14 };
+    let v4 = before[l2 - 2] == 0x08;
     // What follows the IP packet is cut off, but for zeros that make the frame as long as Ethernet wants it.
-    let len = 14
-        + match before[12] {
-            0x08 => usize::from(u16::from_be_bytes([before[16], before[17]])),
-            _ => 40 + usize::from(u16::from_be_bytes([before[18], before[19]])),
-        };
-    if before.len() > len {
-        wanted.truncate(len);
-        wanted.resize(len.max(60), 0);
+    let field = |at: usize| usize::from(u16::from_be_bytes([before[l2 + at], before[l2 + at + 1]]));
+    let len = if v4 { field(2) } else { 40 + field(4) };
+    let mut packet = before[l2..].to_vec();
+    if packet.len() > len {
+        packet.truncate(len);
+        packet.resize(len.max(46), 0);
     }
-    wanted[..6].copy_from_slice(&NEXT_HOP);
-    wanted[6..12].copy_from_slice(&OUT_MAC);
-    if before[12] == 0x08 {
-        wanted[22] -= 1;
-        wanted[24] = 0;
-        wanted[25] = 0;
-        let check = ipv4_checksum(&wanted[14..34]);
-        wanted[24..26].copy_from_slice(&check.to_be_bytes());
+    if v4 {
+        packet[8] -= 1;
+        packet[10] = 0;
+        packet[11] = 0;
+        let check = ipv4_checksum(&packet[..20]);
+        packet[10..12].copy_from_slice(&check.to_be_bytes());
     } else {
-        wanted[21] -= 1;
+        packet[7] -= 1;
     }
+    let wanted = [&NEXT_HOP, &OUT_MAC, &before[l2 - 2..l2], &packet].concat();
     assert_eq!(after, wanted);
 }
 

@@ -20,7 +20,8 @@ pub struct Tag {
 /// Why the express lane leaves a packet to the kernel before any lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Obstacle {
-    /// A VLAN tag: the kernel's VLAN devices deal with it.
+    /// A VLAN tag with an id, or two tags: the packet came in by a VLAN device, which must be known. A single tag without an id
+    /// gives its frame a priority and leaves it with the port (IEEE 802.1Q section 6.9).
     Vlan,
     /// IPv4 options, or an IPv6 extension header that Linux looks behind for protocol and ports: hop-by-hop options, routing,
     /// destination options. Policy rules and the hash of multipath routes go by what it finds there.
@@ -146,7 +147,7 @@ pub fn parse(frame: &[u8], port: u8, mac: [u8; 6]) -> Parsed {
     };
     headers.port = port;
     headers.vlan = vlan;
-    if vlan.is_some() {
+    if vlan.is_some_and(|tag| tag.id != 0) || at > ETH_LEN + 4 {
         headers.obstacle = Some(Obstacle::Vlan);
     }
     headers.head_len = frame.len().min(HEAD);

@@ -6,8 +6,8 @@ use std::os::fd::AsFd;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NetlinkPayload};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoMacVlan, InfoMacVtap, InfoVeth, LinkAttribute, LinkFlags, LinkInfo,
-    LinkMessage, LinkXdp, MacVlanMode,
+    InfoData, InfoKind, InfoMacVlan, InfoMacVtap, InfoVeth, InfoVlan, LinkAttribute, LinkFlags,
+    LinkInfo, LinkMessage, LinkXdp, MacVlanMode, VlanFlags, VlanProtocol, VlanQosMapping,
 };
 
 use crate::netlink::{self, Message, News};
@@ -35,10 +35,29 @@ pub struct Link {
     pub kind: Option<String>,
     /// Index of the bridge, bond, team or VRF that it belongs to.
     pub master: Option<u32>,
-    /// Index of the device under it, in the same namespace, whose own packets it may take: those to its MAC address.
+    /// Index of the device under it, in the same namespace.
+    pub under: Option<u32>,
+    /// The same, if it may take that device's own packets: those to its MAC address.
     pub takes_from: Option<u32>,
+    /// What makes it a VLAN device, if it is one.
+    pub vlan: Option<Vlan>,
     /// Id of an XDP program that is attached without being asked for here; 0 for none.
     pub xdp_program: u32,
+}
+
+/// Of a VLAN device (`ip link add type vlan`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Vlan {
+    /// VLAN id, 0 to 4094.
+    pub id: u16,
+    /// Whether its tags are service tags (IEEE 802.1ad) and not customer tags (802.1Q).
+    pub service: bool,
+    /// Whether tags stay beside frames until they leave (`reorder_hdr`), as they do unless somebody asks otherwise.
+    pub reorders: bool,
+    /// Priorities that received packets get, by code point (`ingress-qos-map`); others get 0.
+    pub ingress_priorities: Vec<(u32, u32)>,
+    /// Code points of sent frames, by priority of the packet (`egress-qos-map`); others get 0.
+    pub egress_priorities: Vec<(u32, u32)>,
 }
 
 /// News about a device.
@@ -64,7 +83,9 @@ fn from_message(message: &LinkMessage) -> Option<Link> {
             .intersects(LinkFlags::Running | LinkFlags::LowerUp),
         kind: None,
         master: None,
+        under: None,
         takes_from: None,
+        vlan: None,
         xdp_program: 0,
     };
     let (mut under, mut elsewhere, mut takes) = (None, false, false);
@@ -80,6 +101,7 @@ fn from_message(message: &LinkMessage) -> Option<Link> {
             LinkAttribute::LinkNetNsId(_) => elsewhere = true,
             LinkAttribute::LinkInfo(infos) => {
                 takes = takes_all(infos);
+                link.vlan = vlan_of(infos);
                 for info in infos {
                     if let LinkInfo::Kind(kind) = info {
                         link.kind = Some(kind_name(kind));
@@ -96,7 +118,8 @@ fn from_message(message: &LinkMessage) -> Option<Link> {
             _ => {}
         }
     }
-    link.takes_from = under.filter(|_| takes && !elsewhere);
+    link.under = under.filter(|_| !elsewhere);
+    link.takes_from = link.under.filter(|_| takes);
     (!link.name.is_empty()).then_some(link)
 }
 
@@ -120,6 +143,32 @@ fn takes_all(infos: &[LinkInfo]) -> bool {
         || [InfoKind::IpVlan, InfoKind::IpVtap, InfoKind::MacSec]
             .iter()
             .any(has)
+}
+
+fn vlan_of(infos: &[LinkInfo]) -> Option<Vlan> {
+    let settings = infos.iter().find_map(|info| match info {
+        LinkInfo::Data(InfoData::Vlan(settings)) => Some(settings),
+        _ => None,
+    })?;
+    let pairs = |all: &[VlanQosMapping]| {
+        let pair = |m: &VlanQosMapping| match m {
+            VlanQosMapping::Mapping(from, to) => Some((*from, *to)),
+            _ => None,
+        };
+        all.iter().filter_map(pair).collect()
+    };
+    let mut vlan = Vlan::default();
+    for setting in settings {
+        match setting {
+            InfoVlan::Id(id) => vlan.id = *id,
+            InfoVlan::Protocol(protocol) => vlan.service = *protocol == VlanProtocol::Ieee8021Ad,
+            InfoVlan::Flags((flags, _)) => vlan.reorders = flags.contains(VlanFlags::ReorderHdr),
+            InfoVlan::IngressQos(all) => vlan.ingress_priorities = pairs(all),
+            InfoVlan::EgressQos(all) => vlan.egress_priorities = pairs(all),
+            _ => {}
+        }
+    }
+    Some(vlan)
 }
 
 fn kind_name(kind: &InfoKind) -> String {

@@ -41,6 +41,10 @@ pub(crate) struct LaneProgram {
     pub(crate) program: OwnedFd,
     /// Devices that the express lane may send to.
     pub(crate) egress: MapHandle,
+    /// VLAN devices by port and tags, and how packets leave through them ([`crate::vlans`]).
+    pub(crate) vlan_devices: MapHandle,
+    /// See [`LaneProgram::vlan_devices`].
+    pub(crate) vlan_ways: MapHandle,
     /// Where express packets went lately ([`crate::layout::NextHops`]).
     pub(crate) next_hops: MapHandle,
     /// What it took to be accepted.
@@ -208,6 +212,8 @@ impl LaneProgram {
                 .map_err(libbpf_rs::Error::from)
                 .tried(|| "keep the XDP program".into())?,
             egress: pinned::keep(&m.egress)?,
+            vlan_devices: pinned::keep(&m.vlan_devices)?,
+            vlan_ways: pinned::keep(&m.vlan_ways)?,
             next_hops: pinned::keep(&m.next_hops)?,
         })
     }
@@ -316,6 +322,12 @@ fn set_constants(
     c.no_dst.word = classifier.dst.as_ref().map_or(RuleSet::EMPTY, |t| t.none).0;
 
     c.n_classes = config.classes.len() as u32;
+    let express = |class: &Class| matches!(class.lane, Lane::Express { .. });
+    c.express_below = config
+        .classes
+        .iter()
+        .rposition(express)
+        .map_or(0, |i| i as u32 + 1);
     c.any_police = u32::from(config.classes.iter().any(|c| c.police.is_some()));
     c.any_conntrack = u32::from(trusts(config, |t| *t == Trust::Established));
     c.known_dscps = dscps_of_established(&config.classes);

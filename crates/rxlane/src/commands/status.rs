@@ -202,6 +202,17 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
         ]);
     }
     writeln!(out, "\n{ports}")?;
+    let mut vlans = table(["VLAN", "port", "tags", "express"]);
+    for v in &s.vlans {
+        let express = match &v.declined {
+            None => "yes".to_owned(),
+            Some(why) => format!("no: {why}"),
+        };
+        vlans.add_row([v.name.clone(), v.port.clone(), v.tags.join(" "), express]);
+    }
+    if !s.vlans.is_empty() {
+        writeln!(out, "\n{vlans}")?;
+    }
     let control = |of: fn(&PortStatus) -> u64| s.ports.iter().map(of).sum::<u64>();
     let (first, policed) = (control(|p| p.control), control(|p| p.control_policed));
     if first + policed > 0 {

@@ -17,6 +17,9 @@ const OTHER_DICE: u64 = 0x9e37_79b9_7f4a_7c15;
 /// The VLAN that devices are for.
 const VLAN_ID: u16 = 10;
 
+/// The VLAN of a service tag that others are in.
+const SERVICE_ID: u16 = 20;
+
 /// A VLAN that nobody has a device for.
 const UNKNOWN_ID: u16 = 11;
 
@@ -66,6 +69,7 @@ fn over<'a>(
         scenario.steps.insert(at, Step::Change(made));
         return;
     }
+    let shape = made.clone();
     let moves = dice.chance(85);
     if moves {
         for statement in all_statements(scenario) {
@@ -89,7 +93,7 @@ fn over<'a>(
         _ => {}
     }
     if kind == Kind::Vlan {
-        tag(dice, port, scenario);
+        tag(dice, port, &shape, scenario);
     }
     if kind == Kind::Macvlan && dice.chance(80) {
         readdress(dice, port, scenario);
@@ -128,9 +132,24 @@ fn made(dice: &mut Dice, kind: Kind, upper: &str, members: &[&str]) -> Vec<State
         }
         Kind::Vrf => lines.push(format!("link add {upper} type vrf table 10")),
         Kind::Vlan => {
-            let odd = dice.pick(&["", "", "", " reorder_hdr off", " protocol 802.1ad"]);
+            let odd = dice.pick(&[
+                "",
+                "",
+                " reorder_hdr off",
+                " protocol 802.1ad",
+                " egress-qos-map 0:1 2:2 4:5 6:6",
+                " ingress-qos-map 5:6 egress-qos-map 0:1 6:7",
+            ]);
+            let mut under = port.to_owned();
+            if dice.chance(25) {
+                under = format!("{upper}s");
+                lines.push(format!(
+                    "link add link {port} name {under} type vlan protocol 802.1ad id {SERVICE_ID}"
+                ));
+                lines.push(format!("link set {under} up"));
+            }
             lines.push(format!(
-                "link add link {port} name {upper} type vlan id {VLAN_ID}{odd}"
+                "link add link {under} name {upper} type vlan id {VLAN_ID}{odd}"
             ));
         }
         Kind::Macvlan => {
@@ -276,20 +295,32 @@ fn frames_into<'a>(
 }
 
 /// Hosts behind a VLAN device tag what they send, and some do so wrongly.
-fn tag(dice: &mut Dice, port: &str, scenario: &mut Scenario) {
+fn tag(dice: &mut Dice, port: &str, made: &[Statement], scenario: &mut Scenario) {
+    let has = |what: &str| {
+        made.iter()
+            .any(|s| matches!(s, Statement::Ip(line) if line.contains(what)))
+    };
+    let service = has("802.1ad");
+    let own: &[u16] = if has(&format!("id {SERVICE_ID}")) {
+        &[SERVICE_ID, VLAN_ID]
+    } else {
+        &[VLAN_ID]
+    };
     for (hex, what) in frames_into(scenario, port) {
-        let tags: &[u16] = match dice.below(100) {
-            0..70 => &[VLAN_ID],
-            70..76 => &[VLAN_ID | 0xa000],
-            76..82 => &[UNKNOWN_ID],
-            82..87 => &[0],
-            87..90 => &[VLAN_ID, UNKNOWN_ID],
-            90..92 => &[0, VLAN_ID],
-            _ => &[],
+        let (tags, service): (&[u16], bool) = match dice.below(100) {
+            0..70 => (own, service),
+            70..76 => (&[VLAN_ID | 0xa000], service),
+            76..82 => (&[UNKNOWN_ID], false),
+            82..87 => (&[0], dice.chance(20)),
+            87..90 => (&[VLAN_ID, UNKNOWN_ID], false),
+            90..92 => (&[0, VLAN_ID], false),
+            92..94 => (own, !service),
+            _ => (&[], false),
         };
         if !tags.is_empty() {
-            *hex = retagged(hex, tags);
-            *what += &format!(", tagged {tags:x?}");
+            *hex = retagged(hex, tags, service);
+            let kind = if service { "service-tagged" } else { "tagged" };
+            *what += &format!(", {kind} {tags:x?}");
         }
     }
 }

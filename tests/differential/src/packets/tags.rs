@@ -33,10 +33,13 @@ pub(crate) fn tagged(frame: &[u8], tags: &[u8]) -> Vec<u8> {
     }
 }
 
-/// A frame in hexadecimal with tags of these priorities and VLAN ids, the outer one first.
-pub(crate) fn retagged(frame: &str, ids: &[u16]) -> String {
-    let tag = |id: &u16| [TYPES[0], id.to_be_bytes()].concat();
-    let tags: Vec<u8> = ids.iter().flat_map(tag).collect();
+/// A frame in hexadecimal with tags of these priorities and VLAN ids, the outer one first, which is a service tag or not.
+pub(crate) fn retagged(frame: &str, ids: &[u16], service: bool) -> String {
+    let tag = |(i, id): (usize, &u16)| {
+        let kind = TYPES[usize::from(service && i == 0)];
+        [kind, id.to_be_bytes()].concat()
+    };
+    let tags: Vec<u8> = ids.iter().enumerate().flat_map(tag).collect();
     hex(&tagged(&unhex(frame), &tags))
 }
 
@@ -47,8 +50,10 @@ mod tests {
     #[test]
     fn what_is_tagged_can_be_untagged() {
         let frame: Vec<u8> = (0..40).collect();
-        let both = unhex(&retagged(&hex(&frame), &[0, 10]));
+        let both = unhex(&retagged(&hex(&frame), &[0, 10], false));
         assert_eq!(both[12..20], [0x81, 0, 0, 0, 0x81, 0, 0, 10]);
+        let service = unhex(&retagged(&hex(&frame), &[5, 10], true));
+        assert_eq!(service[12..20], [0x88, 0xa8, 0, 5, 0x81, 0, 0, 10]);
         assert_eq!(untagged(&both), (both[12..20].to_vec(), frame.clone()));
         assert_eq!(untagged(&frame), (Vec::new(), frame.clone()));
         assert_eq!(untagged(&frame[..5]), (Vec::new(), frame[..5].to_vec()));

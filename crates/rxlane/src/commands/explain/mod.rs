@@ -218,7 +218,9 @@ fn conditions(router: &RouterConfig, index: usize, packet: &Headers) -> Vec<Stri
 
 fn in_the_way(obstacle: Obstacle) -> &'static str {
     match obstacle {
-        Obstacle::Vlan => "it has a VLAN tag, which is the affair of the kernel's VLAN devices",
+        Obstacle::Vlan => {
+            "it has a VLAN tag: `rxlane status` says whether the lane serves its VLAN device"
+        }
         Obstacle::Options => {
             "it has IPv4 options or IPv6 extension headers, behind which only the kernel looks"
         }

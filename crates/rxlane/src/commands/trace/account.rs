@@ -66,13 +66,12 @@ impl Accounts {
     pub(super) fn of_router(state: &State) -> Self {
         let text = std::fs::read_to_string(&state.config_file).unwrap_or_default();
         let in_force = rxlane_config::parse(&text).is_ok_and(|config| config == state.config);
-        let named = |(name, port): (&String, &rxlane_dataplane::instance::PortState)| {
-            port.ifindex.map(|ifindex| (ifindex, name.clone()))
-        };
+        // All devices: packets leave through VLAN devices, too.
+        let devices = rxlane_system::links::all().unwrap_or_default();
         Self {
             config: state.config.clone(),
             observe: state.options.observe,
-            ports: state.ports.iter().filter_map(named).collect(),
+            ports: devices.into_iter().map(|d| (d.ifindex, d.name)).collect(),
             file: state.config_file.display().to_string(),
             lines: if in_force {
                 rxlane_config::lines(&text)

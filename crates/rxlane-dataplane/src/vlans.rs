@@ -1,0 +1,419 @@
+//! VLAN devices over ports: which of them the express lane serves, and the tables that say how (bpf/vlan.h).
+
+use std::collections::BTreeMap;
+
+use bytemuck::{Pod, Zeroable};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use rxlane_config::Egress;
+use rxlane_system::addresses;
+use rxlane_system::links::{Link as NetDevice, Vlan};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::DataplaneError;
+use crate::error::BpfTried;
+use crate::instance::PortState;
+use crate::lanes::program::LaneProgram;
+use crate::layout::PORT_HIDES_TAGS;
+use crate::ports;
+use crate::qdiscs;
+
+/// A VLAN device over a port.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct VlanStatus {
+    /// Name of the device.
+    pub name: String,
+    /// The port under it.
+    pub port: String,
+    /// Tags of its frames, the outer one first: VLAN id, with `ad` behind it if it is a service tag (IEEE 802.1ad).
+    pub tags: Vec<String>,
+    /// Why its packets stay with the kernel; missing if they may be express.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub declined: Option<String>,
+}
+
+/// A VLAN device over a port, with the devices that make up its tags.
+struct Stack<'a> {
+    device: &'a NetDevice,
+    port: &'a NetDevice,
+    /// The outer tag's device first, the VLAN device itself last.
+    tags: Vec<&'a Vlan>,
+    declined: Option<String>,
+}
+
+/// Forwarded IPv4 packets get their priority by bits 3 and 4 of the type of service (`ip_tos2prio` in net/ipv4/route.c).
+const PRIORITY_OF_TOS: [u32; 4] = [0, 2, 6, 4];
+/// Tags that the program reads.
+const MAX_TAGS: usize = 2;
+/// VLAN devices that the program knows: half of what its tables hold (`MAX_VLANS` of bpf/vlan.h), for tags without an id are in them, too.
+const MAX_DEVICES: usize = 4096;
+
+/// What the express lane does about the VLAN devices over these ports.
+pub(crate) fn status(ports: &[String], devices: &[NetDevice]) -> Vec<VlanStatus> {
+    let id = |vlan: &&Vlan| format!("{}{}", vlan.id, if vlan.service { "ad" } else { "" });
+    stacks(ports, devices)
+        .into_iter()
+        .map(|stack| VlanStatus {
+            name: stack.device.name.clone(),
+            port: stack.port.name.clone(),
+            tags: stack.tags.iter().map(id).collect(),
+            declined: stack.declined,
+        })
+        .collect()
+}
+
+/// The ports, and the VLAN devices over them whose packets may be express: what decides about packets of those counts, too.
+pub(crate) fn with_vlans(ports: &[String], devices: &[NetDevice]) -> Vec<String> {
+    let served = stacks(ports, devices).into_iter();
+    let served = served.filter(|stack| stack.declined.is_none());
+    let vlans = served.map(|stack| stack.device.name.clone());
+    ports.iter().cloned().chain(vlans).collect()
+}
+
+fn stacks<'a>(ports: &[String], devices: &'a [NetDevice]) -> Vec<Stack<'a>> {
+    let by_index: BTreeMap<u32, &NetDevice> = devices.iter().map(|d| (d.ifindex, d)).collect();
+    let found = devices.iter();
+    let found = found.filter_map(|device| stack_of(device, ports, &by_index, devices));
+    let mut all: Vec<Stack<'_>> = found.collect();
+    for stack in all.iter_mut().skip(MAX_DEVICES) {
+        stack.declined = Some(format!("there are more than {MAX_DEVICES} VLAN devices"));
+    }
+    all
+}
+
+fn stack_of<'a>(
+    device: &'a NetDevice,
+    ports: &[String],
+    by_index: &BTreeMap<u32, &'a NetDevice>,
+    devices: &[NetDevice],
+) -> Option<Stack<'a>> {
+    let mut tags = Vec::new();
+    let mut declined = None;
+    let mut at = device;
+    while let Some(vlan) = &at.vlan {
+        tags.insert(0, vlan);
+        declined = declined.or_else(|| why_not(at, devices));
+        at = by_index.get(&at.under?)?;
+    }
+    if tags.is_empty() || !ports.contains(&at.name) {
+        return None;
+    }
+    // Both tags show the same priority, of which only that of the outer one is seen.
+    let inner_maps = tags.len() > 1 && tags.last().is_some_and(|vlan| maps(vlan));
+    let reason = |holds: bool, why: &str| holds.then(|| why.to_owned());
+    let declined = declined
+        .or_else(|| {
+            reason(
+                device.mac != at.mac,
+                "its MAC address is not that of its port",
+            )
+        })
+        .or_else(|| reason(tags.len() > MAX_TAGS, "it has more than two tags"))
+        .or_else(|| reason(inner_maps, "its egress-qos-map is that of an inner tag"));
+    Some(Stack {
+        device,
+        port: at,
+        tags,
+        declined,
+    })
+}
+
+/// What speaks against a device among those that make up the tags.
+fn why_not(device: &NetDevice, devices: &[NetDevice]) -> Option<String> {
+    let name = |ifindex: u32| {
+        let found = devices.iter().find(|d| d.ifindex == ifindex);
+        found.map_or_else(|| format!("device {ifindex}"), |d| d.name.clone())
+    };
+    let over = |d: &&NetDevice| d.takes_from == Some(device.ifindex);
+    if !device.up {
+        return Some(format!("`{}` is down", device.name));
+    }
+    if let Some(master) = device.master {
+        let master = name(master);
+        return Some(format!("`{}` belongs to `{master}`", device.name));
+    }
+    if let Some(over) = devices.iter().find(over) {
+        return Some(format!(
+            "`{}` takes or copies packets of `{}`",
+            over.name, device.name
+        ));
+    }
+    if device.xdp_program != 0 {
+        return Some(format!("`{}` has an XDP program", device.name));
+    }
+    if device.vlan.as_ref().is_some_and(|vlan| !vlan.reorders) {
+        return Some(format!("`{}` has reorder_hdr off", device.name));
+    }
+    None
+}
+
+fn maps(vlan: &Vlan) -> bool {
+    vlan.egress_priorities.iter().any(|(_, pcp)| *pcp != 0)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+struct Key {
+    port: u32,
+    tags: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+struct Device {
+    ifindex: u32,
+    flags: u8,
+    priorities: u8,
+    pad: [u8; 2],
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+struct Push {
+    tpid: [u8; 2],
+    id: u16,
+    pcp_of_tos: [u8; 4],
+    pcp_of_v6: u8,
+    maps: u8,
+    pad: [u8; 2],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+struct Way {
+    port: u32,
+    mtu: u32,
+    tags: u8,
+    by_qdisc: u8,
+    pad: [u8; 2],
+    push: [Push; MAX_TAGS],
+}
+
+/// As in `struct packet` of bpf/parse.h: bit 15 is set, bit 14 of a service tag.
+fn word(vlan: &Vlan) -> u32 {
+    0x8000 | u32::from(vlan.service) << 14 | u32::from(vlan.id & 0xfff)
+}
+
+fn key(port: u32, tags: &[&Vlan]) -> Key {
+    let tags = tags.iter().enumerate();
+    Key {
+        port,
+        tags: tags.fold(0, |all, (i, vlan)| all | word(vlan) << (16 * i)),
+    }
+}
+
+fn push(vlan: &Vlan) -> Push {
+    let pcp = |priority: u32| {
+        let of = vlan.egress_priorities.iter().find(|(p, _)| *p == priority);
+        of.map_or(0, |(_, pcp)| *pcp as u8 & 7)
+    };
+    Push {
+        tpid: if vlan.service { 0x88a8u16 } else { 0x8100 }.to_be_bytes(),
+        id: vlan.id,
+        pcp_of_tos: PRIORITY_OF_TOS.map(pcp),
+        pcp_of_v6: pcp(0),
+        maps: u8::from(maps(vlan)),
+        pad: [0; 2],
+    }
+}
+
+/// Code points of received frames whose packets get a priority. Of several tags the inner one's counts, which the program does not
+/// see.
+fn priorities(tags: &[&Vlan]) -> u8 {
+    let given = tags.iter().flat_map(|vlan| &vlan.ingress_priorities);
+    let given = given.filter(|(_, priority)| *priority != 0);
+    let bits = given.fold(0, |all, (pcp, _)| all | 1u8 << (pcp & 7));
+    if tags.len() > 1 && bits != 0 {
+        0xff
+    } else {
+        bits
+    }
+}
+
+/// Tells the program about the VLAN devices over ports, and that a tag without an id belongs to the port (IEEE 802.1Q 6.9; Linux takes it
+/// off in `__netif_receive_skb_core`).
+///
+/// # Errors
+/// When the kernel cannot be asked, or a map cannot be written.
+pub(crate) fn write(
+    lane: &LaneProgram,
+    all: &BTreeMap<String, PortState>,
+    ways: &BTreeMap<String, Egress>,
+    devices: &[NetDevice],
+) -> Result<(), DataplaneError> {
+    let addressed = addresses::devices_with_ipv4()?;
+    let by_qdisc = qdiscs::in_the_way(ways, devices)?;
+    let flags = |d: &NetDevice, mode| ports::flags(d, mode, addressed.contains(&d.ifindex));
+    let mut entries = BTreeMap::new();
+    let mut out = BTreeMap::new();
+    let mut enter = |key: Key, device: &NetDevice, flags: u8, priorities: u8| {
+        let entry = Device {
+            ifindex: device.ifindex,
+            flags,
+            priorities,
+            pad: [0; 2],
+        };
+        entries.insert(bytemuck::bytes_of(&key).to_vec(), entry);
+    };
+    for port in all.values() {
+        let Some(device) = devices.iter().find(|d| Some(d.ifindex) == port.ifindex) else {
+            continue;
+        };
+        let of_port = flags(device, port.mode.as_deref());
+        for service in [false, true] {
+            let untagged = Vlan {
+                service,
+                ..Vlan::default()
+            };
+            enter(key(device.ifindex, &[&untagged]), device, of_port, 0);
+        }
+    }
+    let names: Vec<String> = all.keys().cloned().collect();
+    let served = stacks(&names, devices).into_iter();
+    for stack in served.filter(|stack| stack.declined.is_none()) {
+        let (device, tags) = (stack.device, &stack.tags);
+        let of_device = flags(device, None) & !PORT_HIDES_TAGS;
+        let key = key(stack.port.ifindex, tags);
+        enter(key, device, of_device, priorities(tags));
+        let mut pushed = [Push::default(); MAX_TAGS];
+        for (to, vlan) in pushed.iter_mut().zip(tags) {
+            *to = push(vlan);
+        }
+        let way = Way {
+            port: stack.port.ifindex,
+            mtu: stack.port.mtu,
+            tags: tags.len() as u8,
+            by_qdisc: u8::from(by_qdisc.contains_key(&device.ifindex)),
+            pad: [0; 2],
+            push: pushed,
+        };
+        out.insert(device.ifindex.to_ne_bytes().to_vec(), way);
+    }
+    replace(&lane.vlan_devices, &entries)?;
+    replace(&lane.vlan_ways, &out)
+}
+
+/// Makes the map hold this and nothing else. What is gone goes first, so that there is room.
+fn replace<V: Pod>(map: &MapHandle, wanted: &BTreeMap<Vec<u8>, V>) -> Result<(), DataplaneError> {
+    let tried = || format!("write map {}", map.name().to_string_lossy());
+    let there: Vec<Vec<u8>> = map.keys().collect();
+    for key in there.iter().filter(|key| !wanted.contains_key(*key)) {
+        map.delete(key).tried(tried)?;
+    }
+    for (key, value) in wanted {
+        map.update(key, bytemuck::bytes_of(value), MapFlags::ANY)
+            .tried(tried)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(ifindex: u32, name: &str) -> NetDevice {
+        NetDevice {
+            ifindex,
+            name: name.into(),
+            mac: [2, 0, 0, 0, 0, 1],
+            mtu: 1500,
+            up: true,
+            carrier: true,
+            kind: None,
+            master: None,
+            under: None,
+            takes_from: None,
+            vlan: None,
+            xdp_program: 0,
+        }
+    }
+
+    fn vlan(ifindex: u32, name: &str, under: u32, id: u16) -> NetDevice {
+        NetDevice {
+            kind: Some("vlan".into()),
+            under: Some(under),
+            vlan: Some(Vlan {
+                id,
+                reorders: true,
+                ..Vlan::default()
+            }),
+            ..device(ifindex, name)
+        }
+    }
+
+    fn declined(devices: &[NetDevice]) -> Vec<(String, Option<String>)> {
+        let all = status(&["lan0".into()], devices);
+        all.into_iter().map(|v| (v.name, v.declined)).collect()
+    }
+
+    #[test]
+    fn vlans_of_ports_are_served_with_up_to_two_tags_and_those_of_others_are_not_ours() {
+        let mut service = vlan(2, "lan0.7", 1, 7);
+        service.vlan.as_mut().unwrap().service = true;
+        let devices = [
+            device(1, "lan0"),
+            service,
+            vlan(3, "lan0.7.8", 2, 8),
+            vlan(4, "three", 3, 9),
+            device(5, "other0"),
+            vlan(6, "other0.1", 5, 1),
+            vlan(7, "elsewhere", 99, 1),
+        ];
+        let all = status(&["lan0".into()], &devices);
+        let tags: Vec<_> = all.iter().map(|v| v.tags.join(" ")).collect();
+        assert_eq!(tags, ["7ad", "7ad 8", "7ad 8 9"]);
+        assert!(all[..2].iter().all(|v| v.declined.is_none()));
+        assert!(all[2].declined.as_ref().unwrap().contains("two tags"));
+        let names = with_vlans(&["lan0".into()], &devices);
+        assert_eq!(names, ["lan0", "lan0.7", "lan0.7.8"]);
+        let tags = stacks(&["lan0".into()], &devices)[1].tags.clone();
+        assert_eq!(key(1, &tags).tags, 0x8008_c007);
+    }
+
+    #[test]
+    fn what_decides_about_a_vlans_packets_besides_its_routes_declines_it_by_name() {
+        let with = |change: fn(&mut NetDevice)| {
+            let mut v = vlan(2, "v", 1, 7);
+            change(&mut v);
+            let mut macvlan = device(3, "mv");
+            macvlan.takes_from = Some(v.ifindex).filter(|_| v.mtu == 1);
+            declined(&[device(1, "lan0"), v, macvlan, device(4, "br0")])
+                .remove(0)
+                .1
+                .unwrap_or_default()
+        };
+        assert_eq!(with(|_| ()), "");
+        for (change, why) in [
+            ((|v| v.up = false) as fn(&mut NetDevice), "`v` is down"),
+            (|v| v.master = Some(4), "`v` belongs to `br0`"),
+            (|v| v.mtu = 1, "`mv` takes or copies packets of `v`"),
+            (|v| v.xdp_program = 5, "`v` has an XDP program"),
+            (|v| v.mac[5] = 9, "its MAC address is not that of its port"),
+            (
+                |v| v.vlan.as_mut().unwrap().reorders = false,
+                "`v` has reorder_hdr off",
+            ),
+        ] {
+            assert_eq!(with(change), why);
+        }
+    }
+
+    #[test]
+    fn code_points_follow_the_type_of_service_by_the_devices_map() {
+        let mapped = Vlan {
+            id: 5,
+            egress_priorities: vec![(0, 1), (6, 5), (4, 9)],
+            ..Vlan::default()
+        };
+        let push = push(&mapped);
+        assert_eq!((push.pcp_of_tos, push.pcp_of_v6), ([1, 0, 5, 1], 1));
+        assert_eq!((push.tpid, push.id, push.maps), ([0x81, 0], 5, 1));
+        let given = Vlan {
+            ingress_priorities: vec![(3, 6), (5, 0)],
+            ..Vlan::default()
+        };
+        assert_eq!(priorities(&[&given]), 1 << 3);
+        assert_eq!(priorities(&[&mapped, &given]), 0xff);
+        assert_eq!(priorities(&[&mapped]), 0);
+    }
+}
