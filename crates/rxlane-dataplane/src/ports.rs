@@ -187,7 +187,11 @@ pub(crate) fn warnings(device: &NetDevice, mode: Option<&str>) -> Vec<String> {
             "port `{name}` is a veth: hosts behind it must not offload (ethtool -K IF tx off tso off gso off), or their TCP leaves without checksum"
         ));
     }
-    if hides_tags(kind, mode.or(Some("native"))) {
+    if kind == Some("vlan") {
+        found.push(format!(
+            "port `{name}` is a VLAN device, where nothing is express: name the device under it instead, whose VLANs are express"
+        ));
+    } else if hides_tags(kind, mode.or(Some("native"))) {
         found.push(format!(
             "port `{name}` lies over other devices, which hide VLAN tags from XDP: express packets that come in there stay with the kernel"
         ));

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{REST, TestLab, VOICE_ALL};
+use common::{REST, TestLab, VOICE_ALL, udp};
 use nix::sys::signal::Signal;
 use rxlane_bench::lab::Place;
 
@@ -67,4 +67,67 @@ fn a_refused_start_and_a_port_left_out_by_a_reload_turn_it_on_again() {
         std::fs::read_to_string(&config).unwrap()
     );
     assert!(!takes_tags(&t, "in0"));
+}
+
+/// A datagram from the generator to the sink, EF, in a frame with these bytes between addresses and type.
+fn datagram(to: [u8; 6], tags: &[u8]) -> Vec<u8> {
+    let mut ip = vec![0x45, 0xb8, 0, 32, 0, 0, 0x40, 0, 64, 17, 0, 0];
+    ip.extend([10, 10, 0, 2, 10, 20, 0, 2]);
+    let check = rxlane_policy::headers::ipv4_checksum(&ip);
+    ip[10..12].copy_from_slice(&check.to_be_bytes());
+    // Without a checksum, which IPv4 allows.
+    let udp = [0x17, 0x70, 0x1b, 0x58, 0, 12, 0, 0, b't', b'a', b'g', b's'];
+    [&to[..], &[2, 0, 0, 0, 0, 9], tags, &[8, 0], &ip, &udp].concat()
+}
+
+/// Puts a frame on the wire towards the router.
+fn put(t: &TestLab, frame: &[u8]) {
+    use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, sendto, socket};
+    let netns = t.lab.netns(Place::Gen);
+    rxlane_system::netns::within(&netns, false, || {
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None).expect("a socket");
+        let port = rxlane_system::links::by_name("gen0")?;
+        let address = rxlane_system::packet_socket::address(port.ifindex, 0)?;
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&socket);
+        sendto(fd, frame, &address, MsgFlags::empty()).expect("the wire takes it");
+        Ok(())
+    })
+    .expect("the namespace");
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_priority_tag_leaves_its_packet_with_the_port_and_any_other_tag_without_a_device_with_nobody() {
+    let mut t = TestLab::up("priority", |_| ());
+    let sink = udp(&t, Place::Sink, "10.20.0.2:7000");
+    let mac = t.must(Place::Router, "cat /sys/class/net/in0/address");
+    let bytes = mac.trim().split(':');
+    let bytes: Vec<u8> = bytes.map(|b| u8::from_str_radix(b, 16).unwrap()).collect();
+    let to: [u8; 6] = bytes.try_into().unwrap();
+    let arrives = |t: &TestLab, tags: &[u8]| {
+        put(t, &datagram(to, tags));
+        let mut got = [0; 16];
+        sink.recv(&mut got).is_ok_and(|n| &got[..n] == b"tags")
+    };
+    // The phone's priority; the same of a provider; a VLAN; a priority before a VLAN.
+    let all: [(&[u8], bool); 4] = [
+        (&[0x81, 0, 0xa0, 0], true),
+        (&[0x88, 0xa8, 0xa0, 0], true),
+        (&[0x81, 0, 0xa0, 5], false),
+        (&[0x81, 0, 0xa0, 0, 0x81, 0, 0, 5], false),
+    ];
+    // So does Linux.
+    arrives(&t, &[]);
+    for (tags, wanted) in all {
+        assert_eq!(arrives(&t, tags), wanted, "Linux, {tags:02x?}");
+    }
+    let _router = t.router(&(VOICE_ALL.to_owned() + REST));
+    for (tags, wanted) in all {
+        let before = t.class("voice", "express");
+        assert_eq!(arrives(&t, tags), wanted, "rxlane, {tags:02x?}");
+        let went = t.class("voice", "express") - before;
+        assert_eq!(went, u64::from(wanted), "express, {tags:02x?}");
+    }
+    assert_eq!(t.to_kernel("vlan"), 2);
 }
