@@ -44,6 +44,8 @@ pub mod tally;
 pub mod traffic;
 
 mod error;
+mod exponential;
 mod lockstep;
+mod student;
 
 pub use error::SimError;

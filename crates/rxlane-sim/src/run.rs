@@ -5,12 +5,12 @@ use std::num::NonZeroUsize;
 use std::sync::{Mutex, mpsc};
 
 use serde::{Deserialize, Serialize};
-use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::SimError;
 use crate::outcome::{Outcome, simulate_until};
 use crate::scenario::Scenario;
 use crate::stop::Stop;
+use crate::student::t_of_95_percent;
 use crate::sweep::{Point, Sweep};
 use crate::tally::LoadSamples;
 
@@ -189,7 +189,7 @@ pub fn mean_and_ci95(values: &[f64]) -> (f64, Option<f64>) {
         return (mean, None);
     }
     let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    let t = StudentsT::new(0.0, 1.0, n - 1.0).map_or(f64::NAN, |d| d.inverse_cdf(0.975));
+    let t = t_of_95_percent(values.len());
     (mean, Some(t * (variance / n).sqrt()))
 }
 

@@ -71,14 +71,17 @@ impl Samples {
             .into_iter()
             .filter(|(x, p)| *p <= UPPER && *x > 0.0)
             .collect();
-        let logs: Vec<(f64, f64)> = upper.iter().map(|(x, p)| (x.ln(), p.ln())).collect();
+        let logs: Vec<(f64, f64)> = upper
+            .iter()
+            .map(|(x, p)| (libm::log(*x), libm::log(*p)))
+            .collect();
         let power = line(&logs);
-        let semi: Vec<(f64, f64)> = upper.iter().map(|(x, p)| (*x, p.ln())).collect();
+        let semi: Vec<(f64, f64)> = upper.iter().map(|(x, p)| (*x, libm::log(*p))).collect();
         let exponential = line(&semi);
         let mean = self.mean();
         // The tail declines slower than the fitted exponential when more is left at its end than the fit
         // says.
-        let slower = upper.last().is_some_and(|(x, p)| *p > (-x / mean).exp());
+        let slower = upper.last().is_some_and(|(x, p)| *p > libm::exp(-x / mean));
         let long =
             slower && power.r2 >= STRAIGHT && power.r2 >= exponential.r2 && upper.len() >= FEWEST;
         Tail {

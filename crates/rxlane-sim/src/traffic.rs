@@ -1,11 +1,11 @@
 //! Where packets come from: one stream a port, with a pattern and a mix of classes and flows.
 
 use rand::{Rng, SeedableRng};
-use rand_distr::{Distribution, Exp1};
 use rand_pcg::Pcg64Mcg;
 use rxlane_policy::{Bps, Ps};
 use serde::{Deserialize, Serialize};
 
+use crate::exponential::exponential;
 use crate::ring::Packet;
 
 /// How packets follow each other.
@@ -146,7 +146,7 @@ impl Source {
     pub fn generate(&mut self, n: usize, mut sink: impl FnMut(Packet)) {
         if self.pattern == Pattern::Poisson {
             for _ in 0..n {
-                let e: f64 = Exp1.sample(&mut self.rng);
+                let e = exponential(&mut self.rng);
                 sink(self.packet(e * self.mean_gap, 0.0));
             }
             return;
@@ -161,7 +161,7 @@ impl Source {
     fn gap(&mut self) -> (f64, f64) {
         match &self.pattern {
             Pattern::Poisson => {
-                let e: f64 = Exp1.sample(&mut self.rng);
+                let e = exponential(&mut self.rng);
                 (e * self.mean_gap, 0.0)
             }
             Pattern::Cbr { jitter } => {
@@ -184,10 +184,10 @@ impl Source {
                 self.burst_left = if p >= 1.0 {
                     0
                 } else {
-                    (u.ln() / (1.0 - p).ln()) as u64
+                    (libm::log(u) / libm::log(1.0 - p)) as u64
                 };
                 let pause = mean_burst * self.mean_gap - (mean_burst - 1.0) * self.wire.0 as f64;
-                let e: f64 = Exp1.sample(&mut self.rng);
+                let e = exponential(&mut self.rng);
                 (e * pause.max(0.0), 0.0)
             }
             Pattern::Gaps { gaps, .. } => {

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 
 use rand::{Rng, SeedableRng};
-use rand_distr::{Distribution, Exp1, Pareto};
 use rand_pcg::Pcg64Mcg;
 use rxlane_policy::poll::PollList;
 use rxlane_policy::strategy::{Strategy, StrategyName};
@@ -22,6 +21,7 @@ use super::worker::Worker;
 use super::{Costs, Other, Shared, SimulatedCore};
 use crate::SimError;
 use crate::congestion::{Backlog, FeedbackDriver};
+use crate::exponential::{Pareto, exponential};
 use crate::scenario::{
     Egress as Way, IdleState, Priority, Process, Scenario, Scheme, Spread, TxRings,
 };
@@ -274,15 +274,13 @@ impl SimulatedCore {
             redraw: Ps::from_s(d.redraw_s),
             redrawn: Ps::ZERO,
             level: if d.redraw_s > 0.0 {
-                Exp1.sample(&mut self.rng)
+                exponential(&mut self.rng)
             } else {
                 1.0
             },
             thread: d.thread,
             constant: false,
-            pareto: (d.pareto > 1.0)
-                .then(|| Pareto::new((d.pareto - 1.0) / d.pareto, d.pareto).ok())
-                .flatten(),
+            pareto: (d.pareto > 1.0).then(|| Pareto::new(d.pareto)),
         };
         other.next = other.after(Ps::ZERO, &mut self.rng);
         self.others.push(other);

@@ -1,9 +1,9 @@
 //! Interrupts, disturbances and idleness: everything that happens to a core and is not its own work.
 
-use rand_distr::{Distribution, Exp1};
 use rxlane_policy::Ps;
 
 use super::{Other, PSEUDO_DEVICE, SimulatedCore};
+use crate::exponential::exponential;
 use crate::scenario::{Origin, Scheme};
 use crate::tally::Work;
 
@@ -183,7 +183,7 @@ impl SimulatedCore {
         other.next = other.after(at, &mut self.rng);
         let time: f64 = match &other.pareto {
             Some(pareto) => pareto.sample(&mut self.rng),
-            None => Exp1.sample(&mut self.rng),
+            None => exponential(&mut self.rng),
         };
         let time = Ps((time * other.mean_time) as u64);
         self.take(time);

@@ -28,13 +28,13 @@ mod worker;
 
 use std::collections::VecDeque;
 
-use rand_distr::{Distribution, Exp1, Pareto};
 use rand_pcg::Pcg64Mcg;
 use rxlane_policy::Ps;
 use rxlane_policy::global::GlobalPriority;
 use rxlane_policy::poll::PollList;
 
 use crate::congestion::Backlog;
+use crate::exponential::{Pareto, exponential};
 use crate::ring::Packet;
 use crate::scenario::{Origin, Scheme};
 use crate::stop::Stop;
@@ -86,7 +86,7 @@ struct Other {
     /// Distance and time are always the same.
     constant: bool,
     /// Of times, in shares of their mean.
-    pareto: Option<Pareto<f64>>,
+    pareto: Option<Pareto>,
 }
 
 impl Other {
@@ -95,7 +95,7 @@ impl Other {
     fn after(&mut self, at: Ps, rng: &mut Pcg64Mcg) -> Ps {
         let mut from = at;
         loop {
-            let gap: f64 = Exp1.sample(rng);
+            let gap = exponential(rng);
             let gap = Ps(((gap * self.mean_gap / self.level) as u64).max(1));
             let next = Ps(from.0.saturating_add(gap.0));
             let redrawn = self.redrawn + self.redraw;
@@ -104,7 +104,7 @@ impl Other {
             }
             from = redrawn.max(at);
             self.redrawn = redrawn;
-            self.level = Exp1.sample(rng);
+            self.level = exponential(rng);
         }
     }
 }

@@ -112,7 +112,8 @@ impl Steered {
         *sums += GAIN * (sum - *sums);
         *counts += GAIN * (count - *counts);
         let found = (*sums / counts.max(1e-9)).max(1e-3);
-        let step = (wanted / found).clamp(0.1, 10.0).powf(GAIN);
+        // The platform's own power would end in other bits elsewhere, and the model in other results.
+        let step = libm::pow((wanted / found).clamp(0.1, 10.0), GAIN);
         self.interval_ns = (self.interval_ns * step).clamp(self.shortest_ns, self.longest_ns);
     }
 

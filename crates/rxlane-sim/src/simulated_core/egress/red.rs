@@ -35,7 +35,7 @@ impl Red {
             probability,
             weight,
         } = self.keys;
-        self.average *= (1.0 - weight).powf(idle);
+        self.average *= libm::pow(1.0 - weight, idle);
         self.average += weight * (waiting as f64 - self.average);
         if self.average < min {
             self.since = None;
