@@ -9,7 +9,7 @@ PACKAGES := clang-19 clang-format libelf-dev zlib1g-dev pkg-config make gcc libc
 TEST_PACKAGES := bird2
 SHELL_SCRIPTS := .ci/run contrib/release docs/pictures $(addprefix contrib/debian/,postinst prerm postrm) fuzz/run tests/differential/sabotage tests/in-turn $(addprefix tests/vm/,build-kernel build-tests demo get-kernel init matrix mirror run table test-demo test-engine test-oracle test-suite test-tune test-vlan)
 
-.PHONY: vm-setup help setup build package-files install uninstall deb demo build-tests test test-vm test-kernels soak soak-vm sabotage simpy wheel test-python test-python-ray fuzz miri sanitize nightly release docs pictures crates deny alerts lint clean
+.PHONY: vm-setup help setup build package-files install uninstall deb demo build-tests test test-vm test-kernels soak soak-vm sabotage simpy wheel test-python test-python-ray site test-site fuzz miri sanitize nightly release docs pictures crates deny alerts lint clean
 
 help:
 	@echo "make build   the release binary; then sudo make install (PREFIX, DESTDIR), or uninstall"
@@ -24,6 +24,8 @@ help:
 	@echo "make wheel   the Python package for any Linux of these ten years: target/dist/*.whl (installs maturin and zig)"
 	@echo "make test-python  builds the Python package, installs it in an environment of its own, and runs its tests there"
 	@echo "make test-python-ray  and its studies on a Ray cluster of several nodes, one of which is killed (installs Ray)"
+	@echo "make site    the planner page, the model in a browser, as one file: target/site/index.html (installs Rust's WebAssembly target)"
+	@echo "make test-site  builds the page and uses it in a headless Chromium; its numbers are those of the command (installs chromium)"
 	@echo "make soak    random routers and packets, plain Linux against rxlane: MINUTES=10; verdicts on FRAMES=10000000"
 	@echo "make fuzz    made-up bytes for every decoder, each for SECONDS=60 (nightly Rust; installs cargo-fuzz)"
 	@echo "make miri    what of the engine's rings makes no system call, interpreted (nightly Rust)"
@@ -202,6 +204,27 @@ test-python-ray: test-python
 	@$(PYENV)/bin/pip install --quiet "ray>=2.9"
 	@$(PYTEST) -m ray python/tests
 
+# The planner page. The script that calls the model is made by the library that the lock file has beside it.
+site:
+	@rustup target list --installed | grep -q '^wasm32-unknown-unknown$$' || rustup target add wasm32-unknown-unknown
+	@echo "site: the model for browsers"
+	@cargo build --quiet --profile browser -p rxlane-site --lib --target wasm32-unknown-unknown
+	@cargo run --quiet -p rxlane-site --features compose --bin compose-page -- \
+		target/wasm32-unknown-unknown/browser/rxlane_site.wasm site/page target/site
+
+SITE_ENV := target/site-env
+$(SITE_ENV)/ready: site/tests/requirements.txt
+	@echo "test-site: an environment in $(SITE_ENV)"
+	@$(PYTHON) -m venv --clear $(SITE_ENV)
+	@$(SITE_ENV)/bin/pip install --quiet -r site/tests/requirements.txt
+	@touch $@
+
+# With the command that the tests were built for, whose numbers it must give.
+test-site: build-tests site $(SITE_ENV)/ready
+	@$(MAKE) --no-print-directory setup PACKAGES=chromium
+	@echo "test-site: running"
+	@RXLANE=$$PWD/target/debug/rxlane $(SITE_ENV)/bin/python -m pytest -c site/tests/pytest.ini site/tests
+
 # What a fuzzer finds goes, minimised, into fuzz/seeds, which `cargo test` runs; fuzz/README.md says how.
 nightly:
 	@rustup toolchain list | grep -q '^nightly' || rustup toolchain install --profile minimal nightly
@@ -230,15 +253,16 @@ release: vm-setup
 
 # The reference pages are kept in the repository, so that they can be read without building anything.
 MDBOOK := 0.5.4
-docs: build
+docs: build site
 	@command -v mdbook >/dev/null || cargo install --quiet --locked mdbook --version $(MDBOOK)
 	@$(RXLANE) reference docs/src/reference
 	@mdbook build docs
+	@install -Dm644 target/site/index.html target/book/planner/index.html
 	@echo "docs: open target/book/index.html"
 
 # Measured on this machine, which should have nothing else to do.
-pictures: build
-	@$(MAKE) --no-print-directory setup PACKAGES="chromium aha tmux"
+pictures: build site
+	@$(MAKE) --no-print-directory setup PACKAGES="chromium aha tmux python3"
 	@$(SUDO) docs/pictures
 
 # The crates that others may depend on; and what holds for all of them.

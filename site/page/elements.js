@@ -1,0 +1,3 @@
+// Parts of the page.
+
+export const at = (id) => document.getElementById(id);
