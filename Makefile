@@ -223,6 +223,7 @@ $(SITE_ENV)/ready: site/tests/requirements.txt
 test-site: build-tests site $(SITE_ENV)/ready
 	@$(MAKE) --no-print-directory setup PACKAGES=chromium
 	@echo "test-site: running"
+	@cargo test --quiet -p rxlane-site --features compose --bin compose-page
 	@RXLANE=$$PWD/target/debug/rxlane $(SITE_ENV)/bin/python -m pytest -c site/tests/pytest.ini site/tests
 
 # What a fuzzer finds goes, minimised, into fuzz/seeds, which `cargo test` runs; fuzz/README.md says how.
