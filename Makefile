@@ -267,7 +267,7 @@ pictures: build site
 	@$(SUDO) docs/pictures
 
 # The crates that others may depend on; and what holds for all of them.
-PUBLISHED := rxlane-policy rxlane-fib rxlane-report rxlane-sim
+PUBLISHED := rxlane-policy rxlane-config rxlane-fib rxlane-report rxlane-sim
 RUST_VERSION := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 crates: setup
 	@# Cargo takes a package of the same version for unchanged, so it must not find one of an earlier time.

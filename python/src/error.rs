@@ -50,6 +50,9 @@ pub(crate) fn of_sim(error: SimError) -> PyErr {
         SimError::Value { ref key, .. } | SimError::Key { ref key } => {
             of_key(key, error.to_string())
         }
+        SimError::Capture { .. } | SimError::Router(_) => {
+            of_key("traffic.pattern", error.to_string())
+        }
         SimError::TooManyPoints { points } => too_many(points),
         SimError::Syntax {
             path,

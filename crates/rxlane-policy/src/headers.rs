@@ -78,7 +78,7 @@ pub enum Parsed {
     Malformed,
 }
 
-const ETH_LEN: usize = 14;
+pub(crate) const ETH_LEN: usize = 14;
 const VLAN_TYPES: [u16; 2] = [0x8100, 0x88a8];
 
 /// Protocols whose first four bytes are source and destination port: TCP, UDP, DCCP, SCTP, UDP-Lite.
@@ -99,7 +99,7 @@ impl Headers {
     }
 }
 
-fn be16(frame: &[u8], at: usize) -> Option<u16> {
+pub(crate) fn be16(frame: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]))
 }
 

@@ -50,6 +50,7 @@ pub mod police;
 pub mod poll;
 pub mod rate;
 pub mod rule;
+pub mod snaplen;
 pub mod strategy;
 pub mod throttle;
 pub mod units;

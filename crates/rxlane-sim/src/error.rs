@@ -51,7 +51,10 @@ pub enum SimError {
     /// Budgets or throttling that cannot work.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// A capture without packets to take gaps from.
+    /// A router's configuration that packets cannot be given classes by.
+    #[error("{0}")]
+    Router(String),
+    /// A capture that cannot be replayed.
     #[error("{path}: {message}")]
     Capture {
         /// The file with the mistake.

@@ -1,10 +1,13 @@
 //! Where packets come from: one stream a port, with a pattern and a mix of classes and flows.
 
+use std::sync::Arc;
+
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use rxlane_policy::{Bps, Ps};
 use serde::{Deserialize, Serialize};
 
+use crate::capture::Recording;
 use crate::exponential::exponential;
 use crate::ring::Packet;
 
@@ -33,6 +36,22 @@ pub enum Pattern {
         gaps: Vec<f64>,
         /// The capture they come from.
         file: String,
+    },
+    /// Recorded packets with classes and flows of their own, scaled to the rate, from the beginning again at the end.
+    Capture {
+        /// The packets.
+        #[serde(skip)]
+        recording: Arc<Recording>,
+        /// The capture they come from.
+        file: String,
+        /// The configuration of the router, `rxlane.toml`, whose classes they get.
+        router: String,
+        /// The port that they came by, where the capture does not name it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        port: Option<String>,
+        /// Address of that port; without it all packets to a single address are for the router.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mac: Option<String>,
     },
 }
 
@@ -75,6 +94,7 @@ pub struct Source {
     rng: Pcg64Mcg,
     pattern: Pattern,
     mean_gap: f64,
+    link: Bps,
     wire: Ps,
     /// A random number chooses a class. These are the lower ends of the classes' shares; the last class takes
     /// what is below all of them.
@@ -119,11 +139,15 @@ impl Source {
             ideal: rng.random::<f64>() * mean_gap,
             position: match &stream.pattern {
                 Pattern::Gaps { gaps, .. } if !gaps.is_empty() => rng.random_range(0..gaps.len()),
+                Pattern::Capture { recording, .. } if !recording.packets.is_empty() => {
+                    rng.random_range(0..recording.packets.len())
+                }
                 _ => 0,
             },
             rng,
             pattern: stream.pattern.clone(),
             mean_gap,
+            link: stream.link,
             wire: stream.link.wire_time(stream.frame),
             above,
             owed: (stream.mix == Mix::Even)
@@ -151,16 +175,35 @@ impl Source {
             }
             return;
         }
+        if let Pattern::Capture { recording, .. } = &self.pattern {
+            let recording = Arc::clone(recording);
+            return self.replay(&recording, n, sink);
+        }
         for _ in 0..n {
             let (gap, jitter) = self.gap();
             sink(self.packet(gap, jitter));
         }
     }
 
+    /// The next `n` packets of a capture.
+    fn replay(&mut self, recording: &Recording, n: usize, mut sink: impl FnMut(Packet)) {
+        for _ in 0..n {
+            let Some(recorded) = recording.packets.get(self.position) else {
+                return;
+            };
+            self.position = (self.position + 1) % recording.packets.len();
+            let at = self.on_the_wire(recorded.gap * self.mean_gap, 0.0, {
+                self.link.wire_time(recorded.bytes.into())
+            });
+            let flow = (recorded.flow % u32::from(self.flows)) as u16;
+            sink(self.of(at, recorded.class.into(), flow));
+        }
+    }
+
     /// The gap to the next packet, and how far jitter moves that packet off its time, ps.
     fn gap(&mut self) -> (f64, f64) {
         match &self.pattern {
-            Pattern::Poisson => {
+            Pattern::Poisson | Pattern::Capture { .. } => {
                 let e = exponential(&mut self.rng);
                 (e * self.mean_gap, 0.0)
             }
@@ -198,15 +241,22 @@ impl Source {
         }
     }
 
+    /// When a packet has arrived that follows the one before after `gap`, and takes `wire` on the link.
     #[inline]
-    fn packet(&mut self, gap: f64, jitter: f64) -> Packet {
+    fn on_the_wire(&mut self, gap: f64, jitter: f64, wire: Ps) -> Ps {
         if self.ideal >= self.next_step {
             self.step();
         }
         self.ideal += gap / self.factor;
         // Two packets cannot be on the wire at once. Times fit an i64, whose conversion is faster.
-        let at = Ps((self.ideal + jitter) as i64 as u64).max(self.last + self.wire);
+        let at = Ps((self.ideal + jitter) as i64 as u64).max(self.last + wire);
         self.last = at;
+        at
+    }
+
+    #[inline]
+    fn packet(&mut self, gap: f64, jitter: f64) -> Packet {
+        let at = self.on_the_wire(gap, jitter, self.wire);
         let class = self.class();
         let flow = if self.heaviest_flow > 0.0 && self.rng.random::<f64>() < self.heaviest_flow {
             0
@@ -215,6 +265,12 @@ impl Source {
             self.next_flow[class] = if flow + 1 == self.flows { 0 } else { flow + 1 };
             flow
         };
+        self.of(at, class, flow)
+    }
+
+    /// The next packet of a class's flow.
+    #[inline]
+    fn of(&mut self, at: Ps, class: usize, flow: u16) -> Packet {
         let flow = (self.next_flow.len() - 1 - class) as u16 * self.flows + flow;
         let sequence = &mut self.sequences[usize::from(flow)];
         *sequence = sequence.wrapping_add(1);

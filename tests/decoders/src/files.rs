@@ -33,13 +33,29 @@ pub(crate) fn config(bytes: &[u8]) {
     }
 }
 
-/// Gaps of a capture are numbers that time can have.
+/// A router with rules on everything that a packet may lack.
+fn classes() -> rxlane_sim::capture::Classes {
+    let text = "ports = [\"a\"]\n[[class]]\nname = \"rt\"\nlane = \"express\"\ntrust = \"all\"\n\
+        match = [{ dscp = \"EF\", src_port = 5, vlan = 7, bytes = { offset = 20, value = 1 } }]\n\
+        [[class]]\nname = \"rest\"\nlane = \"stack\"\n";
+    let router = rxlane_config::parse(text).expect("a configuration");
+    rxlane_sim::capture::Classes::new(&router, None, None).expect("rules that compile")
+}
+
+/// Gaps of a capture are numbers that time can have, and so are classes.
 pub(crate) fn capture(bytes: &[u8]) {
     let are_times = |gaps: &[f64]| gaps.iter().all(|g| g.is_finite() && *g >= 0.0);
     match rxlane_sim::capture::read(bytes) {
         Ok(gaps) => {
             let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
             assert!(are_times(&gaps) && (mean - 1.0).abs() < 1e-6, "{gaps:?}");
+        }
+        Err(complaint) => assert!(!complaint.contains('\n'), "{complaint}"),
+    }
+    match rxlane_sim::capture::classified(bytes, &classes()) {
+        Ok(recording) => {
+            let sound = |p: &rxlane_sim::capture::Recorded| p.gap >= 0.0 && p.class < 2;
+            assert!(recording.packets.iter().all(sound) && recording.pps > 0.0);
         }
         Err(complaint) => assert!(!complaint.contains('\n'), "{complaint}"),
     }

@@ -6,6 +6,7 @@ use toml::{Table, Value};
 
 use super::Scenario;
 use crate::SimError;
+use crate::capture;
 use crate::traffic::Pattern;
 
 /// How many times in a row a file may extend another.
@@ -103,8 +104,10 @@ pub(crate) fn scenario_of(table: &Table, folder: &Path) -> Result<Scenario, SimE
             message,
         })?;
     if let Pattern::Gaps { gaps, file } = &mut scenario.traffic.pattern {
-        *gaps = crate::capture::gaps(&folder.join(file))?;
+        *gaps = capture::with_file(&folder.join(file), capture::read)?;
     }
+    let of_traffic = table.get("traffic").and_then(Value::as_table);
+    super::recorded::read(&mut scenario.traffic, of_traffic, folder)?;
     if let Some(load) = scenario.traffic.link_load {
         let line = scenario.line_rate().0;
         scenario.traffic.pps = load * line * scenario.nic.count as f64;
@@ -165,16 +168,16 @@ fn merged(
     Ok(base)
 }
 
+/// A pattern or an algorithm is replaced as a whole.
+fn is_whole(table: &Table) -> bool {
+    table.contains_key("pattern") || table.contains_key("algorithm")
+}
+
 /// Values of `over` replace those of `base`; tables merge.
 pub(crate) fn lay_over(base: &mut Table, over: Table) {
     for (key, value) in over {
         match (base.get_mut(&key), value) {
-            // A pattern or an algorithm is replaced as a whole.
-            (Some(Value::Table(b)), Value::Table(o))
-                if !o.contains_key("pattern") && !o.contains_key("algorithm") =>
-            {
-                lay_over(b, o);
-            }
+            (Some(Value::Table(b)), Value::Table(o)) if !is_whole(&o) => lay_over(b, o),
             (_, value) => {
                 base.insert(key, value);
             }
@@ -218,7 +221,7 @@ pub(crate) fn put(table: &mut Table, key: &str, value: Value) -> Result<(), SimE
         return Err(unknown());
     }
     match (at.get_mut(last), value) {
-        (Some(Value::Table(old)), Value::Table(new)) => lay_over(old, new),
+        (Some(Value::Table(old)), Value::Table(new)) if !is_whole(&new) => lay_over(old, new),
         (_, value) => {
             at.insert(last.into(), value);
         }

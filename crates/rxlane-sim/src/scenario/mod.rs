@@ -7,6 +7,7 @@ mod further;
 mod load;
 mod qdisc;
 mod reception;
+mod recorded;
 mod resource;
 mod worker;
 

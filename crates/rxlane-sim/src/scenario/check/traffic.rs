@@ -113,7 +113,7 @@ impl Scenario {
                 1e6,
                 "a burst has 1 to 1000000 packets",
             ),
-            Pattern::Poisson | Pattern::Gaps { .. } => Ok(()),
+            Pattern::Poisson | Pattern::Gaps { .. } | Pattern::Capture { .. } => Ok(()),
         }
     }
 }

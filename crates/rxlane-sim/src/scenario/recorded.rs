@@ -1,0 +1,66 @@
+//! Traffic of a capture: its packets with the classes of a router's configuration, and what that says of other keys.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use toml::Table;
+
+use super::Traffic;
+use crate::SimError;
+use crate::capture::{Classes, classified, with_file};
+use crate::traffic::Pattern;
+
+/// What the capture says, so that a scenario cannot.
+const SAID: [&str; 4] = ["rt_ratio", "shares", "mix", "heaviest_flow"];
+
+/// Reads the capture that traffic comes from, if any; `given` are the keys that somebody has set.
+pub(super) fn read(
+    traffic: &mut Traffic,
+    given: Option<&Table>,
+    folder: &Path,
+) -> Result<(), SimError> {
+    let Pattern::Capture {
+        recording,
+        file,
+        router,
+        port,
+        mac,
+    } = &mut traffic.pattern
+    else {
+        return Ok(());
+    };
+    let is_given = |key: &str| given.is_some_and(|t| t.contains_key(key));
+    if let Some(key) = SAID.into_iter().find(|key| is_given(key)) {
+        return Err(SimError::Value {
+            key: format!("traffic.{key}"),
+            value: given.map(|t| t[key].to_string()).unwrap_or_default(),
+            cure: "leave it out: classes and flows are those of the capture",
+        });
+    }
+    let mac = mac.as_deref().map(mac_address).transpose()?;
+    let path = folder.join(router);
+    let config = rxlane_config::load(&path).map_err(|e| SimError::Router(e.to_string()))?;
+    let classes = Classes::new(&config.router, port.as_deref(), mac)
+        .map_err(|message| SimError::Router(format!("{}: {message}", path.display())))?;
+    let read = with_file(&folder.join(file), |capture| classified(capture, &classes))?;
+    traffic.shares.clone_from(&read.shares);
+    if !is_given("frame") {
+        traffic.frame = read.frame.round() as u32;
+    }
+    if !is_given("pps") && !is_given("link_load") {
+        traffic.pps = read.pps;
+    }
+    *recording = Arc::new(read);
+    Ok(())
+}
+
+fn mac_address(text: &str) -> Result<[u8; 6], SimError> {
+    let bytes = text.split(':').map(|byte| u8::from_str_radix(byte, 16));
+    let bytes: Result<Vec<u8>, _> = bytes.collect();
+    let address = bytes.ok().and_then(|b| b.try_into().ok());
+    address.ok_or_else(|| SimError::Value {
+        key: "traffic.pattern.mac".into(),
+        value: text.into(),
+        cure: "write it as 02:00:00:00:00:01",
+    })
+}
