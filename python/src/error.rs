@@ -18,6 +18,7 @@ mod exceptions {
     pyo3::import_exception!(rxlane._errors, PaperError);
     pyo3::import_exception!(rxlane._errors, PlanError);
     pyo3::import_exception!(rxlane._errors, PolicyError);
+    pyo3::import_exception!(rxlane._errors, ResultsError);
     pyo3::import_exception!(rxlane._errors, ScenarioError);
     pyo3::import_exception!(rxlane._errors, SweepError);
 }
@@ -87,6 +88,11 @@ pub(crate) fn of_papers(error: PapersError) -> PyErr {
         PapersError::Sim(error) => of_sim(error),
         other => PaperError::new_err(on_one_line(&other.to_string())),
     }
+}
+
+/// `name` is that of the file.
+pub(crate) fn of_results(name: &str, error: &rxlane_results::ResultsError) -> PyErr {
+    exceptions::ResultsError::new_err(on_one_line(&format!("{name}: {error}")))
 }
 
 pub(crate) fn no_paper(name: &str, known: &[&str]) -> PyErr {

@@ -12,6 +12,7 @@ mod plan;
 mod points;
 mod policy;
 mod result;
+mod results;
 mod running;
 mod scenario;
 mod sweep;
@@ -35,6 +36,8 @@ mod _rxlane {
     use super::policy::{LinearLaw, Place, PollEnd, QVector, RtBound, Serve, Strategy};
     #[pymodule_export]
     use super::result::RunResult;
+    #[pymodule_export]
+    use super::results::results_of;
     #[pymodule_export]
     use super::scenario::Scenario;
     #[pymodule_export]

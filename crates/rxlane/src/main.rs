@@ -8,6 +8,7 @@ mod log;
 mod model;
 mod observe;
 mod test_bed;
+mod tidy;
 mod top;
 
 use std::process::ExitCode;

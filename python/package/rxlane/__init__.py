@@ -10,7 +10,7 @@ polars, DuckDB and pyarrow take as they are.
 ['sq', 'll-rr']
 
 What is simulated is a `Scenario`; `Scenario.run`, `sweep` and `reproduce` simulate, `plan` calculates, `Strategy`, `QVector`,
-`LinearLaw` and `Bound` are the router's decisions, one by one. `rxlane.study` is for sweeps that take hours or many machines.
+`LinearLaw` and `Bound` are the router's decisions, one by one. `read` reads what the commands have measured and computed. `rxlane.study` is for sweeps that take hours or many machines.
 """
 
 from rxlane._errors import (
@@ -20,10 +20,12 @@ from rxlane._errors import (
     PaperError,
     PlanError,
     PolicyError,
+    ResultsError,
     ScenarioError,
     StudyError,
     SweepError,
 )
+from rxlane._read import read
 from rxlane._rxlane import (
     VERSION as __version__,
     Bound,
@@ -64,6 +66,7 @@ __all__ = [
     "PolicyError",
     "PollEnd",
     "QVector",
+    "ResultsError",
     "RunResult",
     "Scenario",
     "ScenarioError",
@@ -76,6 +79,7 @@ __all__ = [
     "mean_and_ci95",
     "papers",
     "plan",
+    "read",
     "reproduce",
     "sweep",
     "unit_of",

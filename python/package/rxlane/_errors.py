@@ -40,6 +40,10 @@ class FileError(Error, OSError):
     """A file that cannot be read or written."""
 
 
+class ResultsError(Error, ValueError):
+    """A file that holds no results of rxlane, not all of them, or those of a later version."""
+
+
 class StudyError(Error, RuntimeError):
     """A study that cannot be run, or that is not the one of its folder."""
 

@@ -85,8 +85,23 @@ pub(crate) fn journal(bytes: &[u8]) {
     }
 }
 
-/// Plans and labs are the same when they are written and read again.
+/// Plans, labs and results are the same when they are written and read again.
 pub(crate) fn json(bytes: &[u8]) {
+    for read in [
+        rxlane_results::of_json(bytes),
+        rxlane_results::of_csv(bytes),
+    ] {
+        match read {
+            Ok(results) => {
+                let mut again = Vec::new();
+                let written = results.write(rxlane_results::Format::Json, &mut again);
+                written.expect("memory takes everything");
+                let same = rxlane_results::of_json(&again).expect("whole");
+                assert_eq!(same.len(), results.len());
+            }
+            Err(complaint) => assert!(!complaint.to_string().contains('\n'), "{complaint}"),
+        }
+    }
     if let Ok(lab) = serde_json::from_slice::<LabConfig>(bytes) {
         let again = serde_json::to_vec(&lab).expect("it has only text and numbers");
         let same: LabConfig = serde_json::from_slice(&again).expect("whole");

@@ -136,6 +136,7 @@ pub(crate) struct Disturb {
 pub(crate) fn run(command: Command) -> Result<(), String> {
     match command {
         Command::Latency(args) => {
+            args.common.check_tidy(true)?;
             let options = Options {
                 tcp: args.tcp,
                 ..args.common.options()?
@@ -146,6 +147,7 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
             })
         }
         Command::Throughput(args) => {
+            args.common.check_tidy(true)?;
             let how = Search {
                 loss_tolerance: args.loss,
                 width: args.width,
@@ -155,6 +157,7 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
             args.common.output(&report, report.valid, || Ok(None))
         }
         Command::Disturb(args) => {
+            args.common.check_tidy(false)?;
             let Offered::Pps(pps) = args.pps else {
                 return Err("--pps takes packets a second, not a multiple".into());
             };
@@ -169,6 +172,7 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
         Command::Cost(args) => cost::run(&args),
         Command::Regret(args) => regret::run(&args),
         Command::Sweep(args) => {
+            args.common.check_tidy(true)?;
             let options = Options {
                 tcp: args.tcp,
                 ..args.common.options()?

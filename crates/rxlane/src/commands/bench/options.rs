@@ -9,7 +9,7 @@ use rxlane_bench::hog::Hog;
 use rxlane_bench::lab::{Drive, Firewall, LabConfig};
 use rxlane_policy::strategy::StrategyName;
 
-use crate::one_line;
+use crate::tidy;
 
 #[derive(Args)]
 pub(crate) struct Common {
@@ -93,6 +93,9 @@ pub(crate) struct Common {
     /// Print JSON (docs/src/reference/bench-json.md)
     #[arg(long)]
     json: bool,
+    /// Write results in the form that the simulator has, too, by the file's end: .json, .csv or .parquet (docs/src/reference/results.md)
+    #[arg(long, value_name = "FILE")]
+    tidy: Option<PathBuf>,
     /// Write a self-contained HTML report
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -178,6 +181,17 @@ impl Common {
         })
     }
 
+    /// Whether results that have no shared form were asked for in it; that of those that have one is checked.
+    pub(super) fn check_tidy(&self, has_one: bool) -> Result<(), String> {
+        match &self.tidy {
+            None => Ok(()),
+            Some(path) if has_one => tidy::format(path).map(|_| ()),
+            Some(_) => {
+                Err("--tidy: disturbances and steps are no table of points: use --json".into())
+            }
+        }
+    }
+
     /// The devices under test, with the engine in all the variants asked for.
     fn duts(&self) -> Result<Vec<Dut>, String> {
         /// Each, or once nothing.
@@ -214,6 +228,9 @@ impl Common {
         html: impl FnOnce() -> Result<Option<String>, String>,
     ) -> Result<(), String> {
         output(report, self.json, self.html.as_deref(), html)?;
+        if let Some(path) = self.tidy.as_deref().filter(|_| valid) {
+            tidy::write(report, path)?;
+        }
         if valid {
             Ok(())
         } else {
@@ -274,10 +291,7 @@ pub(super) fn output<R: serde::Serialize + std::fmt::Display>(
     html: impl FnOnce() -> Result<Option<String>, String>,
 ) -> Result<(), String> {
     if json {
-        println!(
-            "{}",
-            serde_json::to_string_pretty(report).map_err(one_line)?
-        );
+        crate::output::json(report)?;
     } else {
         println!("{report}");
     }

@@ -10,7 +10,7 @@ use rxlane_bench::lab::Firewall;
 use rxlane_bench::regret::{Matrix, regret};
 
 use super::options::{LabArgs, output};
-use crate::{one_line, test_bed};
+use crate::{one_line, test_bed, tidy};
 
 #[derive(Args)]
 pub(crate) struct Regret {
@@ -64,6 +64,9 @@ pub(crate) struct Regret {
     /// Print JSON (docs/src/reference/bench-json.md)
     #[arg(long)]
     json: bool,
+    /// Write results in the form that the simulator has, too, by the file's end: .json, .csv or .parquet (docs/src/reference/results.md)
+    #[arg(long, value_name = "FILE")]
+    tidy: Option<PathBuf>,
     /// Write a self-contained HTML page with heat maps
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -85,6 +88,7 @@ impl Regret {
 }
 
 pub(super) fn run(args: &Regret) -> Result<(), String> {
+    args.tidy.as_deref().map(tidy::format).transpose()?;
     let matrix = args.matrix()?;
     let until = args
         .minutes
@@ -108,5 +112,9 @@ pub(super) fn run(args: &Regret) -> Result<(), String> {
     let report = regret(&options, &matrix, args.record.as_deref(), until).map_err(one_line)?;
     output(&report, args.json, args.html.as_deref(), || {
         report.html(&test_bed::here()).map(Some).map_err(one_line)
-    })
+    })?;
+    match &args.tidy {
+        Some(path) => tidy::write(&report, path),
+        None => Ok(()),
+    }
 }

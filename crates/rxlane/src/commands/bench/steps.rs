@@ -17,6 +17,7 @@ pub(crate) struct Steps {
 }
 
 pub(super) fn run(args: &Steps) -> Result<(), String> {
+    args.common.check_tidy(false)?;
     let options = args.common.options()?;
     let report = rxlane_bench::steps::steps(&options, &args.profile).map_err(one_line)?;
     args.common.output(&report, report.valid, || {

@@ -15,7 +15,7 @@ use rxlane_sim::sweep::{MANY_POINTS, Sweep};
 
 use super::partial::Partial;
 use super::text;
-use crate::{one_line, output};
+use crate::{one_line, output, tidy};
 
 #[derive(ClapArgs)]
 pub(crate) struct Args {
@@ -37,6 +37,9 @@ pub(crate) struct Args {
     /// Write Apache Parquet
     #[arg(long, value_name = "OUT", group = "format")]
     parquet: Option<PathBuf>,
+    /// Write results in the form that the bench has, too, by the file's end: .json, .csv or .parquet (docs/src/reference/results.md)
+    #[arg(long, value_name = "OUT", group = "format")]
+    tidy: Option<PathBuf>,
     /// Go on with an interrupted sweep
     #[arg(long)]
     resume: bool,
@@ -59,10 +62,11 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         return Err(one_line(SimError::TooManyPoints { points }));
     }
     rxlane_system::stop::listen();
-    let (out, format) = match (&args.json, &args.csv, &args.parquet) {
-        (Some(path), ..) => (Some(path), Some(Format::Json)),
-        (_, Some(path), _) => (Some(path), Some(Format::Csv)),
-        (.., Some(path)) => (Some(path), Some(Format::Parquet)),
+    let (out, format) = match (&args.json, &args.csv, &args.parquet, &args.tidy) {
+        (Some(path), ..) => (Some(path), Some(Form::Own(Format::Json))),
+        (_, Some(path), ..) => (Some(path), Some(Form::Own(Format::Csv))),
+        (_, _, Some(path), _) => (Some(path), Some(Form::Own(Format::Parquet))),
+        (.., Some(path)) => (Some(path), Some(Form::Tidy(tidy::format(path)?))),
         _ => (None, None),
     };
     if let Some(path) = out.filter(|p| *p != Path::new("-")) {
@@ -113,13 +117,28 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-fn write_out(rows: &mut [Row], out: Option<&Path>, format: Option<Format>) -> Result<(), String> {
+/// How results are written.
+#[derive(Clone, Copy)]
+enum Form {
+    /// A row a point.
+    Own(Format),
+    /// As those of the bench.
+    Tidy(rxlane_results::Format),
+}
+
+fn write_out(rows: &mut [Row], out: Option<&Path>, format: Option<Form>) -> Result<(), String> {
     let Some(format) = format else {
         print!("{}", text::of(rows));
         return Ok(());
     };
     let mut bytes = Vec::new();
-    write(rows, format, &mut bytes).map_err(one_line)?;
+    match format {
+        Form::Own(format) => write(rows, format, &mut bytes).map_err(one_line)?,
+        Form::Tidy(format) => {
+            let json = serde_json::to_vec(rows).map_err(one_line)?;
+            bytes = tidy::encoded(&json, format)?;
+        }
+    }
     match out.filter(|p| *p != Path::new("-")) {
         None => output::bytes(&bytes),
         Some(path) => {

@@ -1,0 +1,63 @@
+//! Results that others have written, as a table.
+
+use pyo3::prelude::*;
+use rxlane_results::{Key, RowOf, SCHEMA_VERSION, of_csv, of_json};
+
+use crate::error::of_results;
+use crate::table::{Columns, Table};
+use crate::unit;
+
+/// Rows of the shared form, of the text of a file; `name` is the file's, `csv` whether it is CSV, else it is JSON.
+///
+/// >>> text = b'[{"index": 0, "case": "", "keys": {}, "metrics": {"loss": {"mean": 0.5, "ci95": null}}}]'
+/// >>> rxlane._rxlane.results_of("a.json", text, False).row(0)["metric"]
+/// 'loss'
+///
+/// Raises ResultsError.
+#[pyfunction]
+pub(crate) fn results_of(py: Python<'_>, name: &str, text: &[u8], csv: bool) -> PyResult<Table> {
+    let read = py.detach(|| match csv {
+        true => of_csv(text),
+        false => of_json(text),
+    });
+    let tidy = read.map_err(|e| of_results(name, &e))?;
+    let mut table = Columns::default();
+    let rows = || tidy.rows();
+    let texts = |of: fn(&RowOf<'_>) -> String| rows().map(|r| Some(of(&r))).collect::<Vec<_>>();
+    table.whole(
+        "schema_version",
+        None,
+        vec![SCHEMA_VERSION.into(); tidy.len()],
+    );
+    table.texts("source", texts(|r| r.point.source.name().into()));
+    table.texts("kind", texts(|r| r.point.kind.clone()));
+    table.whole(
+        "point",
+        Some("1"),
+        rows().map(|r| r.point.point as i64).collect(),
+    );
+    table.texts("case", texts(|r| r.point.case.clone()));
+    table.texts("device", texts(|r| r.point.device.clone()));
+    table.texts("class", texts(|r| r.class().into()));
+    table.texts("metric", texts(|r| r.metric().into()));
+    table.texts("unit", texts(|r| r.unit().into()));
+    for (column, of) in [
+        ("value", (|r| r.value) as fn(&RowOf<'_>) -> f64),
+        ("ci95", |r| r.ci95),
+        ("low", |r| r.low),
+        ("high", |r| r.high),
+    ] {
+        table.numbers(column, None, rows().map(|r| of(&r)).collect());
+    }
+    for key in tidy.keys() {
+        match tidy.is_number(key) {
+            true => {
+                let of = |r: RowOf<'_>| r.key(key).map_or(f64::NAN, Key::number);
+                table.numbers(key, unit::of_key(key), rows().map(of).collect());
+            }
+            false => table.texts(key, rows().map(|r| r.key(key).map(Key::text)).collect()),
+        }
+    }
+    table.about("schema_version", SCHEMA_VERSION.to_string());
+    table.finish()
+}
