@@ -13,6 +13,7 @@ use crate::unit;
 /// In a module, because the macro makes public items that need no documentation of their own.
 #[allow(missing_docs)]
 mod exceptions {
+    pyo3::import_exception!(rxlane._errors, CallableError);
     pyo3::import_exception!(rxlane._errors, Error);
     pyo3::import_exception!(rxlane._errors, FileError);
     pyo3::import_exception!(rxlane._errors, PaperError);
@@ -68,6 +69,12 @@ pub(crate) fn of_sim(error: SimError) -> PyErr {
             };
             of_key(&key, said.to_string())
         }
+        SimError::Custom { what, source } => match source.downcast::<PyErr>() {
+            Ok(raised) => *raised,
+            Err(source) => {
+                exceptions::CallableError::new_err(on_one_line(&format!("{what}: {source}")))
+            }
+        },
         SimError::Stopped => exceptions::Error::new_err(error.to_string()),
         other => of_key("", other.to_string()),
     }

@@ -5,6 +5,7 @@
 //! handed over without a copy (`table.rs`). What people use is `package/rxlane`, which is this and some pure Python.
 
 mod column;
+mod custom;
 mod error;
 mod estimate;
 mod papers;

@@ -106,7 +106,9 @@ pub(crate) fn swept(
             if let Value::Table(own) = own {
                 own.extend(axes);
             }
-            let loaded = Loaded::new(table, &scenario.loaded.folder).map_err(of_sim)?;
+            let loaded = Loaded::new(table, &scenario.loaded.folder)
+                .and_then(|l| l.with_custom(scenario.loaded.scenario.custom.clone()))
+                .map_err(of_sim)?;
             Scenario { loaded }
         }
     };

@@ -23,24 +23,26 @@ pub(crate) fn results_of(py: Python<'_>, name: &str, text: &[u8], csv: bool) -> 
     let tidy = read.map_err(|e| of_results(name, &e))?;
     let mut table = Columns::default();
     let rows = || tidy.rows();
-    let texts = |of: fn(&RowOf<'_>) -> String| rows().map(|r| Some(of(&r))).collect::<Vec<_>>();
+    fn texts<'a>(
+        rows: impl Iterator<Item = RowOf<'a>>,
+        of: fn(RowOf<'a>) -> &'a str,
+    ) -> Vec<Option<&'a str>> {
+        rows.map(|r| Some(of(r))).collect()
+    }
     table.whole(
         "schema_version",
         None,
         vec![SCHEMA_VERSION.into(); tidy.len()],
     );
-    table.texts("source", texts(|r| r.point.source.name().into()));
-    table.texts("kind", texts(|r| r.point.kind.clone()));
-    table.whole(
-        "point",
-        Some("1"),
-        rows().map(|r| r.point.point as i64).collect(),
-    );
-    table.texts("case", texts(|r| r.point.case.clone()));
-    table.texts("device", texts(|r| r.point.device.clone()));
-    table.texts("class", texts(|r| r.class().into()));
-    table.texts("metric", texts(|r| r.metric().into()));
-    table.texts("unit", texts(|r| r.unit().into()));
+    table.texts("source", texts(rows(), |r| r.point.source.name()));
+    table.texts("kind", texts(rows(), |r| &r.point.kind));
+    let points = rows().map(|r| r.point.point as i64).collect();
+    table.whole("point", Some("1"), points);
+    table.texts("case", texts(rows(), |r| &r.point.case));
+    table.texts("device", texts(rows(), |r| r.device()));
+    table.texts("class", texts(rows(), |r| r.class()));
+    table.texts("metric", texts(rows(), |r| r.metric()));
+    table.texts("unit", texts(rows(), |r| r.unit()));
     for (column, of) in [
         ("value", (|r| r.value) as fn(&RowOf<'_>) -> f64),
         ("ci95", |r| r.ci95),

@@ -6,10 +6,12 @@ use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyDict, PyMapping, PyTuple, PyType};
 use rxlane_papers::PAPERS;
+use rxlane_sim::custom::Custom;
 use rxlane_sim::run::replications;
 use rxlane_sim::scenario::{Loaded, load, parse};
 use toml::{Table, Value};
 
+use crate::custom;
 use crate::error::{no_experiment, no_paper, of_key, of_sim};
 use crate::result::RunResult;
 use crate::running;
@@ -25,6 +27,8 @@ use crate::value::{settings, to_python};
 /// >>> by_tables == by_keys, by_keys["traffic.pps"], by_keys["nic.descriptors"]
 /// (True, 1600000.0, 512)
 ///
+/// A function of Python can stand in the place of `traffic.pattern` (Arrivals), `stage` (Stage) and `interrupt.throttling` (Controller).
+///
 /// Raises ScenarioError for keys that do not exist and values that cannot be; its `key` names the key.
 #[pyclass(frozen, module = "rxlane")]
 #[derive(Clone)]
@@ -32,17 +36,23 @@ pub(crate) struct Scenario {
     pub(crate) loaded: Loaded,
 }
 
-/// Keys of a dict and keywords, in their order.
-pub(crate) fn given(
+/// Keys of a dict and keywords, in their order; functions go to `custom`.
+fn given(
     keys: Option<&Bound<'_, PyMapping>>,
     keywords: Option<&Bound<'_, PyDict>>,
+    custom: &mut Custom,
 ) -> PyResult<Vec<(String, Value)>> {
-    let mut all = match keys {
-        Some(keys) => settings("", keys)?,
-        None => Vec::new(),
-    };
-    if let Some(keywords) = keywords {
-        all.extend(settings("", keywords.as_mapping())?);
+    let mut all = Vec::new();
+    for mapping in keys.into_iter().chain(keywords.map(|k| k.as_mapping())) {
+        let values = PyDict::new(mapping.py());
+        for pair in mapping.items()? {
+            let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair.extract()?;
+            let name = key.extract::<String>().unwrap_or_default();
+            if !custom::take(&name, &value, custom)? {
+                values.set_item(key, value)?;
+            }
+        }
+        all.extend(settings("", values.as_mapping())?);
     }
     Ok(all)
 }
@@ -73,15 +83,48 @@ impl Scenario {
         Ok(Self { loaded })
     }
 
+    /// With what somebody has given for keys.
+    fn with_given(
+        &self,
+        keys: Option<&Bound<'_, PyMapping>>,
+        keywords: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        let mut custom = self.loaded.scenario.custom.clone();
+        let settings = given(keys, keywords, &mut custom)?;
+        let mut this = self.clone();
+        // It is checked with the settings.
+        this.loaded.scenario.custom = custom;
+        this.changed(settings)
+    }
+
+    /// Refused where there is a function, which no text can hold.
+    fn only_text(&self, what: &str) -> PyResult<String> {
+        match custom::keys(&self.loaded.scenario.custom).first() {
+            None => self.text(),
+            Some(key) => Err(of_key(
+                key,
+                format!(
+                    "{key}: a function of Python cannot be {what}: make the scenario where it is run, or leave the function out"
+                ),
+            )),
+        }
+    }
+
     /// Every key with its value.
     fn whole(&self) -> PyResult<Table> {
         Table::try_from(&self.loaded.scenario)
             .map_err(|e| of_key("", format!("cannot write the scenario: {e}")))
     }
 
+    /// The keys that were given; functions as comments.
     pub(crate) fn text(&self) -> PyResult<String> {
-        toml::to_string(&self.loaded.table)
-            .map_err(|e| of_key("", format!("cannot write the scenario: {e}")))
+        let text = toml::to_string(&self.loaded.table)
+            .map_err(|e| of_key("", format!("cannot write the scenario: {e}")))?;
+        let functions = custom::keys(&self.loaded.scenario.custom);
+        let comments = functions
+            .iter()
+            .map(|key| format!("# {key}: a function of Python\n"));
+        Ok(comments.collect::<String>() + &text)
     }
 
     /// With other replications and seed, where they are given.
@@ -111,7 +154,7 @@ impl Scenario {
         keywords: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let empty = Loaded::new(Table::new(), Path::new(".")).map_err(of_sim)?;
-        Self { loaded: empty }.changed(given(keys, keywords)?)
+        Self { loaded: empty }.with_given(keys, keywords)
     }
 
     /// Reads a scenario file, with dotted keys of a dict or keywords over what it says.
@@ -128,7 +171,7 @@ impl Scenario {
         keywords: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let loaded = load(&path, &[]).map_err(of_sim)?;
-        Self { loaded }.changed(given(keys, keywords)?)
+        Self { loaded }.with_given(keys, keywords)
     }
 
     /// Reads the text of a scenario file. Paths in it start from `folder`; without one, from where the process is.
@@ -176,7 +219,7 @@ impl Scenario {
         keys: Option<&Bound<'_, PyMapping>>,
         keywords: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
-        self.changed(given(keys, keywords)?)
+        self.with_given(keys, keywords)
     }
 
     /// Simulates it, without its sweep and cases, and returns what came of it.
@@ -239,7 +282,7 @@ impl Scenario {
 
     /// The keys that were given, as the text of a scenario file.
     fn to_toml(&self) -> PyResult<String> {
-        self.text()
+        self.only_text("written as a scenario file, as studies do")
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
@@ -258,7 +301,7 @@ impl Scenario {
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let make = py.get_type::<Self>().getattr("from_text")?;
         let folder = self.loaded.folder.display().to_string();
-        let arguments = (self.text()?, folder).into_pyobject(py)?;
+        let arguments = (self.only_text("sent to another process")?, folder).into_pyobject(py)?;
         (make, arguments).into_pyobject(py)
     }
 }

@@ -62,6 +62,14 @@ pub enum SimError {
         /// What is wrong.
         message: String,
     },
+    /// Code that stands in the place of a scenario's traffic, stage or throttling could not go on, or gave what cannot be.
+    #[error("{what} by code: {source}")]
+    Custom {
+        /// What the code stands for.
+        what: &'static str,
+        /// What went wrong.
+        source: crate::custom::Fault,
+    },
     /// A sweep of more points than anyone wants by accident.
     #[error("the sweep has {points} points: give --yes if you mean it, or sweep over less")]
     TooManyPoints {

@@ -27,6 +27,7 @@
 
 pub mod capture;
 pub mod congestion;
+pub mod custom;
 pub mod descent;
 #[cfg(feature = "plots")]
 pub mod distribution;

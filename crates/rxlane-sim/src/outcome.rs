@@ -4,6 +4,7 @@ use hdrhistogram::Histogram;
 use rxlane_policy::Ps;
 
 use crate::SimError;
+use crate::custom::Faults;
 use crate::histogram::Latencies;
 use crate::lockstep::Together;
 use crate::scenario::{Scenario, Scheme};
@@ -44,7 +45,7 @@ pub fn class_name(class: usize, classes: usize) -> String {
 /// Simulates one replication of a checked scenario on all its cores.
 ///
 /// # Errors
-/// As [`SimulatedCore::new`].
+/// As [`SimulatedCore::new`]; [`SimError::Custom`].
 pub fn simulate(scenario: &Scenario, replication: u32) -> Result<Outcome, SimError> {
     simulate_until(scenario, replication, &Stop::never())
 }
@@ -63,6 +64,7 @@ pub fn simulate_until(
         .map(|core| SimulatedCore::new(scenario, core, seed))
         .collect::<Result<Vec<_>, SimError>>()?;
     simulated.iter_mut().for_each(|core| core.heed(stop));
+    let faults: Vec<_> = simulated.iter().filter_map(SimulatedCore::faults).collect();
     let (warmup, measured) = (Ps::from_s(scenario.warmup_s), Ps::from_s(scenario.seconds));
     let (cores, late) = match Together::new(scenario, simulated) {
         Ok(together) => together.run(warmup, measured, stop),
@@ -73,6 +75,9 @@ pub fn simulate_until(
             (cores, late)
         }
     };
+    if let Some(error) = faults.iter().find_map(Faults::take) {
+        return Err(error);
+    }
     if stop.is_asked() {
         return Err(SimError::Stopped);
     }

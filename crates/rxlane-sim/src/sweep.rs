@@ -6,6 +6,7 @@ use serde::Serialize;
 use toml::{Table, Value};
 
 use crate::SimError;
+use crate::custom::Custom;
 use crate::scenario::{Case, Loaded, Scenario, Values};
 use crate::scenario::{key_and_value, put, scenario_of};
 
@@ -19,6 +20,7 @@ pub struct Sweep {
     folder: PathBuf,
     cases: Vec<Case>,
     axes: Vec<(String, Vec<Value>)>,
+    custom: Custom,
 }
 
 /// One scenario of a sweep.
@@ -51,6 +53,7 @@ impl Sweep {
             folder: loaded.folder.clone(),
             cases: loaded.scenario.case.clone(),
             axes,
+            custom: loaded.scenario.custom.clone(),
         })
     }
 
@@ -122,11 +125,16 @@ impl Sweep {
         for (key, value) in &keys {
             put(&mut table, key, value.clone())?;
         }
+        let mut scenario = scenario_of(&table, &self.folder)?;
+        if !self.custom.is_empty() {
+            scenario.custom = self.custom.clone();
+            scenario.check()?;
+        }
         Ok(Point {
             index,
             case: case.map(|c| c.name.clone()).unwrap_or_default(),
             keys,
-            scenario: scenario_of(&table, &self.folder)?,
+            scenario,
         })
     }
 }

@@ -8,6 +8,7 @@ use rxlane_policy::{Bps, Ps};
 use serde::{Deserialize, Serialize};
 
 use crate::capture::Recording;
+use crate::custom::Incoming;
 use crate::exponential::exponential;
 use crate::ring::Packet;
 
@@ -107,6 +108,8 @@ pub struct Source {
     heaviest_flow: f64,
     /// Changes of the rate that are still to come, the next one last.
     steps: Vec<(Ps, f64)>,
+    /// Packets by code, instead of the pattern.
+    incoming: Option<Box<Incoming>>,
     next_step: f64,
     factor: f64,
     sequences: Vec<u32>,
@@ -158,6 +161,7 @@ impl Source {
             heaviest_flow: stream.heaviest_flow,
             next_step: stream.steps.first().map_or(f64::INFINITY, |s| s.0.0 as f64),
             steps: stream.steps.iter().rev().copied().collect(),
+            incoming: None,
             factor: 1.0,
             sequences: vec![0; classes * usize::from(stream.flows.max(1))],
             last: Ps::ZERO,
@@ -165,9 +169,24 @@ impl Source {
         }
     }
 
-    /// The next `n` packets; the time of each is when its last bit arrives.
+    /// Packets by code instead of the pattern's.
+    pub(crate) fn with_incoming(mut self, incoming: Incoming) -> Self {
+        self.incoming = Some(Box::new(incoming));
+        self
+    }
+
+    /// Whether no packet comes any more.
+    #[inline]
+    pub(crate) fn is_over(&self) -> bool {
+        self.incoming.as_ref().is_some_and(|i| i.is_over())
+    }
+
+    /// The next `n` packets, or fewer where there are no more; the time of each is when its last bit arrives.
     #[inline]
     pub fn generate(&mut self, n: usize, mut sink: impl FnMut(Packet)) {
+        if self.incoming.is_some() {
+            return self.by_code(n, sink);
+        }
         if self.pattern == Pattern::Poisson {
             for _ in 0..n {
                 let e = exponential(&mut self.rng);
@@ -183,6 +202,19 @@ impl Source {
             let (gap, jitter) = self.gap();
             sink(self.packet(gap, jitter));
         }
+    }
+
+    /// The next `n` packets by code.
+    fn by_code(&mut self, n: usize, mut sink: impl FnMut(Packet)) {
+        let Some(mut incoming) = self.incoming.take() else {
+            return;
+        };
+        for coming in std::iter::from_fn(|| incoming.next()).take(n) {
+            self.last = coming.at.max(self.last + self.link.wire_time(coming.bytes));
+            let flow = self.next_flow(coming.class);
+            sink(self.of(self.last, coming.class, flow));
+        }
+        self.incoming = Some(incoming);
     }
 
     /// The next `n` packets of a capture.
@@ -261,11 +293,17 @@ impl Source {
         let flow = if self.heaviest_flow > 0.0 && self.rng.random::<f64>() < self.heaviest_flow {
             0
         } else {
-            let flow = self.next_flow[class];
-            self.next_flow[class] = if flow + 1 == self.flows { 0 } else { flow + 1 };
-            flow
+            self.next_flow(class)
         };
         self.of(at, class, flow)
+    }
+
+    /// The flow whose turn it is.
+    #[inline]
+    fn next_flow(&mut self, class: usize) -> u16 {
+        let flow = self.next_flow[class];
+        self.next_flow[class] = if flow + 1 == self.flows { 0 } else { flow + 1 };
+        flow
     }
 
     /// The next packet of a class's flow.
@@ -334,118 +372,4 @@ pub fn gaps_of(times_ns: &[f64]) -> Vec<f64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn stream(pattern: Pattern) -> Stream {
-        Stream {
-            pps: 1e6,
-            pattern,
-            shares: vec![0.3, 0.7],
-            mix: Mix::Random,
-            flows: 4,
-            heaviest_flow: 0.0,
-            steps: Vec::new(),
-            frame: 64,
-            link: Bps(10e9),
-        }
-    }
-
-    fn take(source: &mut Source, n: usize) -> Vec<Packet> {
-        let mut packets = Vec::new();
-        source.generate(n, |p| packets.push(p));
-        packets
-    }
-
-    #[test]
-    fn every_pattern_keeps_its_rate_its_shares_and_the_wire_s_distance() {
-        for pattern in [
-            Pattern::Cbr { jitter: 0.0 },
-            Pattern::Cbr { jitter: 0.5 },
-            Pattern::Poisson,
-            Pattern::OnOff { mean_burst: 8.0 },
-            Pattern::Gaps {
-                gaps: gaps_of(&[0.0, 1.0, 5.0, 6.0]),
-                file: String::new(),
-            },
-        ] {
-            let mut source = Source::new(&stream(pattern.clone()), 1);
-            let n = 200_000;
-            let packets = take(&mut source, n);
-            let rate = n as f64 / packets[n - 1].at.as_s();
-            assert!((rate / 1e6 - 1.0).abs() < 0.02, "{pattern:?}: {rate}");
-            let high = packets.iter().filter(|p| p.class == 0).count() as f64 / n as f64;
-            assert!((high - 0.3).abs() < 0.01, "{pattern:?}: {high}");
-            let wire = Bps(10e9).wire_time(64);
-            assert!(
-                packets.windows(2).all(|w| w[1].at >= w[0].at + wire),
-                "{pattern:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn an_even_mix_spaces_the_packets_of_a_class_evenly() {
-        let even = Stream {
-            mix: Mix::Even,
-            ..stream(Pattern::Poisson)
-        };
-        let packets = take(&mut Source::new(&even, 1), 1000);
-        let high: Vec<usize> = (0..1000).filter(|i| packets[*i].class == 0).collect();
-        assert_eq!(high.len(), 300);
-        assert!(high.windows(2).all(|w| (3..=4).contains(&(w[1] - w[0]))));
-    }
-
-    #[test]
-    fn a_step_changes_the_rate_when_it_is_time() {
-        let stepped = Stream {
-            steps: vec![(Ps::from_s(0.1), 3.0), (Ps::from_s(0.2), 0.5)],
-            ..stream(Pattern::Poisson)
-        };
-        let packets = take(&mut Source::new(&stepped, 1), 500_000);
-        let between = |from: f64, to: f64| {
-            let within = |p: &&Packet| (from..to).contains(&p.at.as_s());
-            packets.iter().filter(within).count() as f64
-        };
-        for (from, expected) in [(0.0, 100_000.0), (0.1, 300_000.0), (0.2, 50_000.0)] {
-            let came = between(from, from + 0.1);
-            assert!((came / expected - 1.0f64).abs() < 0.02, "{from}: {came}");
-        }
-    }
-
-    #[test]
-    fn the_heaviest_flow_has_its_share_and_the_others_share_the_rest() {
-        let skewed = Stream {
-            heaviest_flow: 0.7,
-            ..stream(Pattern::Poisson)
-        };
-        let packets = take(&mut Source::new(&skewed, 1), 100_000);
-        let of = |flow| {
-            packets
-                .iter()
-                .filter(|p| p.class == 1 && p.flow == flow)
-                .count() as f64
-        };
-        let all = packets.iter().filter(|p| p.class == 1).count() as f64;
-        assert!((of(0) / all - 0.775).abs() < 0.01, "{}", of(0) / all);
-        assert!((of(3) / all - 0.075).abs() < 0.005, "{}", of(3) / all);
-    }
-
-    #[test]
-    fn cbr_does_not_drift() {
-        let mut source = Source::new(&stream(Pattern::Cbr { jitter: 0.0 }), 1);
-        let packets = take(&mut source, 1_000_001);
-        let (first, last) = (packets[0].at, packets[1_000_000].at);
-        assert!((last - first).0.abs_diff(1_000_000 * 1_000_000) < 1000);
-    }
-
-    #[test]
-    fn flows_are_numbered_without_gaps() {
-        let mut source = Source::new(&stream(Pattern::Poisson), 3);
-        let mut last = [0u32; 8];
-        for p in take(&mut source, 10_000) {
-            assert_eq!(p.sequence, last[usize::from(p.flow)] + 1);
-            last[usize::from(p.flow)] = p.sequence;
-        }
-    }
-}
+mod tests;

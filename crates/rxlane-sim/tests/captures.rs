@@ -376,6 +376,17 @@ fn a_scenario_replays_classes_sizes_and_rate_into_the_rings() {
 }
 
 #[test]
+fn a_pattern_that_is_set_replaces_that_of_the_file() {
+    let text = "[traffic]\npattern = { pattern = \"on-off\", mean_burst = 8 }\n";
+    let set = ["traffic.pattern={ pattern = \"cbr\", jitter = 0.5 }".into()];
+    let loaded = parse(text, "s.toml".as_ref(), &set).unwrap();
+    assert_eq!(
+        loaded.scenario.traffic.pattern,
+        Pattern::Cbr { jitter: 0.5 }
+    );
+}
+
+#[test]
 fn a_scenario_names_the_file_and_what_is_wrong_with_it() {
     let good = pcap(
         MICROSECONDS,

@@ -10,10 +10,13 @@ polars, DuckDB and pyarrow take as they are.
 ['sq', 'll-rr']
 
 What is simulated is a `Scenario`; `Scenario.run`, `sweep` and `reproduce` simulate, `plan` calculates, `Strategy`, `QVector`,
-`LinearLaw` and `Bound` are the router's decisions, one by one. `read` reads what the commands have measured and computed. `rxlane.study` is for sweeps that take hours or many machines.
+`LinearLaw` and `Bound` are the router's decisions, one by one. `Arrivals`, `Stage` and
+`Controller` are traffic, work and throttling by functions of your own. `read` reads what the commands have measured and computed. `rxlane.study` is for sweeps that take hours or many machines.
 """
 
+from rxlane._callables import Arrivals, Controller, Stage
 from rxlane._errors import (
+    CallableError,
     DependencyError,
     Error,
     FileError,
@@ -51,8 +54,11 @@ from rxlane._rxlane import (
 )
 
 __all__ = [
+    "Arrivals",
     "Bound",
+    "CallableError",
     "Column",
+    "Controller",
     "DependencyError",
     "Error",
     "Estimate",
@@ -71,6 +77,7 @@ __all__ = [
     "Scenario",
     "ScenarioError",
     "Serve",
+    "Stage",
     "Strategy",
     "StudyError",
     "SweepError",

@@ -44,6 +44,10 @@ class ResultsError(Error, ValueError):
     """A file that holds no results of rxlane, not all of them, or those of a later version."""
 
 
+class CallableError(Error, RuntimeError):
+    """A function given to the simulator that raised, which is then the cause, or returned what cannot be."""
+
+
 class StudyError(Error, RuntimeError):
     """A study that cannot be run, or that is not the one of its folder."""
 

@@ -7,6 +7,7 @@ use toml::{Table, Value};
 use super::Scenario;
 use crate::SimError;
 use crate::capture;
+use crate::custom::Custom;
 use crate::traffic::Pattern;
 
 /// How many times in a row a file may extend another.
@@ -91,7 +92,17 @@ impl Loaded {
         for (key, value) in settings {
             put(&mut table, &key, value)?;
         }
-        Self::new(table, &self.folder)
+        Self::new(table, &self.folder)?.with_custom(self.scenario.custom.clone())
+    }
+
+    /// The same with code in the place of what a file says.
+    ///
+    /// # Errors
+    /// [`SimError::Value`] where it has no place in this scenario.
+    pub fn with_custom(mut self, custom: Custom) -> Result<Self, SimError> {
+        self.scenario.custom = custom;
+        self.scenario.check()?;
+        Ok(self)
     }
 }
 

@@ -27,6 +27,7 @@ use rxlane_policy::throttle::Throttling;
 use rxlane_policy::throttle::estimate::Estimate;
 use serde::{Deserialize, Serialize};
 
+use crate::custom::Custom;
 use crate::traffic::{Mix, Pattern};
 
 /// A scenario. Every key has a default: an empty file is a 1.75 Mpps core behind one NIC.
@@ -66,6 +67,9 @@ pub struct Scenario {
     pub transmit: Option<Transmit>,
     /// The link that each core sends to and its queueing discipline, where the link is not always free.
     pub qdisc: Option<Qdisc>,
+    /// Code in the place of traffic, a stage or throttling.
+    #[serde(skip)]
+    pub custom: Custom,
     /// Another file that this one changes, by its path from here.
     #[serde(skip_serializing)]
     pub extends: Option<String>,
@@ -124,6 +128,7 @@ impl Default for Scenario {
             worker: None,
             transmit: None,
             qdisc: None,
+            custom: Custom::default(),
             extends: None,
             case: Vec::new(),
             sweep: BTreeMap::new(),

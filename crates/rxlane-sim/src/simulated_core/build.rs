@@ -21,6 +21,7 @@ use super::worker::Worker;
 use super::{Costs, Other, Shared, SimulatedCore};
 use crate::SimError;
 use crate::congestion::{Backlog, FeedbackDriver};
+use crate::custom::{Controlled, Faults, Incoming, Served, Start, made};
 use crate::exponential::{Pareto, exponential};
 use crate::scenario::{
     Egress as Way, IdleState, Priority, Process, Scenario, Scheme, Spread, TxRings,
@@ -57,7 +58,7 @@ impl SimulatedCore {
     /// Core number `core` of a checked scenario.
     ///
     /// # Errors
-    /// [`SimError::Policy`] for budgets or throttling that cannot work.
+    /// [`SimError::Policy`] for budgets or throttling that cannot work, [`SimError::Custom`] for code that cannot begin.
     pub fn new(scenario: &Scenario, core: usize, seed: u64) -> Result<Self, SimError> {
         let classes = scenario.traffic.class_shares().len();
         let cpu = &scenario.cpu;
@@ -65,6 +66,16 @@ impl SimulatedCore {
         let shares = Shared::new(scenario).is_some();
         let nics_move =
             shares && reception.scheme == Scheme::Napi && cpu.spread == Spread::RoundRobin;
+        let custom = &scenario.custom;
+        let faults = Faults::default();
+        let start = |seed| Start { seed, classes };
+        let served = match &custom.service {
+            Some(make) => {
+                let from = made(make, "stage", start(seed ^ (core as u64) << 40))?;
+                Some(Served::new(from, classes, faults.clone()))
+            }
+            None => None,
+        };
         let tx_rings = match scenario.nic.tx_rings {
             TxRings::One => 1,
             TxRings::Class => classes,
@@ -90,8 +101,13 @@ impl SimulatedCore {
             let stream = stream(scenario, nic);
             // All cores of a NIC draw the same packets, and each keeps its share.
             let here = !nics_move || nic % cores.len() == share;
-            let source = (stream.pps > 0.0 && here)
-                .then(|| Source::new(&stream, seed.wrapping_mul(1_000_003) + nic as u64));
+            let seed_of_nic = seed.wrapping_mul(1_000_003) + nic as u64;
+            let mut source = (stream.pps > 0.0 && here).then(|| Source::new(&stream, seed_of_nic));
+            if let (Some(make), true) = (&custom.arrivals, here) {
+                let from = made(make, "arrivals", start(seed_of_nic))?;
+                let incoming = Incoming::new(from, classes, faults.clone());
+                source = Some(Source::new(&stream, seed_of_nic).with_incoming(incoming));
+            }
             ports.push(Port::new(
                 (source, scenario.traffic.packets),
                 layout.places,
@@ -120,6 +136,14 @@ impl SimulatedCore {
                     Some(estimate) => Some(estimate.start()?),
                     None => None,
                 };
+                if let Some(make) = &custom.controller {
+                    let by = made(
+                        make,
+                        "throttling",
+                        start(seed ^ (core as u64) << 40 ^ (last as u64) << 32),
+                    )?;
+                    devices[last].controlled = Some(Controlled::new(by, faults.clone()));
+                }
                 devices[last].has_old_interface =
                     reception.scheme == Scheme::Softnet || reception.old_interfaces.contains(&nic);
             }
@@ -214,6 +238,7 @@ impl SimulatedCore {
             nics_move,
             emptied: None,
             goes_on: shares
+                || served.is_some()
                 || (scenario.interrupt.tx_completion && scenario.nic.egress == Way::Circular)
                 || scenario.host.is_some()
                 || scenario.transmit.is_some()
@@ -240,6 +265,8 @@ impl SimulatedCore {
             in_service: false,
             cut: false,
             stop: Stop::never(),
+            served,
+            faults: (!custom.is_empty()).then_some(faults),
             measure_from: Ps::NEVER,
             begun: Ps::ZERO,
             until: Ps::NEVER,

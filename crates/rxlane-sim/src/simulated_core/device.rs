@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::congestion::FeedbackDriver;
+use crate::custom::Controlled;
 use rxlane_policy::Ps;
 use rxlane_policy::poll::QVector;
 use rxlane_policy::throttle::estimate::Estimator;
@@ -44,6 +45,8 @@ pub(super) struct Device {
     /// It interrupts for each packet, or as its driver's mitigation wants, and packets wait in the backlog.
     pub(super) has_old_interface: bool,
     pub(super) estimator: Option<Estimator>,
+    /// Throttling by code.
+    pub(super) controlled: Option<Controlled>,
     /// What it had counted before is no longer to be counted, because a measurement has begun.
     pub(super) measured: bool,
 }
@@ -79,6 +82,7 @@ impl Device {
             driver,
             has_old_interface: false,
             estimator: None,
+            controlled: None,
             measured: false,
         }
     }
@@ -136,8 +140,10 @@ impl Device {
         }
         self.sample.elapsed = (now - self.sample_since).into();
         self.sample_since = now;
-        self.throttler
-            .update(std::mem::take(&mut self.sample))
-            .into()
+        let sample = std::mem::take(&mut self.sample);
+        match &mut self.controlled {
+            Some(controlled) => controlled.update(sample),
+            None => self.throttler.update(sample).into(),
+        }
     }
 }

@@ -3,6 +3,7 @@
 use rxlane_policy::Ps;
 
 use super::{Other, PSEUDO_DEVICE, SimulatedCore};
+use crate::custom::Faults;
 use crate::exponential::exponential;
 use crate::scenario::{Origin, Scheme};
 use crate::tally::Work;
@@ -19,7 +20,7 @@ impl SimulatedCore {
     /// Whether it was asked to stop; then this is the end of the run, and all that goes on until then goes no further. Looked
     /// at for every chunk of packets and every disturbance: one of them is part of whatever lasts.
     fn ends_early(&mut self) -> bool {
-        let ends = self.stop.is_asked();
+        let ends = self.stop.is_asked() || self.faults.as_ref().is_some_and(Faults::are_there);
         if ends {
             self.until = self.until.min(self.now);
         }

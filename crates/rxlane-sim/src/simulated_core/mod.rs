@@ -34,6 +34,7 @@ use rxlane_policy::global::GlobalPriority;
 use rxlane_policy::poll::PollList;
 
 use crate::congestion::Backlog;
+use crate::custom::{Faults, Served};
 use crate::exponential::{Pareto, exponential};
 use crate::ring::Packet;
 use crate::scenario::{Origin, Scheme};
@@ -177,6 +178,10 @@ pub struct SimulatedCore {
     /// The run ended before the last work was done.
     cut: bool,
     stop: Stop,
+    /// A stage by code.
+    served: Option<Served>,
+    /// What its code reports.
+    faults: Option<Faults>,
     measure_from: Ps,
     begun: Ps,
     until: Ps,
@@ -204,6 +209,11 @@ impl SimulatedCore {
     /// From now on it ends early when it is asked to.
     pub(crate) fn heed(&mut self, stop: &Stop) {
         self.stop = stop.clone();
+    }
+
+    /// Where it reports what its code could not do; none where it has no code.
+    pub(crate) fn faults(&self) -> Option<Faults> {
+        self.faults.clone()
     }
 
     /// The first part of [`SimulatedCore::run`].

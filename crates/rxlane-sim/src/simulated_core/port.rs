@@ -121,6 +121,9 @@ impl Port {
                 devices[self.first_device + place.device].rings[place.ring].expect(packet);
             }),
         }
+        if source.is_over() {
+            self.left = 0;
+        }
         // After the last packet nothing comes any more.
         self.known_until = if self.left > 0 { last } else { Ps::NEVER };
     }

@@ -195,7 +195,10 @@ impl SimulatedCore {
             self.give_giant_lock();
             return;
         }
-        let stage = self.costs.stage[class];
+        let mut stage = self.costs.stage[class];
+        if let Some(served) = &mut self.served {
+            stage += served.next(class);
+        }
         if stage > Ps::ZERO {
             self.work(stage, Work::Stage);
         }

@@ -44,7 +44,8 @@ impl Scenario {
         self.check_machine()?;
         self.check_costs()?;
         self.check_reception()?;
-        self.check_worker()
+        self.check_worker()?;
+        self.custom.check(self)
     }
 
     /// Frames a second that a link carries.
