@@ -11,6 +11,7 @@ from nbclient import NotebookClient
 
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 SMALL = {"SECONDS": "0.01", "REPLICATIONS": "2", "EVERY": "8", "LOADS": "3"}
+SMALL["MEASURED"] = repr(str(NOTEBOOKS / "bench-sweep.json"))
 
 
 @pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda p: p.stem)

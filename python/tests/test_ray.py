@@ -50,6 +50,19 @@ def test_a_node_that_is_killed_loses_no_point_and_repeats_none(cluster: Any, tmp
     print(f"{POINTS} points on 3 nodes, one killed after {killed_after[0]}: none lost, none twice, {again} tried again by the study")
 
 
+def test_the_notebook_on_ray_runs_on_ray(tmp_path: Path) -> None:
+    import nbformat
+    from nbclient import NotebookClient
+
+    path = Path(__file__).resolve().parents[1] / "notebooks" / "a-study-on-ray.ipynb"
+    notebook: Any = nbformat.read(path, as_version=4)
+    (sizes,) = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
+    sizes.source = "SECONDS = 0.01\nLOADS = 3"
+    NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
+    said = "".join(output.get("text", "") for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs)
+    assert "9 of 9 points, 0 failed> on ray" in said
+
+
 def test_points_that_cannot_be_are_recorded_with_ray_as_without(cluster: Any, tmp_path: Path) -> None:
     scenario = rxlane.Scenario({"seconds": 0.001})
     study = Study(scenario, {"nic.count": [1, 65]}, folder=tmp_path / "s", metrics=["loss"]).run("ray")
