@@ -8,7 +8,8 @@ use toml::{Table, Value};
 use crate::SimError;
 use crate::custom::Custom;
 use crate::scenario::{Case, Loaded, Scenario, Values};
-use crate::scenario::{key_and_value, put, scenario_of};
+use crate::scenario::{key_and_value, put, scenario_like};
+use crate::traffic::Pattern;
 
 /// Most points that a sweep may have without asking again.
 pub const MANY_POINTS: usize = 1_000_000;
@@ -21,6 +22,8 @@ pub struct Sweep {
     cases: Vec<Case>,
     axes: Vec<(String, Vec<Value>)>,
     custom: Custom,
+    /// What captures have been read.
+    pattern: Pattern,
 }
 
 /// One scenario of a sweep.
@@ -54,6 +57,7 @@ impl Sweep {
             cases: loaded.scenario.case.clone(),
             axes,
             custom: loaded.scenario.custom.clone(),
+            pattern: loaded.scenario.traffic.pattern.clone(),
         })
     }
 
@@ -125,7 +129,7 @@ impl Sweep {
         for (key, value) in &keys {
             put(&mut table, key, value.clone())?;
         }
-        let mut scenario = scenario_of(&table, &self.folder)?;
+        let mut scenario = scenario_like(&table, &self.folder, Some(&self.pattern))?;
         if !self.custom.is_empty() {
             scenario.custom = self.custom.clone();
             scenario.check()?;

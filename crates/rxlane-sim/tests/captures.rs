@@ -6,6 +6,7 @@ use rxlane_sim::SimError;
 use rxlane_sim::capture::{Classes, Recording, classified};
 use rxlane_sim::outcome::simulate;
 use rxlane_sim::scenario::{Loaded, load, parse};
+use rxlane_sim::sweep::Sweep;
 use rxlane_sim::traffic::Pattern;
 
 const ROUTER: &str = r#"
@@ -368,6 +369,20 @@ fn a_scenario_replays_classes_sizes_and_rate_into_the_rings() {
         .unwrap()
         .scenario;
     assert!((simulate(&faster, 0).unwrap().get("arrived").unwrap() - 5e4).abs() < 100.0);
+    // Points of a sweep do not read it again.
+    let swept = load(&at.join("s.toml"), &[]).unwrap();
+    std::fs::remove_file(at.join("a.pcap")).unwrap();
+    let slower = swept.with([("traffic.pps".into(), 1e3.into())]).unwrap();
+    assert_eq!(slower.scenario.traffic.shares, scenario.traffic.shares);
+    assert_eq!(
+        Sweep::new(&swept).unwrap().point(0).unwrap().scenario,
+        scenario
+    );
+    assert!(
+        swept
+            .with([("traffic.pattern.port".into(), "lan0".into())])
+            .is_err()
+    );
     let Pattern::Capture { recording, .. } = &faster.traffic.pattern else {
         panic!()
     };

@@ -92,7 +92,13 @@ impl Loaded {
         for (key, value) in settings {
             put(&mut table, &key, value)?;
         }
-        Self::new(table, &self.folder)?.with_custom(self.scenario.custom.clone())
+        let known = Some(&self.scenario.traffic.pattern);
+        let this = Self {
+            scenario: scenario_like(&table, &self.folder, known)?,
+            table,
+            folder: self.folder.clone(),
+        };
+        this.with_custom(self.scenario.custom.clone())
     }
 
     /// The same with code in the place of what a file says.
@@ -107,14 +113,24 @@ impl Loaded {
 }
 
 /// Makes a checked scenario of a merged table, and reads the captures that it names.
-pub(crate) fn scenario_of(table: &Table, folder: &Path) -> Result<Scenario, SimError> {
+fn scenario_of(table: &Table, folder: &Path) -> Result<Scenario, SimError> {
+    scenario_like(table, folder, None)
+}
+
+/// As of a table alone; a capture that `known` has, too, is not read again.
+pub(crate) fn scenario_like(
+    table: &Table,
+    folder: &Path,
+    known: Option<&Pattern>,
+) -> Result<Scenario, SimError> {
     let mut scenario: Scenario =
         Scenario::deserialize_table(table).map_err(|message| SimError::Syntax {
             path: String::new(),
             line: 0,
             message,
         })?;
-    if let Pattern::Gaps { gaps, file } = &mut scenario.traffic.pattern {
+    let is_read = known.is_some_and(|known| scenario.traffic.pattern.take_from(known));
+    if let (Pattern::Gaps { gaps, file }, false) = (&mut scenario.traffic.pattern, is_read) {
         *gaps = capture::with_file(&folder.join(file), capture::read)?;
     }
     let of_traffic = table.get("traffic").and_then(Value::as_table);

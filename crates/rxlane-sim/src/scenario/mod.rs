@@ -15,7 +15,7 @@ pub use cpu::{Cpu, Disturbance, IdleState, Probe, Process, Spread};
 pub use express::{Controller, Express, Hog, LoadStep};
 pub use further::{Host, Stage, Transmit};
 pub use load::{Loaded, load, parse, parse_with, set};
-pub(crate) use load::{key_and_value, put, scenario_of};
+pub(crate) use load::{key_and_value, put, scenario_like};
 pub use qdisc::{Discipline, Qdisc, RedKeys};
 pub use reception::{Priority, Reception, Scheme};
 pub use resource::Resource;

@@ -37,12 +37,17 @@ pub(super) fn read(
             cure: "leave it out: classes and flows are those of the capture",
         });
     }
-    let mac = mac.as_deref().map(mac_address).transpose()?;
-    let path = folder.join(router);
-    let config = rxlane_config::load(&path).map_err(|e| SimError::Router(e.to_string()))?;
-    let classes = Classes::new(&config.router, port.as_deref(), mac)
-        .map_err(|message| SimError::Router(format!("{}: {message}", path.display())))?;
-    let read = with_file(&folder.join(file), |capture| classified(capture, &classes))?;
+    // Somebody has read it already.
+    if recording.packets.is_empty() {
+        let mac = mac.as_deref().map(mac_address).transpose()?;
+        let path = folder.join(router);
+        let config = rxlane_config::load(&path).map_err(|e| SimError::Router(e.to_string()))?;
+        let classes = Classes::new(&config.router, port.as_deref(), mac)
+            .map_err(|message| SimError::Router(format!("{}: {message}", path.display())))?;
+        let read = with_file(&folder.join(file), |capture| classified(capture, &classes))?;
+        *recording = Arc::new(read);
+    }
+    let read = Arc::clone(recording);
     traffic.shares.clone_from(&read.shares);
     if !is_given("frame") {
         traffic.frame = read.frame.round() as u32;
@@ -50,8 +55,45 @@ pub(super) fn read(
     if !is_given("pps") && !is_given("link_load") {
         traffic.pps = read.pps;
     }
-    *recording = Arc::new(read);
     Ok(())
+}
+
+impl Pattern {
+    /// Takes what another has read of the same capture. Returns whether there was such.
+    pub(crate) fn take_from(&mut self, known: &Self) -> bool {
+        match (self, known) {
+            (
+                Self::Gaps { gaps, file },
+                Self::Gaps {
+                    gaps: read,
+                    file: of,
+                },
+            ) if file == of => {
+                gaps.clone_from(read);
+                true
+            }
+            (
+                Self::Capture {
+                    recording,
+                    file,
+                    router,
+                    port,
+                    mac,
+                },
+                Self::Capture {
+                    recording: read,
+                    file: of,
+                    router: by,
+                    port: through,
+                    mac: to,
+                },
+            ) if (&*file, &*router, &*port, &*mac) == (of, by, through, to) => {
+                *recording = Arc::clone(read);
+                true
+            }
+            _ => false,
+        }
+    }
 }
 
 fn mac_address(text: &str) -> Result<[u8; 6], SimError> {
