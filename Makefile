@@ -5,8 +5,9 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 RXLANE := target/release/rxlane
 PACKAGES := clang-19 clang-format libelf-dev zlib1g-dev pkg-config make gcc libc6-dev linux-libc-dev m4 \
 	iproute2 ethtool nftables iputils-ping traceroute socat tmux shellcheck util-linux
-# Tests let routing daemons talk. Nobody wants one started because it was installed, so it is masked meanwhile.
-TEST_PACKAGES := bird2
+# Tests let routing daemons talk. Nobody wants one started because it was installed, so its service, which has the package's name
+# without a version, is masked meanwhile and disabled after it. Of one that was there before nothing is changed.
+TEST_PACKAGES := bird2 frr keepalived
 SHELL_SCRIPTS := .ci/run contrib/release docs/pictures $(addprefix contrib/debian/,postinst prerm postrm) fuzz/run tests/differential/sabotage tests/in-turn $(addprefix tests/vm/,build-kernel build-tests demo get-kernel init matrix mirror run table test-demo test-engine test-oracle test-suite test-tune test-vlan)
 
 .PHONY: vm-setup help setup build package-files install uninstall deb demo build-tests test test-vm test-kernels soak soak-vm sabotage simpy wheel test-python test-python-ray site test-site fuzz miri sanitize nightly release docs pictures crates deny alerts lint clean
@@ -106,10 +107,13 @@ HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 AS_ROOT := CARGO_TARGET_$(shell echo $(HOST) | tr 'a-z-' 'A-Z_')_RUNNER="$(if $(SUDO),sudo -E,env) $(CURDIR)/tests/in-turn"
 
 build-tests: setup
-	@$(SUDO) systemctl mask --runtime --quiet bird.service 2>/dev/null || true
-	@$(MAKE) --no-print-directory setup PACKAGES="$(TEST_PACKAGES)"
-	@$(SUDO) systemctl disable --quiet bird.service 2>/dev/null || true
-	@$(SUDO) systemctl unmask --runtime --quiet bird.service 2>/dev/null || true
+	@new=""; for p in $(TEST_PACKAGES); do \
+		dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q "install ok installed" || new="$$new $${p%%[0-9]*}.service"; \
+	done; \
+	[ -z "$$new" ] || $(SUDO) systemctl mask --runtime --quiet $$new 2>/dev/null || true; \
+	$(MAKE) --no-print-directory setup PACKAGES="$(TEST_PACKAGES)" || exit 1; \
+	[ -z "$$new" ] || $(SUDO) systemctl disable --quiet $$new 2>/dev/null || true; \
+	[ -z "$$new" ] || $(SUDO) systemctl unmask --runtime --quiet $$new 2>/dev/null || true
 	@echo "test: building"
 	@cargo test --workspace --quiet --no-run
 
