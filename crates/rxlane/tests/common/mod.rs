@@ -56,6 +56,17 @@ impl TestLab {
     }
 
     pub fn flood_for(&self, rt_ratio: f64, length: Duration) -> Trial {
+        self.offer_while(500_000.0, rt_ratio, length, || ())
+    }
+
+    /// Offers so many packets a second, and on until something is done. Packets count for the `length` of time from its beginning.
+    pub fn offer_while(
+        &self,
+        pps: f64,
+        rt_ratio: f64,
+        length: Duration,
+        done: impl FnOnce(),
+    ) -> Trial {
         let traffic = Traffic {
             rt_ratio,
             pattern: Pattern::Poisson,
@@ -64,7 +75,7 @@ impl TestLab {
             seed: 7,
         };
         let mut bed = Bed::new(&self.lab, &traffic).unwrap();
-        bed.run(Pps(500_000.0), length, &Threads::default())
+        bed.run_with(Pps(pps), length, &Threads::default(), done)
             .unwrap()
     }
 
