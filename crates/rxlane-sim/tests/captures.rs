@@ -105,7 +105,10 @@ fn read(file: &[u8]) -> Result<Recording, String> {
 
 fn read_by(router: &str, file: &[u8], port: Option<&str>) -> Result<Recording, String> {
     let router = rxlane_config::parse(router).unwrap();
-    classified(file, &Classes::new(&router, port, None).unwrap())
+    classified(
+        file,
+        &Classes::new(&router.ports, &router.classes, port, None).unwrap(),
+    )
 }
 
 fn classes(recording: &Recording) -> Vec<u8> {
@@ -313,7 +316,7 @@ fn the_port_is_that_of_the_interface_or_the_one_that_is_given() {
         [1, 1]
     );
     let router = rxlane_config::parse(ROUTER).unwrap();
-    let none = Classes::new(&router, Some("eth9"), None).unwrap_err();
+    let none = Classes::new(&router.ports, &router.classes, Some("eth9"), None).unwrap_err();
     assert_eq!(none, "eth9: none of the ports: use wan0, lan0");
 }
 

@@ -39,7 +39,8 @@ fn classes() -> rxlane_sim::capture::Classes {
         match = [{ dscp = \"EF\", src_port = 5, vlan = 7, bytes = { offset = 20, value = 1 } }]\n\
         [[class]]\nname = \"rest\"\nlane = \"stack\"\n";
     let router = rxlane_config::parse(text).expect("a configuration");
-    rxlane_sim::capture::Classes::new(&router, None, None).expect("rules that compile")
+    rxlane_sim::capture::Classes::new(&router.ports, &router.classes, None, None)
+        .expect("rules that compile")
 }
 
 /// Gaps of a capture are numbers that time can have, and so are classes.

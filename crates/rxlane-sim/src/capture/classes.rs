@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use rxlane_config::RouterConfig;
+use rxlane_policy::class::Class;
 use rxlane_policy::compile::Classifier;
 use rxlane_policy::headers::{HEAD, Headers, Parsed, parse};
 use rxlane_policy::snaplen::deciding_bytes;
@@ -57,27 +57,27 @@ pub struct Recording {
 }
 
 impl Classes {
-    /// As a router's configuration says. `port` names the one that packets came by, where the capture does not; with `mac`, its
+    /// As a router's configuration says, which has these ports and classes. `port` names the one that packets came by, where the capture does not; with `mac`, its
     /// address, frames to others are not the router's.
     ///
     /// # Errors
     /// What the configuration has no port of, or rules that cannot be compiled.
     pub fn new(
-        router: &RouterConfig,
+        ports: &[String],
+        classes: &[Class],
         port: Option<&str>,
         mac: Option<[u8; 6]>,
     ) -> Result<Self, String> {
         let number = |name: &str| {
-            let at = router.ports.iter().position(|p| p == name);
-            at.and_then(|i| u8::try_from(i).ok()).ok_or_else(|| {
-                format!("{name}: none of the ports: use {}", router.ports.join(", "))
-            })
+            let at = ports.iter().position(|p| p == name);
+            at.and_then(|i| u8::try_from(i).ok())
+                .ok_or_else(|| format!("{name}: none of the ports: use {}", ports.join(", ")))
         };
         Ok(Self {
-            classifier: Classifier::compile(&router.classes).map_err(|e| e.to_string())?,
-            count: router.classes.len(),
+            classifier: Classifier::compile(classes).map_err(|e| e.to_string())?,
+            count: classes.len(),
             port: port.map(number).transpose()?,
-            ports: router.ports.clone(),
+            ports: ports.to_vec(),
             mac,
         })
     }

@@ -40,10 +40,7 @@ pub(super) fn read(
     // Somebody has read it already.
     if recording.packets.is_empty() {
         let mac = mac.as_deref().map(mac_address).transpose()?;
-        let path = folder.join(router);
-        let config = rxlane_config::load(&path).map_err(|e| SimError::Router(e.to_string()))?;
-        let classes = Classes::new(&config.router, port.as_deref(), mac)
-            .map_err(|message| SimError::Router(format!("{}: {message}", path.display())))?;
+        let classes = classes_by(&folder.join(router), port.as_deref(), mac)?;
         let read = with_file(&folder.join(file), |capture| classified(capture, &classes))?;
         *recording = Arc::new(read);
     }
@@ -56,6 +53,23 @@ pub(super) fn read(
         traffic.pps = read.pps;
     }
     Ok(())
+}
+
+/// The classes that a router's configuration gives packets.
+#[cfg(not(target_family = "wasm"))]
+fn classes_by(path: &Path, port: Option<&str>, mac: Option<[u8; 6]>) -> Result<Classes, SimError> {
+    let config = rxlane_config::load(path).map_err(|e| SimError::Router(e.to_string()))?;
+    Classes::new(&config.router.ports, &config.router.classes, port, mac)
+        .map_err(|message| SimError::Router(format!("{}: {message}", path.display())))
+}
+
+/// In a browser there is no file.
+#[cfg(target_family = "wasm")]
+fn classes_by(path: &Path, _: Option<&str>, _: Option<[u8; 6]>) -> Result<Classes, SimError> {
+    Err(SimError::Router(format!(
+        "{}: there are no files in a browser: use rxlane sim run",
+        path.display()
+    )))
 }
 
 impl Pattern {
