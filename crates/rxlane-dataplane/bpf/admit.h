@@ -94,8 +94,7 @@ static __always_inline int trust(struct xdp_md *ctx, const struct packet *p, __u
 static __always_inline int admit(struct xdp_md *ctx, const struct packet *p, struct core *core, __u32 class,
 				 struct departure *t, const int full)
 {
-	/* As a 64-bit number: a 32-bit copy of a pointer is none to Linux 6.1. */
-	__u32 bytes = masked(p->data_end - p->data, 0x1ffff);
+	__u32 bytes = core->packet.length;
 	int untrusted = 0, i, ret;
 
 	/*

@@ -52,7 +52,7 @@ __noinline int forward_apart(struct xdp_md *ctx, struct core *core)
 
 	if (!core || from_numbers(ctx, &core->packet, &p) < 0)
 		return REFUSED(REASON_MALFORMED);
-	return forward(ctx, &p, &core->departure, &core->hop, 1);
+	return forward(ctx, core, &p, &core->departure, &core->hop, 1);
 }
 
 #endif

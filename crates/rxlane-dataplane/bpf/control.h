@@ -97,9 +97,9 @@ static __always_inline __u32 control_of_packet(const struct packet *p)
 }
 
 /* ARP, LACP, LLDP; IS-IS and spanning trees, which have a length instead of a type. */
-static __always_inline __u32 control_of_frame(const struct ethhdr *eth)
+static __always_inline __u32 control_of_frame(const struct ethhdr *eth, __be16 carries)
 {
-	__u16 type = bpf_ntohs(eth->h_proto);
+	__u16 type = bpf_ntohs(carries);
 
 	if (type == ETH_P_ARP || type == ETH_P_SLOW || type == 0x88cc || (type < 1536 && eth->h_dest[0] & 1))
 		return CONTROL | CONTROL_OF_LINK;
@@ -114,7 +114,6 @@ __noinline int control_of(struct xdp_md *ctx, struct control_packet *heard)
 {
 	struct packet p = {};
 	struct ethhdr *eth;
-	__u8 mac[8] = {};
 
 	if (!heard)
 		return 0;
@@ -123,13 +122,13 @@ __noinline int control_of(struct xdp_md *ctx, struct control_packet *heard)
 	eth = p.data;
 	if ((void *)(eth + 1) > p.data_end)
 		return 0;
-	__builtin_memcpy(mac, eth->h_dest, ETH_ALEN);
-	switch (parse(&p, mac)) {
+	switch (parse(ctx, &p)) {
 	case PARSED_IPV4:
 		heard->v6 = 0;
 		heard->source[0] = p.ip4->saddr;
 		heard->destination[0] = p.ip4->daddr;
-		heard->sender = p.ip4->saddr;
+		/* In another VLAN it is another sender. */
+		heard->sender = p.ip4->saddr + p.tags * 0x9e3779b1;
 		return control_of_packet(&p);
 	case PARSED_IPV6:
 		heard->v6 = 1;
@@ -140,11 +139,13 @@ __noinline int control_of(struct xdp_md *ctx, struct control_packet *heard)
 			heard->sender = heard->source[2] * 0x9e3779b1 + heard->source[3];
 		else
 			heard->sender = heard->source[0] * 0x9e3779b1 + heard->source[1];
+		heard->sender += p.tags * 0x9e3779b1;
 		return control_of_packet(&p);
 	case PARSED_NOT_IP:
 		/* The last four bytes tell senders apart. */
 		heard->sender = *(__u32 *)(eth->h_source + 2);
-		return control_of_frame(eth);
+		heard->sender += p.tags * 0x9e3779b1;
+		return control_of_frame(eth, p.type);
 	}
 	return 0;
 }
@@ -212,9 +213,9 @@ __noinline int comes_first(struct xdp_md *ctx, struct core *core)
 }
 
 /* The same of a packet that a class serves, counted there. */
-static __always_inline int passes_first(struct xdp_md *ctx, const struct packet *p, struct core *core, __u32 class)
+static __always_inline int passes_first(struct xdp_md *ctx, struct core *core, __u32 class)
 {
-	if (!may_be_control(p) || !comes_first(ctx, core))
+	if (!core->packet.control || !comes_first(ctx, core))
 		return 0;
 	core->classes[class_index(class)].passed++;
 	return 1;

@@ -28,7 +28,7 @@ struct {
 	__type(value, struct engine_ring);
 } engine_rings SEC(".maps");
 
-static __always_inline int to_engine(struct xdp_md *ctx, const struct packet *p, struct core *core, __u32 class)
+static __always_inline int to_engine(struct xdp_md *ctx, struct core *core, __u32 class)
 {
 	struct class_counters *count = &core->classes[class_index(class)];
 	struct engine_ring *state;
@@ -38,7 +38,7 @@ static __always_inline int to_engine(struct xdp_md *ctx, const struct packet *p,
 	if (ctx->rx_queue_index >= engine_queues)
 		return -1;
 	ring = engine_ring_of[class_index(class)];
-	index = (p->port * engine_queues + ctx->rx_queue_index) * engine_rings_of_queue + ring;
+	index = (core->packet.port * engine_queues + ctx->rx_queue_index) * engine_rings_of_queue + ring;
 	ret = bpf_redirect_map(&sockets, index, XDP_PASS);
 	if (ret != XDP_REDIRECT)
 		return -1;

@@ -66,7 +66,8 @@ static __always_inline void make_key(const struct packet *p, struct flow_key *ke
 	key->dst_port = bpf_htons(p->dst_port);
 	key->ingress = p->ingress;
 	key->protocol = p->protocol;
-	key->v6 = p->v6;
+	/* Rules may ask for the code point, which differs from packet to packet of a flow. */
+	key->v6 = p->v6 | p->pcp << 1;
 	key->port_flags = p->port_flags;
 	if (!p->v6) {
 		key->source[0] = p->ip4->saddr;
@@ -156,10 +157,10 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	class = class_index(flow->class);
 	if (is_closed(find_gates(), class) || ip_length(&p) > flow->mtu || is_longer_than_routes(&p))
 		return -1;
-	leaves = choose_way(&p, flow->egress, &way);
+	leaves = choose_way(core, &p, flow->egress, &way);
 	if (leaves < 0 && leaves != REFUSED(REASON_QDISC))
 		return -1;
-	bytes = masked(p.data_end - p.data, 0x1ffff);
+	bytes = core->packet.length;
 	count = &core->classes[class];
 	if (any_police && classes[class].polices && !conforms(class, bytes))
 		return -1;
@@ -183,6 +184,10 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	ret = hand_over(ctx, &p, &flow->nat, &core->hop, way, 1);
 	if (ret < 0)
 		return to_kernel(core, REASON_MALFORMED);
+	if (ret == XDP_ABORTED) {
+		count_reason(core, REASON_MALFORMED);
+		return ret;
+	}
 	count->express++;
 	return ret;
 }

@@ -184,12 +184,17 @@ static __always_inline int trim(struct xdp_md *ctx, struct packet *p, __u32 l2_a
 	__u64 l2 = masked(l2_length(p->tags), 31), len = l2 + ip_length(p), least = ETH_ZLEN + l2 - l2_after;
 	__u64 l4 = p->l4 ? masked(p->l4 - p->data, 127) : 0;
 	/* Numbers, kept apart from pointers: Linux 6.1 follows no sum of both. */
-	__s64 excess = (__s64)masked(p->data_end - p->data, 0x1ffff) - (__s64)masked(len, 0x1ffff);
+	__s64 excess = (__s64)readable(p) - (__s64)masked(len, 0x1ffff);
 	void *l3;
 
-	if (excess <= 0)
+	/* What follows the last piece is too rare to be cut off here. */
+	if (excess < 0)
+		return bpf_xdp_get_buff_len(ctx) == len ? 0 : -1;
+	/* A frame that was long enough stays so without its tags; shorter ones come from veths, which want no padding.
+	 */
+	if (!excess && (len >= least || len < ETH_ZLEN))
 		return 0;
-	if (bpf_xdp_adjust_tail(ctx, -excess))
+	if (excess && bpf_xdp_adjust_tail(ctx, -excess))
 		return -1;
 	if (len < least && bpf_xdp_adjust_tail(ctx, least - len))
 		return -1;
@@ -282,27 +287,37 @@ static __always_inline int hand_over(struct xdp_md *ctx, struct packet *p, const
 	return XDP_REDIRECT;
 }
 
-/* Whether the stack is to send what leaves there. Asked where the port is none that takes frames directly. */
-static __always_inline int leaves_by_qdisc(__u32 ifindex)
+static __always_inline int port_has(__u32 ifindex, __u8 flag)
 {
 	__u32 zero = 0;
 	const struct port_table *table = bpf_map_lookup_elem(&ports, &zero);
 	const struct port *port = table ? find_port(table, ifindex) : 0;
 
-	return port && port->flags & PORT_QDISC;
+	return port && port->flags & flag;
+}
+
+/* Redirected to a port: XDP_REDIRECT, or REFUSED. */
+static __always_inline int to_port(const struct core *core, __u32 ifindex)
+{
+	if (bpf_redirect_map(&egress, ifindex, 0) != XDP_REDIRECT)
+		return port_has(ifindex, PORT_QDISC) ? REFUSED(REASON_QDISC) : REFUSED(REASON_EGRESS);
+	if (core->packet.in_pieces && !port_has(ifindex, PORT_TAKES_PIECES))
+		return REFUSED(REASON_MTU);
+	return XDP_REDIRECT;
 }
 
 /*
  * How a packet leaves through an interface, a port or a VLAN device over one: XDP_REDIRECT, with the target set, or
  * REFUSED. `way` is that of the VLAN device, or null.
  */
-static __always_inline int choose_way(const struct packet *p, __u32 ifindex, const struct vlan_way **way)
+static __always_inline int choose_way(const struct core *core, const struct packet *p, __u32 ifindex,
+				      const struct vlan_way **way)
 {
+	int ret = to_port(core, ifindex);
+
 	*way = 0;
-	if (bpf_redirect_map(&egress, ifindex, 0) == XDP_REDIRECT)
-		return XDP_REDIRECT;
-	if (leaves_by_qdisc(ifindex))
-		return REFUSED(REASON_QDISC);
+	if (ret != REFUSED(REASON_EGRESS))
+		return ret;
 	*way = bpf_map_lookup_elem(&vlan_ways, &ifindex);
 	if (!*way)
 		return REFUSED(REASON_EGRESS);
@@ -312,14 +327,12 @@ static __always_inline int choose_way(const struct packet *p, __u32 ifindex, con
 		return REFUSED(REASON_VLAN);
 	if ((*way)->by_qdisc)
 		return REFUSED(REASON_QDISC);
-	if (bpf_redirect_map(&egress, (*way)->port, 0) == XDP_REDIRECT)
-		return XDP_REDIRECT;
-	return leaves_by_qdisc((*way)->port) ? REFUSED(REASON_QDISC) : REFUSED(REASON_EGRESS);
+	return to_port(core, (*way)->port);
 }
 
 /* Asks the kernel's routes and neighbours: XDP_REDIRECT, or REFUSED as above. */
-static __always_inline int forward(struct xdp_md *ctx, struct packet *p, const struct departure *t, struct hop *hop,
-				   const int full)
+static __always_inline int forward(struct xdp_md *ctx, const struct core *core, struct packet *p,
+				   const struct departure *t, struct hop *hop, const int full)
 {
 	struct bpf_fib_lookup fib = {};
 	const struct vlan_way *way;
@@ -333,7 +346,7 @@ static __always_inline int forward(struct xdp_md *ctx, struct packet *p, const s
 	/* Back where it came from: the kernel also sends the ICMP redirect. */
 	if (fib.ifindex == p->ingress)
 		return REFUSED(REASON_EGRESS);
-	leaves = choose_way(p, fib.ifindex, &way);
+	leaves = choose_way(core, p, fib.ifindex, &way);
 	if (leaves < 0 && leaves != REFUSED(REASON_QDISC))
 		return leaves;
 	/* Linux sends this flow another way: a mark chose the route, or it has just changed; or its priority is

@@ -62,6 +62,7 @@ const volatile __u8 port_of_slot[MAX_PORTS] = {};
 #include "vlan.h"
 #include "admit.h"
 #include "forward.h"
+#include "macvlan.h"
 #include "numbers.h"
 #include "stack.h"
 #include "leave.h"
@@ -79,15 +80,21 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 	__u32 class;
 	int ret;
 
+	/*
+	 * Numbers in memory, of which the verifier knows nothing: all that the packet could be up to here ends here.
+	 * They are also what global functions get.
+	 */
+	to_numbers(p, &core->packet);
+	core->packet.control = (engine || core->guarded) && may_be_control(p);
+	barrier();
+	if (!full && from_numbers(ctx, &core->packet, p) < 0)
+		return XDP_PASS;
 	if (full) {
-		to_numbers(p, &core->packet);
 		core->place = 0;
 		if (may_be_known() && known_dscps >> (p->dscp & 63) & 1) {
 			ret = by_known_flow(ctx, core);
 			if (ret >= 0)
 				return ret;
-			if (from_numbers(ctx, &core->packet, p) < 0)
-				return XDP_PASS;
 		}
 		__builtin_memset(t, 0, sizeof(*t));
 		ret = admit_apart(ctx, core);
@@ -98,38 +105,42 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 		ret = admit(ctx, p, core, class, t, 0);
 	}
 	if (ret < 0)
-		return leave(ctx, p, core, REFUSED(ret), full);
+		return leave(ctx, core, REFUSED(ret));
 	class = class_index(ret);
 	c = &classes[class];
 	count = &core->classes[class];
 	if (c->lane == LANE_EXPRESS) {
-		if (full && t->flow && !is_witnessed(core))
-			return leave(ctx, p, core, REASON_UNSEEN, full);
+		/* First the source, so that who forges it from elsewhere asks for nothing in the flow's name. */
 		if (t->source != SOURCE_ANY && !(full ? source_apart(ctx, core) : source_holds(ctx, p, t)))
-			return leave(ctx, p, core, REASON_SOURCE, full);
+			return leave(ctx, core, REASON_SOURCE);
+		if (full && t->flow && !is_witnessed(core))
+			return leave(ctx, core, REASON_UNSEEN);
 	}
 	if (engine) {
-		if (passes_first(ctx, p, core, class))
+		if (passes_first(ctx, core, class))
 			return XDP_PASS;
 		/* A translated packet would look odd to a kernel that gets it back. */
 		if (t->nat.translated)
-			return leave(ctx, p, core, REASON_NAT, full);
+			return leave(ctx, core, REASON_NAT);
 		if (full && t->flow && !goes_as_seen(ctx, core))
-			return leave(ctx, p, core, REASON_UNSEEN, full);
-		ret = to_engine(ctx, p, core, class);
+			return leave(ctx, core, REASON_UNSEEN);
+		/* Its rings hold frames of one piece. */
+		if (core->packet.in_pieces)
+			return leave(ctx, core, REASON_MTU);
+		ret = to_engine(ctx, core, class);
 		if (ret >= 0)
 			return ret;
 	}
 	if (c->lane == LANE_STACK)
-		return to_stack(ctx, p, core, class, full);
+		return to_stack(ctx, core, class);
 	core->express = 1;
 	if (core->guarded && class && !may_pass(class, 0, core->taken - 1)) {
-		if (passes_first(ctx, p, core, class))
+		if (passes_first(ctx, core, class))
 			return XDP_PASS;
 		count->early_drops++;
 		return XDP_DROP;
 	}
-	ret = full ? forward_apart(ctx, core) : forward(ctx, p, t, &hop, 0);
+	ret = full ? forward_apart(ctx, core) : forward(ctx, core, p, t, &hop, 0);
 	/* Only if cutting off the tail has failed, after which the verifier takes the packet's pointers for lost. */
 	if (ret == REFUSED(REASON_MALFORMED))
 		return to_kernel(core, REASON_MALFORMED);
@@ -139,7 +150,11 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 		return to_qdisc(core, class);
 	}
 	if (ret < 0)
-		return leave(ctx, p, core, REFUSED(ret), full);
+		return leave(ctx, core, REFUSED(ret));
+	if (ret == XDP_ABORTED) {
+		count_reason(core, REASON_MALFORMED);
+		return ret;
+	}
 	if (!full && core->look)
 		core->hop.egress = hop.egress;
 	count->express++;
@@ -187,29 +202,31 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 	p.port = port_of_slot[masked(slot, MAX_PORTS - 1)];
 	p.port_flags = port->flags;
 	p.ingress = ctx->ingress_ifindex;
-	switch (parse(&p, port->mac)) {
-	case PARSED_IPV4:
-	case PARSED_IPV6:
-		if (p.tags)
-			enter_vlan(&p);
-		action = serve(ctx, &p, core, full);
-		served = 1;
-		break;
-	case PARSED_NOT_TO_US:
-		action = to_kernel_first(ctx, core, REASON_NOT_TO_US);
-		break;
-	case PARSED_NOT_IP:
-		action = to_kernel_first(ctx, core, REASON_NOT_IP);
-		break;
-	default:
+	if (p.data + sizeof(struct ethhdr) > p.data_end)
 		action = to_kernel(core, REASON_MALFORMED);
-	}
+	else if (!is_to_us(&p, port))
+		action = to_kernel_first(ctx, core, REASON_NOT_TO_US);
+	else
+		switch (parse(ctx, &p)) {
+		case PARSED_IPV4:
+		case PARSED_IPV6:
+			if (p.tags)
+				enter_vlan(&p);
+			action = serve(ctx, &p, core, full);
+			served = 1;
+			break;
+		case PARSED_NOT_IP:
+			action = to_kernel_first(ctx, core, REASON_NOT_IP);
+			break;
+		default:
+			action = to_kernel(core, REASON_MALFORMED);
+		}
 	if (core->look)
 		action = look_back(ctx, core, served, action);
 	return observes ? XDP_PASS : action;
 }
 
-SEC("xdp")
+SEC("xdp.frags")
 int rxlane_full(struct xdp_md *ctx)
 {
 	return ingress(ctx, 1);
@@ -220,7 +237,7 @@ int rxlane_full(struct xdp_md *ctx)
  * no rings. The verifier would remove the rest from the full program too, but takes some ms in which the
  * kernel does not give way on that core.
  */
-SEC("xdp")
+SEC("xdp.frags")
 int rxlane_plain(struct xdp_md *ctx)
 {
 	return ingress(ctx, 0);

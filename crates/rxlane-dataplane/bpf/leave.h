@@ -45,8 +45,7 @@ static __always_inline int to_kernel_first(struct xdp_md *ctx, struct core *core
 }
 
 /* Served as the stack class below, within its share. */
-static __always_inline int as_stack(struct xdp_md *ctx, const struct packet *p, struct core *core, __u32 class,
-				    __u32 reason, const int full)
+static __always_inline int as_stack(struct xdp_md *ctx, struct core *core, __u32 class, __u32 reason)
 {
 	struct class_counters *count;
 
@@ -54,24 +53,22 @@ static __always_inline int as_stack(struct xdp_md *ctx, const struct packet *p, 
 	core->asked = class;
 	count = &core->classes[class];
 	count->packets++;
-	/* As a 64-bit number: a 32-bit copy of a pointer is none to Linux 6.1. */
-	count->bytes += masked(p->data_end - p->data, 0x1ffff);
+	count->bytes += core->packet.length;
 	count_reason(core, reason);
-	return to_stack(ctx, p, core, class, full);
+	return to_stack(ctx, core, class);
 }
 
 /*
  * A packet of an express class. Of the highest some pass in each poll whatever the guard says: segments that open a
  * connection, flows that Linux is to be seen to forward.
  */
-static __always_inline int leave(struct xdp_md *ctx, const struct packet *p, struct core *core, __u32 reason,
-				 const int full)
+static __always_inline int leave(struct xdp_md *ctx, struct core *core, __u32 reason)
 {
 	__u32 class = core->asked, below = stack_below[class_index(class)];
 
 	if (!core->guarded || below >= n_classes || (!class && core->exceptions < EXCEPTIONS_PER_POLL))
 		return to_kernel(core, reason);
-	return as_stack(ctx, p, core, below, reason, full);
+	return as_stack(ctx, core, below, reason);
 }
 
 #endif

@@ -7,6 +7,8 @@
 
 static __always_inline void to_numbers(const struct packet *p, struct parsed_packet *n)
 {
+	n->in_pieces = is_in_pieces(p);
+	n->length = n->in_pieces ? l2_length(p->tags) + ip_length(p) : readable(p);
 	n->l4_len = p->l4_len;
 	n->ingress = p->ingress;
 	n->tags = p->tags;
@@ -14,7 +16,7 @@ static __always_inline void to_numbers(const struct packet *p, struct parsed_pac
 	n->pcp = p->pcp;
 	n->src_port = p->src_port;
 	n->dst_port = p->dst_port;
-	n->l3 = (p->v6 ? (void *)p->ip6 : (void *)p->ip4) - p->data;
+	n->l3 = (void *)p->ip4 - p->data;
 	n->l4 = p->l4 ? p->l4 - p->data : 0;
 	n->v6 = p->v6;
 	n->port = p->port;

@@ -12,20 +12,23 @@
 #define NO_PCP 8
 #define NO_PORT 65536
 
-enum parsed { PARSED_IPV4, PARSED_IPV6, PARSED_NOT_TO_US, PARSED_NOT_IP, PARSED_MALFORMED };
+enum parsed { PARSED_IPV4, PARSED_IPV6, PARSED_NOT_IP, PARSED_MALFORMED };
 
 struct packet {
 	void *data;
 	void *data_end;
 	__u64 v6; /* which of the two headers it has; the verifier follows a number, not a null pointer */
-	struct iphdr *ip4;
-	struct ipv6hdr *ip6;
+	union {
+		struct iphdr *ip4;
+		struct ipv6hdr *ip6;
+	};
 	__u32 ingress; /* ifindex of the port or, of a tagged packet, of the VLAN device over it */
 	__u32 tags; /* TAG_* and id of the outer tag in the low half, of the inner one in the high half; 0: none */
-	__u32 vlan; /* id of the outer tag or NO_VLAN */
-	__u32 pcp;
 	__u32 src_port; /* host order or NO_PORT */
 	__u32 dst_port;
+	__u16 vlan; /* id of the outer tag or NO_VLAN */
+	__be16 type; /* of what the frame carries, behind tags */
+	__u8 pcp;
 	__u8 port; /* ingress port */
 	__u8 dscp;
 	__u8 protocol;
@@ -39,6 +42,32 @@ struct packet {
 static __always_inline __u32 ip_length(const struct packet *p)
 {
 	return p->v6 ? bpf_ntohs(p->ip6->payload_len) + sizeof(struct ipv6hdr) : bpf_ntohs(p->ip4->tot_len);
+}
+
+/*
+ * What a driver cannot receive into one page comes in several pieces (multi-buffer XDP), of which the first can be
+ * read. That must have all headers.
+ */
+#define FIRST_PIECE 64
+
+/* Whether a packet of that length is there, after its first piece. */
+static __always_inline int is_there(struct xdp_md *ctx, const struct packet *p, void *l3, __u64 len)
+{
+	if (l3 + len <= p->data_end)
+		return 1;
+	return l3 + FIRST_PIECE <= p->data_end && bpf_xdp_get_buff_len(ctx) >= l2_length(p->tags) + len;
+}
+
+/* Bytes of the frame that can be read. */
+static __always_inline __u64 readable(const struct packet *p)
+{
+	/* As a 64-bit number: a 32-bit copy of a pointer is none to Linux 6.1. */
+	return masked(p->data_end - p->data, 0x1ffff);
+}
+
+static __always_inline int is_in_pieces(const struct packet *p)
+{
+	return l2_length(p->tags) + ip_length(p) > readable(p);
 }
 
 static __always_inline void parse_ports(struct packet *p, void *l4, __u32 len)
@@ -64,7 +93,7 @@ static __always_inline void parse_ports(struct packet *p, void *l4, __u32 len)
 	p->l4_len = len;
 }
 
-static __always_inline int parse_ipv4(struct packet *p, void *l3)
+static __always_inline int parse_ipv4(struct xdp_md *ctx, struct packet *p, void *l3)
 {
 	struct iphdr *ip = l3;
 	__u64 header_len, total_len;
@@ -76,7 +105,7 @@ static __always_inline int parse_ipv4(struct packet *p, void *l3)
 	total_len = masked(bpf_ntohs(ip->tot_len), 0xffff);
 	if (ip->version != 4 || header_len < sizeof(*ip) || total_len < header_len)
 		return PARSED_MALFORMED;
-	if (l3 + total_len > p->data_end)
+	if (!is_there(ctx, p, l3, total_len))
 		return PARSED_MALFORMED;
 	fragmentation = bpf_ntohs(ip->frag_off) & 0x3fff;
 	p->v6 = told(0);
@@ -89,7 +118,7 @@ static __always_inline int parse_ipv4(struct packet *p, void *l3)
 	return PARSED_IPV4;
 }
 
-static __always_inline int parse_ipv6(struct packet *p, void *l3)
+static __always_inline int parse_ipv6(struct xdp_md *ctx, struct packet *p, void *l3)
 {
 	struct ipv6hdr *ip = l3;
 	__u64 payload_len;
@@ -97,7 +126,7 @@ static __always_inline int parse_ipv6(struct packet *p, void *l3)
 	if (l3 + sizeof(*ip) > p->data_end)
 		return PARSED_MALFORMED;
 	payload_len = masked(bpf_ntohs(ip->payload_len), 0xffff);
-	if (ip->version != 6 || l3 + sizeof(*ip) + payload_len > p->data_end)
+	if (ip->version != 6 || !is_there(ctx, p, l3, sizeof(*ip) + payload_len))
 		return PARSED_MALFORMED;
 	p->v6 = told(1);
 	p->ip6 = ip;
@@ -108,7 +137,8 @@ static __always_inline int parse_ipv6(struct packet *p, void *l3)
 	return PARSED_IPV6;
 }
 
-static __always_inline int parse(struct packet *p, const __u8 *mac)
+/* Of a frame that is to us. */
+static __always_inline int parse(struct xdp_md *ctx, struct packet *p)
 {
 	struct ethhdr *eth = p->data;
 	void *l3 = p->data + sizeof(*eth);
@@ -117,9 +147,6 @@ static __always_inline int parse(struct packet *p, const __u8 *mac)
 
 	if (l3 > p->data_end)
 		return PARSED_MALFORMED;
-	/* Two comparisons instead of six: the port's MAC is stored 4-byte aligned, the frame's is not. */
-	if (*(__u32 *)eth->h_dest != *(__u32 *)mac || *(__u16 *)(eth->h_dest + 4) != *(__u16 *)(mac + 4))
-		return PARSED_NOT_TO_US;
 	type = eth->h_proto;
 	p->tags = 0;
 	p->vlan = NO_VLAN;
@@ -143,10 +170,11 @@ static __always_inline int parse(struct packet *p, const __u8 *mac)
 		type = tag->inner;
 		l3 = tag + 1;
 	}
+	p->type = type;
 	if (type == bpf_htons(ETH_P_IP))
-		return parse_ipv4(p, l3);
+		return parse_ipv4(ctx, p, l3);
 	if (type == bpf_htons(ETH_P_IPV6))
-		return parse_ipv6(p, l3);
+		return parse_ipv6(ctx, p, l3);
 	return PARSED_NOT_IP;
 }
 

@@ -74,6 +74,8 @@ struct port {
 #define PORT_QDISC 16 /* what leaves there leaves by the stack */
 #define PORT_HIDES_TAGS \
 	4 /* over another device, which has taken VLAN tags out of the frames; or VLAN devices unknown */
+#define PORT_OTHER_MACS 128 /* there are macvlan devices over it */
+#define PORT_TAKES_PIECES 64 /* its driver sends frames of several pieces */
 #define PORT_PRIORITY 32 /* of a tagged packet: its VLAN device gives it a priority */
 
 struct port_table {
@@ -93,6 +95,7 @@ struct class_counters {
 
 /* A parsed packet in numbers only. */
 struct parsed_packet {
+	__u32 length; /* of the frame */
 	__u32 ingress;
 	__u32 tags;
 	__u32 src_port;
@@ -108,6 +111,8 @@ struct parsed_packet {
 	__u8 protocol;
 	__u8 fragment;
 	__u8 port_flags;
+	__u8 control; /* the router itself may have to hear it, and there is something that it could come before */
+	__u8 in_pieces; /* the frame is longer than what can be read of it */
 };
 
 /* What becomes of addresses and ports. */

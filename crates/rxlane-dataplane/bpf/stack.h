@@ -127,8 +127,6 @@ __noinline int to_guarded_stack(struct xdp_md *ctx, struct core *core, __u32 cla
 	if (!core || from_numbers(ctx, &core->packet, &p) < 0)
 		return XDP_DROP;
 	count = &core->classes[class_index(class)];
-	if (passes_first(ctx, &p, core, class))
-		return XDP_PASS;
 	if (any_ring && queues(c->overload, c->ring_cores, c->ring_core)) {
 		int ret = to_ring(core, &p, class, c->ring_cores, c->ring_core);
 
@@ -143,15 +141,15 @@ __noinline int to_guarded_stack(struct xdp_md *ctx, struct core *core, __u32 cla
 	return XDP_PASS;
 }
 
-static __always_inline int to_stack(struct xdp_md *ctx, const struct packet *p, struct core *core, __u32 class,
-				    const int full)
+static __always_inline int to_stack(struct xdp_md *ctx, struct core *core, __u32 class)
 {
 	if (!core->guarded) {
 		core->classes[class_index(class)].passed++;
 		return XDP_PASS;
 	}
-	if (!full)
-		to_numbers(p, &core->packet);
+	/* Asked here, because functions that call each other share a stack of 512 bytes. */
+	if (passes_first(ctx, core, class))
+		return XDP_PASS;
 	return to_guarded_stack(ctx, core, class);
 }
 

@@ -114,7 +114,7 @@ static __always_inline void arm(struct core *core)
 /* The frame as it came, before anybody changes it. */
 static __always_inline void note_frame(struct xdp_md *ctx, struct traced *packet)
 {
-	__u64 length = packet_pointer(ctx->data_end) - packet_pointer(ctx->data);
+	__u64 length = bpf_xdp_get_buff_len(ctx);
 
 	packet->length = length;
 	if (length > TRACE_BYTES)
@@ -163,7 +163,7 @@ __noinline int begin_trace(struct xdp_md *ctx, struct core *core)
 /* A packet of the express lane has an egress and no reason for another way. */
 static __always_inline __u8 verdict_of(const struct core *core, int action)
 {
-	if (action == XDP_DROP)
+	if (action == XDP_DROP || action == XDP_ABORTED)
 		return TRACE_DROPPED;
 	if (action != XDP_REDIRECT)
 		return TRACE_KERNEL;

@@ -17,8 +17,8 @@ struct vlan_key {
 	__u32 tags; /* as in struct packet */
 };
 
-/* The device that takes such frames. */
-struct vlan_device {
+/* A device over a port, which takes some of its frames. */
+struct device_over {
 	__u32 ifindex;
 	__u8 flags; /* of a port */
 	__u8 priorities; /* whose frames get a priority that an IPv6 packet keeps, one bit for each PCP of the outer tag
@@ -31,7 +31,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, MAX_VLANS);
 	__type(key, struct vlan_key);
-	__type(value, struct vlan_device);
+	__type(value, struct device_over);
 } vlan_devices SEC(".maps");
 
 /* A tag that a device gives to what leaves through it. */
@@ -66,10 +66,11 @@ struct {
 static __always_inline void enter_vlan(struct packet *p)
 {
 	struct vlan_key key = {.port = p->ingress, .tags = p->tags};
-	/* The engine's mirror of routes knows of no VLAN devices. */
-	const struct vlan_device *device = engine ? 0 : bpf_map_lookup_elem(&vlan_devices, &key);
+	const struct device_over *device = bpf_map_lookup_elem(&vlan_devices, &key);
 
-	if (!device) {
+	/* The engine's mirror of routes knows of no VLAN devices; and where tags are hidden, this is not the outer one.
+	 */
+	if (!device || engine || p->port_flags & PORT_HIDES_TAGS) {
 		p->port_flags |= PORT_HIDES_TAGS;
 		return;
 	}

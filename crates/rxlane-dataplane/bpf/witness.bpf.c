@@ -119,6 +119,9 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 			seen->through = dev->ifindex;
 		return 0;
 	}
+	/* Who gave it the tag? A filter, or a device that nobody saw it pass without: no way that the lane knows. */
+	if (tag && !seen->through)
+		return 0;
 	/* At this place the frame is complete: its data begin with the address of the next hop. */
 	if (bpf_probe_read_kernel(seen->next_hop, sizeof(seen->next_hop), skb->data))
 		return 0;
@@ -131,6 +134,8 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 	if (!tag)
 		egress = dev->ifindex;
 	seen->egress = egress;
+	/* Whatever goes another way after this must say so itself. */
+	seen->through = 0;
 	seen->seen_ns = now;
 	return 0;
 }

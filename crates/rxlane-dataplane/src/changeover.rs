@@ -21,7 +21,7 @@ use crate::lanes::overload::{self, Shared};
 use crate::lanes::program::{self, LaneProgram, Wanted};
 use crate::lanes::{rings, witness};
 use crate::layout::GuardPlan;
-use crate::{pinned, ports, tags, vlans};
+use crate::{macvlans, pinned, ports, tags, vlans};
 
 const OBSERVING: &str = "observing: every packet goes to the Linux stack as it came; counters say what would become of it otherwise";
 
@@ -108,6 +108,7 @@ fn replace(
     }
     ports::write_egress(&lane, &state.ports, &state.config.egress, devices)?;
     vlans::write(&lane, &state.ports, &state.config.egress, devices)?;
+    macvlans::write(&lane, &state.ports, devices)?;
     rings::announce_rings(shared, &class_rings)?;
     let mut both = old.map(|o| o.ports.clone()).unwrap_or_default();
     both.extend(state.ports.clone());

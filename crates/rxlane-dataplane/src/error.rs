@@ -91,7 +91,7 @@ pub enum DataplaneError {
     },
     /// Neither native nor generic XDP works.
     #[error(
-        "port `{port}`: the interface takes no XDP program ({source}); with an MTU of {mtu}, lower it below the page size or leave the port out"
+        "port `{port}`: the interface takes no XDP program ({source}): lower its MTU of {mtu} below the page size, which some drivers want, have it as many Rx queues as its peer has Tx queues, if it is a veth (ethtool -L), or leave the port out"
     )]
     NoXdp {
         /// Name of the port.

@@ -13,6 +13,10 @@ pub const PORT_NO_IPV6: u8 = 2;
 pub const PORT_LOOSE: u8 = 8;
 /// This port lies over another device, which has taken VLAN tags out of the frames; or a frame's VLAN device is not known.
 pub const PORT_HIDES_TAGS: u8 = 4;
+/// There are macvlan devices over it.
+pub const PORT_OTHER_MACS: u8 = 128;
+/// Its driver sends frames of several pieces.
+pub const PORT_TAKES_PIECES: u8 = 64;
 /// What leaves there leaves by the stack, because its queueing discipline is to see it.
 pub const PORT_QDISC: u8 = 16;
 /// Ports of a router.
@@ -69,7 +73,10 @@ pub const REASONS: [(&str, &str); 24] = [
         "no_neighbour",
         "the MAC address of the next hop is not known yet; the kernel asks for it",
     ),
-    ("mtu", "longer than the egress interface takes"),
+    (
+        "mtu",
+        "longer than the egress interface takes, or in several pieces, which its driver or the engine does not take",
+    ),
     (
         "egress",
         "the route leaves through no express port, or through the one it came from",
@@ -119,7 +126,8 @@ pub struct Port {
     pub mac: [u8; 6],
     /// Position among the configured ports.
     pub slot: u8,
-    /// [`PORT_STRICT`], [`PORT_LOOSE`], [`PORT_NO_IPV6`], [`PORT_HIDES_TAGS`] and [`PORT_QDISC`].
+    /// [`PORT_STRICT`], [`PORT_LOOSE`], [`PORT_NO_IPV6`], [`PORT_HIDES_TAGS`], [`PORT_QDISC`],
+    /// [`PORT_TAKES_PIECES`] and [`PORT_OTHER_MACS`].
     pub flags: u8,
 }
 
@@ -228,7 +236,7 @@ pub struct Core {
     pub reasons: [u64; REASONS.len()],
     pub classes: PerClass<ClassCounters>,
     /// Of the packet in hand: nothing for others to read.
-    pub packet: [u32; 8],
+    pub packet: [u32; 10],
     pub departure: [u32; 18],
     pub flow: [u32; 22],
     pub heard: [u32; 10],

@@ -14,6 +14,7 @@ pub mod features;
 pub mod foreign;
 pub mod instance;
 pub mod layout;
+mod macvlans;
 pub mod options;
 pub mod rehearsal;
 pub mod router;

@@ -18,8 +18,10 @@ use crate::instance::{Instance, PortState, State};
 use crate::lanes::overload::Shared;
 use crate::lanes::program::LaneProgram;
 use crate::layout::{
-    MAX_PORTS, PORT_HIDES_TAGS, PORT_LOOSE, PORT_NO_IPV6, PORT_QDISC, PORT_STRICT, Port, PortTable,
+    MAX_PORTS, PORT_HIDES_TAGS, PORT_LOOSE, PORT_NO_IPV6, PORT_OTHER_MACS, PORT_QDISC, PORT_STRICT,
+    PORT_TAKES_PIECES, Port, PortTable,
 };
+use crate::macvlans;
 use crate::pinned;
 use crate::qdiscs;
 
@@ -130,6 +132,8 @@ pub(crate) fn write_ports(
 ) -> Result<(), DataplaneError> {
     let by_qdisc = qdiscs::in_the_way(ways, devices)?;
     let addressed = addresses::devices_with_ipv4()?;
+    let names: Vec<String> = ports.keys().cloned().collect();
+    let others = macvlans::served(&names, devices);
     let mut table: PortTable = bytemuck::Zeroable::zeroed();
     for (name, port) in ports {
         let Some(device) = devices.iter().find(|d| Some(d.ifindex) == port.ifindex) else {
@@ -143,7 +147,13 @@ pub(crate) fn write_ports(
                 device,
                 port.mode.as_deref(),
                 addressed.contains(&device.ifindex),
-            ) | (u8::from(by_qdisc.contains_key(&device.ifindex)) * PORT_QDISC),
+            ) | (u8::from(by_qdisc.contains_key(&device.ifindex)) * PORT_QDISC)
+                | (u8::from(xdp::sends_pieces(device.ifindex)) * PORT_TAKES_PIECES)
+                | (u8::from(
+                    others
+                        .iter()
+                        .any(|(_, port)| port.ifindex == device.ifindex),
+                ) * PORT_OTHER_MACS),
         };
         if !table.insert(entry) {
             return Err(DataplaneError::PortTable(name.clone()));

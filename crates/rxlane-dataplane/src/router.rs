@@ -26,8 +26,8 @@ use crate::options::Options;
 use crate::pinned;
 use crate::ports;
 use crate::tags;
-use crate::vlans;
 use crate::watch;
+use crate::{macvlans, vlans};
 use rxlane_config::{Datapath, RouterConfig};
 
 /// Pins of the engine's counters.
@@ -46,6 +46,8 @@ pub struct Router {
     /// The smallest MTU of the ports.
     pub(crate) port_mtu: u32,
     pub(crate) egress_asked: Instant,
+    /// How often drivers have been asked.
+    pub(crate) asked: u64,
     pub(crate) untracked: bool,
     pub(crate) flows: Option<Held>,
     pub(crate) told: Instant,
@@ -108,6 +110,7 @@ impl Router {
                     route_mtu: RouteMtu::follow()?,
                     port_mtu: 0,
                     egress_asked: Instant::now(),
+                    asked: 1,
                     untracked: false,
                     flows: None,
                     told: Instant::now(),
@@ -272,6 +275,7 @@ impl Router {
         let ways = &self.state.config.egress;
         ports::write_egress(&self.lane, &self.state.ports, ways, &devices)?;
         vlans::write(&self.lane, &self.state.ports, ways, &devices)?;
+        macvlans::write(&self.lane, &self.state.ports, &devices)?;
         if changed {
             self.instance.save_state(&self.state)?;
         }

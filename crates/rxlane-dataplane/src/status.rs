@@ -18,11 +18,12 @@ use crate::lanes::rings::possible_cores;
 use crate::layout::{
     ClassCounters, Core, Cpu, Gates, PortCounters, REASONS, RING_CPUS, RingCounters,
 };
+pub use crate::macvlans::MacvlanStatus;
 use crate::pinned::{get, get_percpu};
 use crate::qdiscs;
 use crate::verifier::Accepted;
-use crate::vlans;
 pub use crate::vlans::VlanStatus;
+use crate::{macvlans, vlans};
 use rxlane_config::{Datapath, ring_cores};
 use rxlane_system::links;
 
@@ -53,6 +54,8 @@ pub struct Status {
     pub ports: Vec<PortStatus>,
     /// VLAN devices over the ports.
     pub vlans: Vec<VlanStatus>,
+    /// Macvlan devices over the ports, such as virtual MAC addresses of VRRP.
+    pub macvlans: Vec<MacvlanStatus>,
     /// Classes over all ports, highest priority first.
     pub classes: Vec<ClassStatus>,
     /// Cores that have polled.
@@ -167,6 +170,7 @@ pub fn read() -> Result<Status, DataplaneError> {
         cores.insert(port.slot, get_percpu(&shared.cores, u32::from(port.slot))?);
     }
     let ports = ports(&state, &shared, &cores)?;
+    let devices = links::all()?;
     let daemon = instance.daemon();
     let polling = polling(&shared, &cores)?;
     let classes = classes(&state, &shared, &cores, &polling, daemon.is_some())?;
@@ -184,7 +188,8 @@ pub fn read() -> Result<Status, DataplaneError> {
         engine: engine::status::read(&instance, &state)?,
         rt_bound: BoundStatus::of(&state.config, &polling, daemon.is_some()),
         cores: polling,
-        vlans: vlans::status(&state.config.ports, &links::all()?),
+        vlans: vlans::status(&state.config, &devices),
+        macvlans: macvlans::status(&state.config.ports, &devices),
         ports,
         classes,
     })

@@ -14,7 +14,7 @@ use rxlane_system::{SystemError, rules, sysctl, tc, xfrm};
 
 use crate::DataplaneError;
 use crate::lanes::program::trusts;
-use crate::vlans;
+use crate::{macvlans, vlans};
 
 /// What was found in a network namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,13 +34,16 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// Looks around in the current network namespace, which has these devices. What is said of ports goes for the VLAN devices over them,
-    /// too, whose packets may be express.
+    /// Looks around in the current network namespace, which has these devices. What is said of ports goes for the VLAN and macvlan devices
+    /// over them, too, whose packets may be express.
     ///
     /// # Errors
     /// When netlink fails.
     pub fn read(ports: &[String], links: &[Link]) -> Result<Self, SystemError> {
-        let ports = vlans::with_vlans(ports, links);
+        let over = macvlans::served(ports, links);
+        let over = over.into_iter().map(|(device, _)| device.name.clone());
+        let vlans = vlans::served(ports, links);
+        let ports: Vec<String> = ports.iter().cloned().chain(vlans).chain(over).collect();
         let mut found = Self {
             hooks: firewall::hooks()?,
             rules: rules::all()?,

@@ -1,10 +1,10 @@
 //! VLAN devices over ports: which of them the express lane serves, and the tables that say how (bpf/vlan.h).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytemuck::{Pod, Zeroable};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use rxlane_config::Egress;
+use rxlane_config::{Datapath, Egress, RouterConfig};
 use rxlane_system::addresses;
 use rxlane_system::links::{Link as NetDevice, Vlan};
 use schemars::JsonSchema;
@@ -37,6 +37,8 @@ struct Stack<'a> {
     device: &'a NetDevice,
     port: &'a NetDevice,
     /// The outer tag's device first, the VLAN device itself last.
+    chain: Vec<&'a NetDevice>,
+    /// Their tags.
     tags: Vec<&'a Vlan>,
     declined: Option<String>,
 }
@@ -48,26 +50,28 @@ const MAX_TAGS: usize = 2;
 /// VLAN devices that the program knows: half of what its tables hold (`MAX_VLANS` of bpf/vlan.h), for tags without an id are in them, too.
 const MAX_DEVICES: usize = 4096;
 
-/// What the express lane does about the VLAN devices over these ports.
-pub(crate) fn status(ports: &[String], devices: &[NetDevice]) -> Vec<VlanStatus> {
+/// What a router does about the VLAN devices over its ports.
+pub(crate) fn status(config: &RouterConfig, devices: &[NetDevice]) -> Vec<VlanStatus> {
     let id = |vlan: &&Vlan| format!("{}{}", vlan.id, if vlan.service { "ad" } else { "" });
-    stacks(ports, devices)
+    let engine = matches!(config.datapath, Datapath::Afxdp(_));
+    let engine = engine.then(|| "the engine leaves tagged packets to the kernel".to_owned());
+    stacks(&config.ports, devices)
         .into_iter()
         .map(|stack| VlanStatus {
             name: stack.device.name.clone(),
             port: stack.port.name.clone(),
             tags: stack.tags.iter().map(id).collect(),
-            declined: stack.declined,
+            declined: stack.declined.or(engine.clone()),
         })
         .collect()
 }
 
-/// The ports, and the VLAN devices over them whose packets may be express: what decides about packets of those counts, too.
-pub(crate) fn with_vlans(ports: &[String], devices: &[NetDevice]) -> Vec<String> {
+/// VLAN devices over ports whose packets may be express, with those under them whose tags they have.
+pub(crate) fn served(ports: &[String], devices: &[NetDevice]) -> BTreeSet<String> {
     let served = stacks(ports, devices).into_iter();
     let served = served.filter(|stack| stack.declined.is_none());
-    let vlans = served.map(|stack| stack.device.name.clone());
-    ports.iter().cloned().chain(vlans).collect()
+    let all = served.flat_map(|stack| stack.chain);
+    all.map(|device| device.name.clone()).collect()
 }
 
 fn stacks<'a>(ports: &[String], devices: &'a [NetDevice]) -> Vec<Stack<'a>> {
@@ -87,10 +91,11 @@ fn stack_of<'a>(
     by_index: &BTreeMap<u32, &'a NetDevice>,
     devices: &[NetDevice],
 ) -> Option<Stack<'a>> {
-    let mut tags = Vec::new();
+    let (mut chain, mut tags) = (Vec::new(), Vec::new());
     let mut declined = None;
     let mut at = device;
     while let Some(vlan) = &at.vlan {
+        chain.insert(0, at);
         tags.insert(0, vlan);
         declined = declined.or_else(|| why_not(at, devices));
         at = by_index.get(&at.under?)?;
@@ -103,6 +108,10 @@ fn stack_of<'a>(
     let reason = |holds: bool, why: &str| holds.then(|| why.to_owned());
     let declined = declined
         .or_else(|| {
+            let hidden = ports::hides_tags(at.kind.as_deref(), Some("native"));
+            reason(hidden, "its port hides tags from XDP")
+        })
+        .or_else(|| {
             reason(
                 device.mac != at.mac,
                 "its MAC address is not that of its port",
@@ -113,13 +122,14 @@ fn stack_of<'a>(
     Some(Stack {
         device,
         port: at,
+        chain,
         tags,
         declined,
     })
 }
 
-/// What speaks against a device among those that make up the tags.
-fn why_not(device: &NetDevice, devices: &[NetDevice]) -> Option<String> {
+/// What speaks against a device over a port, whatever it is for.
+pub(crate) fn why_not(device: &NetDevice, devices: &[NetDevice]) -> Option<String> {
     let name = |ifindex: u32| {
         let found = devices.iter().find(|d| d.ifindex == ifindex);
         found.map_or_else(|| format!("device {ifindex}"), |d| d.name.clone())
@@ -160,11 +170,11 @@ struct Key {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-struct Device {
-    ifindex: u32,
-    flags: u8,
-    priorities: u8,
-    pad: [u8; 2],
+pub(crate) struct DeviceOver {
+    pub(crate) ifindex: u32,
+    pub(crate) flags: u8,
+    pub(crate) priorities: u8,
+    pub(crate) pad: [u8; 2],
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
@@ -247,7 +257,7 @@ pub(crate) fn write(
     let mut entries = BTreeMap::new();
     let mut out = BTreeMap::new();
     let mut enter = |key: Key, device: &NetDevice, flags: u8, priorities: u8| {
-        let entry = Device {
+        let entry = DeviceOver {
             ifindex: device.ifindex,
             flags,
             priorities,
@@ -269,8 +279,10 @@ pub(crate) fn write(
         }
     }
     let names: Vec<String> = all.keys().cloned().collect();
-    let served = stacks(&names, devices).into_iter();
-    for stack in served.filter(|stack| stack.declined.is_none()) {
+    let (served, declined): (Vec<_>, Vec<_>) = stacks(&names, devices)
+        .into_iter()
+        .partition(|stack| stack.declined.is_none());
+    for stack in served {
         let (device, tags) = (stack.device, &stack.tags);
         let of_device = flags(device, None) & !PORT_HIDES_TAGS;
         let key = key(stack.port.ifindex, tags);
@@ -283,24 +295,42 @@ pub(crate) fn write(
             port: stack.port.ifindex,
             mtu: stack.port.mtu,
             tags: tags.len() as u8,
-            by_qdisc: u8::from(by_qdisc.contains_key(&device.ifindex)),
+            by_qdisc: u8::from(
+                stack
+                    .chain
+                    .iter()
+                    .any(|d| by_qdisc.contains_key(&d.ifindex)),
+            ),
             pad: [0; 2],
             push: pushed,
         };
         out.insert(device.ifindex.to_ne_bytes().to_vec(), way);
     }
+    // Frames without an id, too, belong to the device that has none, if there is one.
+    for stack in declined {
+        let key = key(stack.port.ifindex, &stack.tags);
+        entries.remove(bytemuck::bytes_of(&key));
+    }
     replace(&lane.vlan_devices, &entries)?;
     replace(&lane.vlan_ways, &out)
 }
 
-/// Makes the map hold this and nothing else. What is gone goes first, so that there is room.
-fn replace<V: Pod>(map: &MapHandle, wanted: &BTreeMap<Vec<u8>, V>) -> Result<(), DataplaneError> {
+/// Makes the map hold this and nothing else. What is gone goes first, so that there is room. What is right is left alone: an
+/// entry that is replaced may be another's before a packet that has looked it up is done with it.
+pub(crate) fn replace<V: Pod>(
+    map: &MapHandle,
+    wanted: &BTreeMap<Vec<u8>, V>,
+) -> Result<(), DataplaneError> {
     let tried = || format!("write map {}", map.name().to_string_lossy());
     let there: Vec<Vec<u8>> = map.keys().collect();
     for key in there.iter().filter(|key| !wanted.contains_key(*key)) {
         map.delete(key).tried(tried)?;
     }
     for (key, value) in wanted {
+        let there = map.lookup(key, MapFlags::ANY).tried(tried)?;
+        if there.as_deref() == Some(bytemuck::bytes_of(value)) {
+            continue;
+        }
         map.update(key, bytemuck::bytes_of(value), MapFlags::ANY)
             .tried(tried)?;
     }
@@ -342,8 +372,8 @@ mod tests {
     }
 
     fn declined(devices: &[NetDevice]) -> Vec<(String, Option<String>)> {
-        let all = status(&["lan0".into()], devices);
-        all.into_iter().map(|v| (v.name, v.declined)).collect()
+        let all = stacks(&["lan0".into()], devices).into_iter();
+        all.map(|s| (s.device.name.clone(), s.declined)).collect()
     }
 
     #[test]
@@ -359,15 +389,26 @@ mod tests {
             vlan(6, "other0.1", 5, 1),
             vlan(7, "elsewhere", 99, 1),
         ];
-        let all = status(&["lan0".into()], &devices);
-        let tags: Vec<_> = all.iter().map(|v| v.tags.join(" ")).collect();
-        assert_eq!(tags, ["7ad", "7ad 8", "7ad 8 9"]);
+        let all = stacks(&["lan0".into()], &devices);
+        let ids = |s: &Stack<'_>| s.tags.iter().map(|t| t.id).collect::<Vec<_>>();
+        let ids: Vec<_> = all.iter().map(ids).collect();
+        assert_eq!(ids, [vec![7], vec![7, 8], vec![7, 8, 9]]);
         assert!(all[..2].iter().all(|v| v.declined.is_none()));
         assert!(all[2].declined.as_ref().unwrap().contains("two tags"));
-        let names = with_vlans(&["lan0".into()], &devices);
-        assert_eq!(names, ["lan0", "lan0.7", "lan0.7.8"]);
+        let names = served(&["lan0".into()], &devices);
+        assert_eq!(names, ["lan0.7".into(), "lan0.7.8".into()].into());
         let tags = stacks(&["lan0".into()], &devices)[1].tags.clone();
         assert_eq!(key(1, &tags).tags, 0x8008_c007);
+    }
+
+    #[test]
+    fn vlans_of_a_bridge_that_is_a_port_are_declined_for_their_outer_tag_is_hidden() {
+        let bridge = NetDevice {
+            kind: Some("bridge".into()),
+            ..device(1, "lan0")
+        };
+        let all = declined(&[bridge, vlan(2, "lan0.7", 1, 7)]);
+        assert_eq!(all[0].1.as_deref(), Some("its port hides tags from XDP"));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::layout::Gates;
 use crate::ports;
 use crate::router::Router;
 use crate::surroundings::{self, FLOWS, Surroundings};
-use crate::vlans;
+use crate::{macvlans, vlans};
 
 /// Drivers are asked this often whether they take frames, and the kernel told where frames went.
 const EGRESS_EVERY: Duration = Duration::from_secs(1);
@@ -49,6 +49,7 @@ impl Router {
         ports::write_ports(&self.shared, &self.state.ports, &config.egress, &devices)?;
         ports::write_egress(&self.lane, &self.state.ports, &config.egress, &devices)?;
         vlans::write(&self.lane, &self.state.ports, &config.egress, &devices)?;
+        macvlans::write(&self.lane, &self.state.ports, &devices)?;
         let is_port = |device: &&links::Link| config.ports.contains(&device.name);
         self.port_mtu = devices
             .iter()
@@ -119,12 +120,15 @@ impl Router {
         // What a driver takes changes with its settings, of which nobody tells.
         if self.egress_asked.elapsed() >= EGRESS_EVERY {
             self.egress_asked = Instant::now();
-            ports::write_egress(
-                &self.lane,
-                &self.state.ports,
-                &self.state.config.egress,
-                &links::all()?,
-            )?;
+            let (devices, ways) = (links::all()?, &self.state.config.egress);
+            ports::write_ports(&self.shared, &self.state.ports, ways, &devices)?;
+            ports::write_egress(&self.lane, &self.state.ports, ways, &devices)?;
+            // Maps of priorities may change without news, and so may XDP programs over a port.
+            if self.asked.is_multiple_of(10) {
+                vlans::write(&self.lane, &self.state.ports, ways, &devices)?;
+                macvlans::write(&self.lane, &self.state.ports, &devices)?;
+            }
+            self.asked += 1;
             neighbours::are_used(self.noted.used_since(&self.lane.next_hops)?)?;
         }
         let found = self.open_gates(&self.state.objections)?;

@@ -438,7 +438,7 @@ fn forwarded(before: &[u8], after: &[u8]) {
     let field = |at: usize| usize::from(u16::from_be_bytes([before[l2 + at], before[l2 + at + 1]]));
     let len = if v4 { field(2) } else { 40 + field(4) };
     let mut packet = before[l2..].to_vec();
-    if packet.len() > len {
+    if packet.len() > len || before.len() >= 60 {
         packet.truncate(len);
         packet.resize(len.max(46), 0);
     }

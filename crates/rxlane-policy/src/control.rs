@@ -91,7 +91,6 @@ const NEIGHBOUR_DISCOVERY: std::ops::RangeInclusive<u8> = 133..=137;
 const ETHERTYPES: [u16; 3] = [0x0806, 0x8809, 0x88cc];
 /// Below this an EtherType is a length: IS-IS, spanning trees (IEEE 802.3).
 const LONGEST_LENGTH: u16 = 1536;
-const FRAME_TYPES: std::ops::Range<usize> = 12..14;
 
 /// What control packet a frame is; `None`: it is none.
 pub fn control(frame: &[u8]) -> Option<Control> {
@@ -99,7 +98,9 @@ pub fn control(frame: &[u8]) -> Option<Control> {
     match headers::parse(frame, 0, destination) {
         Parsed::Ip(h) => of_packet(&h, frame),
         Parsed::NotIp => {
-            let kind = frame.get(FRAME_TYPES)?;
+            // Behind tags, if there are some: the link may be a VLAN.
+            let at = headers::l3_of(frame) - 2;
+            let kind = frame.get(at..at + 2)?;
             let kind = u16::from_be_bytes([kind[0], kind[1]]);
             let to_a_group = destination[0] & 1 == 1;
             let is = ETHERTYPES.contains(&kind) || kind < LONGEST_LENGTH && to_a_group;

@@ -28,7 +28,12 @@ const HEADER: usize = 12;
 pub struct RouteMtu {
     socket: Socket,
     smallest: [Option<u32>; 2],
+    /// Whether routes have to be read anew, which may fail.
+    stale: bool,
 }
+
+/// News taken in at a time: whoever follows routes has other things to do, too, while a routing daemon learns a table.
+const AT_ONCE: usize = 1024;
 
 impl RouteMtu {
     /// Reads all routes, and subscribes to their changes.
@@ -46,6 +51,7 @@ impl RouteMtu {
         Ok(Self {
             socket,
             smallest: read()?,
+            stale: false,
         })
     }
 
@@ -54,33 +60,36 @@ impl RouteMtu {
         self.smallest
     }
 
-    /// Takes in what has changed since the last call; whether anything has.
+    /// Takes in what has changed since the last call, or the first of it; whether anything has. As long as there is more the
+    /// descriptor stays readable.
     ///
     /// # Errors
     /// When netlink fails.
     pub fn drain(&mut self) -> Result<bool, SystemError> {
-        let (mut news, mut anew) = (false, false);
-        loop {
+        let mut news = false;
+        for _ in 0..AT_ONCE {
             match self.socket.recv_from_full() {
                 Ok((datagram, _)) => {
                     news = true;
                     for message in messages(&datagram).map_while(Result::ok) {
                         match (message.kind, mtu(message.body)) {
                             (NEW_ROUTE, Some(_)) => note(&mut self.smallest, message.body),
-                            (DELETE_ROUTE, Some(_)) => anew = true,
+                            (DELETE_ROUTE, Some(_)) => self.stale = true,
                             _ => {}
                         }
                     }
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => anew = true,
+                Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => self.stale = true,
                 Err(e) => return Err(e).tried(|| "read news of routes".into()),
             }
         }
-        if anew {
+        if self.stale {
             self.smallest = read()?;
+            self.stale = false;
+            news = true;
         }
-        Ok(news || anew)
+        Ok(news)
     }
 }
 

@@ -38,16 +38,26 @@ impl Mode {
 /// Whether a driver takes frames that XDP redirects to it (`ndo_xdp_xmit`). Before Linux 6.3 nobody can say, and those with
 /// native XDP are believed to.
 pub fn sends(ifindex: u32) -> bool {
-    // Documentation/netlink/specs/netdev.yaml: `dev-get`, `ifindex`, `xdp-features`, `ndo-xmit`.
+    const NDO_XMIT: u64 = 4;
+    features(ifindex).is_none_or(|f| f & NDO_XMIT != 0)
+}
+
+/// Whether it also takes those of several pieces (multi-buffer XDP). Of whom nobody can say it is not believed: half of a
+/// frame would be sent.
+pub fn sends_pieces(ifindex: u32) -> bool {
+    const NDO_XMIT_SG: u64 = 64;
+    features(ifindex).is_some_and(|f| f & NDO_XMIT_SG != 0)
+}
+
+/// `xdp-features` of `dev-get` (Documentation/netlink/specs/netdev.yaml).
+fn features(ifindex: u32) -> Option<u64> {
     const DEVICE_GET: u8 = 1;
     const IFINDEX: u16 = 1;
     const FEATURES: u16 = 3;
-    const NDO_XMIT: u64 = 4;
-    let features = Family::open("netdev")
+    Family::open("netdev")
         .and_then(|family| family.ask(DEVICE_GET, vec![number(IFINDEX, ifindex)]))
         .ok()
-        .and_then(|answer| find(&answer, FEATURES));
-    features.is_none_or(|f| f & NDO_XMIT != 0)
+        .and_then(|answer| find(&answer, FEATURES))
 }
 
 /// Attaches an XDP program to an interface of this network namespace. Closing the descriptor detaches, unless the

@@ -29,7 +29,7 @@ impl Control {
             .map(|port| self.plan.queues_of(at, port).count() as u32)
             .sum();
         let count = (self.plan.frames() * n_queues).max(64);
-        let mut frames = Frames::new(count, RingMap::frame_size(mtu)?).map_err(|e| {
+        let mut frames = Frames::new(count, RingMap::frame_size(mtu)).map_err(|e| {
             DataplaneError::Engine(format!(
                 "no memory for {count} packets ({e}): lower `ring`, or name fewer cores"
             ))

@@ -136,7 +136,7 @@ impl Control {
         let mut this = Self {
             table: RingTable(Shared::of(&maps.rings, entries * size_of::<EngineRing>())?),
             counters: Shared::of(&maps.workers, workers * WORKER_BYTES)?,
-            frame_bytes: RingMap::frame_size(kernel.ports.load().largest_mtu())?,
+            frame_bytes: RingMap::frame_size(kernel.ports.load().largest_mtu()),
             kernel,
             workers: (0..workers).map(|_| None).collect(),
             scheduling: None,
@@ -228,7 +228,7 @@ impl Control {
     fn follow_ports(&mut self, before: &Ports) -> Result<(), DataplaneError> {
         self.widen()?;
         let now = self.kernel.ports.load_full();
-        let frame_bytes = RingMap::frame_size(now.largest_mtu())?;
+        let frame_bytes = RingMap::frame_size(now.largest_mtu());
         let moved = now
             .all
             .iter()

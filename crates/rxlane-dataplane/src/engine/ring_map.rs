@@ -134,18 +134,14 @@ impl RingMap {
         sizes.rx.iter().sum::<u32>() + sizes.fill + 2 * sizes.tx
     }
 
-    /// Bytes of a frame for ports with this MTU.
-    pub(crate) fn frame_size(mtu: u32) -> Result<u32, DataplaneError> {
+    /// Bytes of a frame for ports with this MTU. What is longer than a page comes in several pieces, and is the kernel's.
+    pub(crate) fn frame_size(mtu: u32) -> u32 {
         const ETHERNET_VLAN: u32 = 18;
-        [2048, 4096]
-            .into_iter()
-            .find(|size| mtu + ETHERNET_VLAN + HEADROOM <= *size)
-            .ok_or_else(|| {
-                refuse(format!(
-                    "an MTU of {mtu} does not fit into a frame of 4096 bytes: lower it to {}",
-                    4096 - HEADROOM - ETHERNET_VLAN
-                ))
-            })
+        if mtu + ETHERNET_VLAN + HEADROOM <= 2048 {
+            2048
+        } else {
+            4096
+        }
     }
 
     /// The order of service of a worker with `queues` queues.

@@ -45,6 +45,8 @@ pub(crate) struct LaneProgram {
     pub(crate) vlan_devices: MapHandle,
     /// See [`LaneProgram::vlan_devices`].
     pub(crate) vlan_ways: MapHandle,
+    /// Macvlan devices by port and address ([`crate::macvlans`]).
+    pub(crate) mac_devices: MapHandle,
     /// Where express packets went lately ([`crate::layout::NextHops`]).
     pub(crate) next_hops: MapHandle,
     /// What it took to be accepted.
@@ -213,6 +215,7 @@ impl LaneProgram {
                 .tried(|| "keep the XDP program".into())?,
             egress: pinned::keep(&m.egress)?,
             vlan_devices: pinned::keep(&m.vlan_devices)?,
+            mac_devices: pinned::keep(&m.mac_devices)?,
             vlan_ways: pinned::keep(&m.vlan_ways)?,
             next_hops: pinned::keep(&m.next_hops)?,
         })

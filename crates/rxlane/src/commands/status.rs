@@ -202,16 +202,21 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
         ]);
     }
     writeln!(out, "\n{ports}")?;
-    let mut vlans = table(["VLAN", "port", "tags", "express"]);
+    let mut over = table(["over a port", "port", "frames", "express"]);
+    let express = |declined: &Option<String>| match declined {
+        None => "yes".to_owned(),
+        Some(why) => format!("no: {why}"),
+    };
     for v in &s.vlans {
-        let express = match &v.declined {
-            None => "yes".to_owned(),
-            Some(why) => format!("no: {why}"),
-        };
-        vlans.add_row([v.name.clone(), v.port.clone(), v.tags.join(" "), express]);
+        let tags = format!("tagged {}", v.tags.join(" "));
+        over.add_row([v.name.clone(), v.port.clone(), tags, express(&v.declined)]);
     }
-    if !s.vlans.is_empty() {
-        writeln!(out, "\n{vlans}")?;
+    for m in &s.macvlans {
+        let mac = format!("to {}", m.mac);
+        over.add_row([m.name.clone(), m.port.clone(), mac, express(&m.declined)]);
+    }
+    if over.row_count() > 0 {
+        writeln!(out, "\n{over}")?;
     }
     let control = |of: fn(&PortStatus) -> u64| s.ports.iter().map(of).sum::<u64>();
     let (first, policed) = (control(|p| p.control), control(|p| p.control_policed));
