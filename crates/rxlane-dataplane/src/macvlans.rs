@@ -130,15 +130,11 @@ mod tests {
             ifindex,
             name: name.into(),
             mac: [0, 0, 0x5e, 0, 1, ifindex as u8],
-            mtu: 1500,
             up: name != "down0",
-            carrier: true,
             kind: (ifindex > 2).then(|| "macvlan".into()),
-            master: None,
             under,
             takes_from,
-            vlan: None,
-            xdp_program: 0,
+            ..NetDevice::default()
         };
         let devices = [
             device(1, "lan0", None, None),

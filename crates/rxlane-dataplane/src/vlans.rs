@@ -349,12 +349,7 @@ mod tests {
             mtu: 1500,
             up: true,
             carrier: true,
-            kind: None,
-            master: None,
-            under: None,
-            takes_from: None,
-            vlan: None,
-            xdp_program: 0,
+            ..NetDevice::default()
         }
     }
 

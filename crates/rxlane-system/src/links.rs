@@ -17,7 +17,7 @@ use crate::{SystemError, Tried};
 const LINK_GROUP: u32 = 1;
 
 /// A network device.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Link {
     /// Index, unique within the namespace.
     pub ifindex: u32,
@@ -72,21 +72,13 @@ pub enum Event {
 fn from_message(message: &LinkMessage) -> Option<Link> {
     let mut link = Link {
         ifindex: message.header.index,
-        name: String::new(),
-        mac: [0; 6],
-        mtu: 0,
         up: message.header.flags.contains(LinkFlags::Up),
         // As the kernel has it where it marks routes (nh_netdev_event, fib_netdev_event).
         carrier: message
             .header
             .flags
             .intersects(LinkFlags::Running | LinkFlags::LowerUp),
-        kind: None,
-        master: None,
-        under: None,
-        takes_from: None,
-        vlan: None,
-        xdp_program: 0,
+        ..Link::default()
     };
     let (mut under, mut elsewhere, mut takes) = (None, false, false);
     for attribute in &message.attributes {
