@@ -8,7 +8,7 @@ PACKAGES := clang-19 clang-format libelf-dev zlib1g-dev pkg-config make gcc libc
 # Tests let routing daemons talk. Nobody wants one started because it was installed, so its service, which has the package's name
 # without a version, is masked meanwhile and disabled after it. Of one that was there before nothing is changed.
 TEST_PACKAGES := bird2 frr keepalived
-SHELL_SCRIPTS := .ci/run contrib/release docs/pictures $(addprefix contrib/debian/,postinst prerm postrm) fuzz/run tests/differential/sabotage tests/in-turn $(addprefix tests/vm/,build-kernel build-tests demo get-kernel init matrix mirror run table test-demo test-engine test-oracle test-suite test-tune test-vlan)
+SHELL_SCRIPTS := .ci/run contrib/release docs/pictures $(addprefix contrib/debian/,postinst prerm postrm) fuzz/run tests/differential/sabotage tests/in-turn $(addprefix tests/vm/,build-kernel build-tests demo get-kernel init matrix mirror run table test-demo test-engine test-masters test-oracle test-suite test-tune test-vlan)
 
 .PHONY: vm-setup help setup build package-files install uninstall deb demo build-tests test test-vm test-kernels soak soak-vm sabotage simpy wheel test-python test-python-ray site test-site fuzz miri sanitize nightly release docs pictures crates deny alerts lint clean
 
@@ -132,6 +132,8 @@ test-vm: vm-setup
 	@$(SUDO) tests/vm/run tune 6.1
 	@$(SUDO) tests/vm/run vlan 6.1
 	@$(SUDO) tests/vm/run vlan newest
+	@$(SUDO) tests/vm/run masters 6.1
+	@$(SUDO) tests/vm/run masters newest
 	@$(SUDO) tests/vm/run engine newest
 
 # With the command that the tests were built for.

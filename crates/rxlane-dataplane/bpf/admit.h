@@ -30,9 +30,6 @@ __noinline int conforms(__u32 class, __u32 bytes)
 	return within_rate(&classes[class_index(class)].police, class, bytes);
 }
 
-/* The daemon follows what surrounds the router. Without it nobody does, and what it found once holds no longer. */
-#define WATCHED_NS 10000000000LL
-
 /* Something speaks against the class, or the daemon has not looked yet. */
 static __always_inline int is_closed(const struct gates *g, __u32 class)
 {
@@ -43,7 +40,7 @@ static __always_inline int is_open(__u32 class)
 {
 	const struct gates *g = find_gates();
 
-	return !is_closed(g, class) && (__s64)(bpf_ktime_get_coarse_ns() - g->watched_ns) < WATCHED_NS;
+	return !is_closed(g, class) && is_watched(g);
 }
 
 static __always_inline int is_idle(void)

@@ -157,7 +157,7 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	class = class_index(flow->class);
 	if (is_closed(find_gates(), class) || ip_length(&p) > flow->mtu || is_longer_than_routes(&p))
 		return -1;
-	leaves = choose_way(core, &p, flow->egress, &way);
+	leaves = choose_way(core, &p, flow->egress, flow->to, &way);
 	if (leaves < 0 && leaves != REFUSED(REASON_QDISC))
 		return -1;
 	bytes = core->packet.length;

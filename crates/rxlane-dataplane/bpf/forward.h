@@ -307,10 +307,10 @@ static __always_inline int to_port(const struct core *core, __u32 ifindex)
 }
 
 /*
- * How a packet leaves through an interface, a port or a VLAN device over one: XDP_REDIRECT, with the target set, or
- * REFUSED. `way` is that of the VLAN device, or null.
+ * How a packet to a neighbour leaves through an interface, a port, a VLAN device over one or a bridge over some:
+ * XDP_REDIRECT, with the target set, or REFUSED. `way` is that of the VLAN device, or null.
  */
-static __always_inline int choose_way(const struct core *core, const struct packet *p, __u32 ifindex,
+static __always_inline int choose_way(const struct core *core, const struct packet *p, __u32 ifindex, const __u8 *to,
 				      const struct vlan_way **way)
 {
 	int ret = to_port(core, ifindex);
@@ -320,7 +320,7 @@ static __always_inline int choose_way(const struct core *core, const struct pack
 		return ret;
 	*way = bpf_map_lookup_elem(&vlan_ways, &ifindex);
 	if (!*way)
-		return REFUSED(REASON_EGRESS);
+		return to_port(core, port_behind(ifindex, to));
 	if (ETH_HLEN + 4 * (*way)->tags + ip_length(p) > (*way)->mtu + FRAME_ROOM)
 		return REFUSED(REASON_MTU);
 	if (has_other_priority(p, *way))
@@ -346,7 +346,7 @@ static __always_inline int forward(struct xdp_md *ctx, const struct core *core, 
 	/* Back where it came from: the kernel also sends the ICMP redirect. */
 	if (fib.ifindex == p->ingress)
 		return REFUSED(REASON_EGRESS);
-	leaves = choose_way(core, p, fib.ifindex, &way);
+	leaves = choose_way(core, p, fib.ifindex, fib.dmac, &way);
 	if (leaves < 0 && leaves != REFUSED(REASON_QDISC))
 		return leaves;
 	/* Linux sends this flow another way: a mark chose the route, or it has just changed; or its priority is

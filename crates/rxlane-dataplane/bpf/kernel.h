@@ -20,8 +20,15 @@ struct rtnl_link_ops {
 	const char *kind;
 } CORE;
 
+enum netdev_priv_flags {
+	IFF_BRIDGE_PORT = 1 << 9,
+	IFF_TEAM_PORT = 1 << 13,
+};
+
 struct net_device {
 	int ifindex;
+	unsigned int flags;
+	unsigned int priv_flags; /* since Linux 6.11 a field of bits, at the same place */
 	const struct rtnl_link_ops *rtnl_link_ops;
 	possible_net_t nd_net;
 } CORE;

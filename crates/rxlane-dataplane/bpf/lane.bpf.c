@@ -60,6 +60,7 @@ const volatile __u8 port_of_slot[MAX_PORTS] = {};
 #include "trust.h"
 #include "engine.h"
 #include "vlan.h"
+#include "bridge.h"
 #include "admit.h"
 #include "forward.h"
 #include "macvlan.h"
@@ -110,6 +111,9 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 	c = &classes[class];
 	count = &core->classes[class];
 	if (c->lane == LANE_EXPRESS) {
+		/* Of a VRF's packets Linux does not note by which member they came in. Their source tells that. */
+		if (full && t->flow && core->packet.seen_as != core->packet.ingress)
+			t->source = SOURCE_STRICT;
 		/* First the source, so that who forges it from elsewhere asks for nothing in the flow's name. */
 		if (t->source != SOURCE_ANY && !(full ? source_apart(ctx, core) : source_holds(ctx, p, t)))
 			return leave(ctx, core, REASON_SOURCE);
@@ -201,17 +205,23 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 	p.data_end = packet_pointer(ctx->data_end);
 	p.port = port_of_slot[masked(slot, MAX_PORTS - 1)];
 	p.port_flags = port->flags;
-	p.ingress = ctx->ingress_ifindex;
+	p.ingress = port->device;
+	core->packet.seen_as = port->seen_as;
+	core->master = port->master;
 	if (p.data + sizeof(struct ethhdr) > p.data_end)
 		action = to_kernel(core, REASON_MALFORMED);
-	else if (!is_to_us(&p, port))
+	else if (!is_to_us(&p, core, port))
 		action = to_kernel_first(ctx, core, REASON_NOT_TO_US);
 	else
 		switch (parse(ctx, &p)) {
 		case PARSED_IPV4:
 		case PARSED_IPV6:
-			if (p.tags)
-				enter_vlan(&p);
+			if (p.tags) {
+				enter_vlan(&p, core);
+			} else if (core->master && !enter_bridge(&p, core->master)) {
+				action = to_kernel_first(ctx, core, REASON_MASTER);
+				break;
+			}
 			action = serve(ctx, &p, core, full);
 			served = 1;
 			break;

@@ -23,7 +23,7 @@ struct {
 } mac_devices SEC(".maps");
 
 /* Whether a frame to another address than the port's is one to such a device, by which it came in from here on. */
-static __always_inline int enter_macvlan(struct packet *p, const struct ethhdr *eth)
+static __always_inline int enter_macvlan(struct packet *p, struct core *core, const struct ethhdr *eth)
 {
 	struct mac_key key = {.port = p->ingress};
 	const struct device_over *device;
@@ -33,12 +33,13 @@ static __always_inline int enter_macvlan(struct packet *p, const struct ethhdr *
 	if (!device)
 		return 0;
 	p->ingress = device->ifindex;
+	core->packet.seen_as = device->seen_as;
 	p->port_flags = device->flags;
 	return 1;
 }
 
 /* Whether a frame, of which at least the header is there, is to us. */
-static __always_inline int is_to_us(struct packet *p, const struct port *port)
+static __always_inline int is_to_us(struct packet *p, struct core *core, const struct port *port)
 {
 	const struct ethhdr *eth = p->data;
 
@@ -46,7 +47,7 @@ static __always_inline int is_to_us(struct packet *p, const struct port *port)
 	if (*(const __u32 *)eth->h_dest == *(const __u32 *)port->mac &&
 	    *(const __u16 *)(eth->h_dest + 4) == *(const __u16 *)(port->mac + 4))
 		return 1;
-	return port->flags & PORT_OTHER_MACS && enter_macvlan(p, eth);
+	return port->flags & PORT_OTHER_MACS && enter_macvlan(p, core, eth);
 }
 
 #endif

@@ -44,6 +44,7 @@ enum reason {
 	REASON_SHED, /* dropped: more exceptions in a guarded poll than its share */
 	REASON_IDLE, /* not even classified: nothing can be express for now */
 	REASON_QDISC, /* it leaves through a port whose queueing discipline is to see it */
+	REASON_MASTER, /* the bridge that its port belongs to has not learned its sender there, or is not served */
 	REASONS,
 };
 
@@ -61,10 +62,14 @@ enum distrust {
 /* A port by ifindex: open addressing, PORT_TABLE slots, linear probing of PORT_PROBES. */
 #define PORT_PROBES 4
 struct port {
-	__u32 ifindex;
+	__u32 ifindex; /* of the device that frames come in by */
+	__u32 device; /* that device, or the bond that it is a member of */
+	__u32 master; /* bridge that the device belongs to, by which its packets come in; 0: none */
+	__u32 seen_as; /* the device that Linux notes for what comes in: the bridge, or the device, or the VRF of it */
 	__u8 mac[6];
 	__u8 slot;
 	__u8 flags;
+	__u64 pad;
 };
 
 /* Of a port. */
@@ -97,6 +102,7 @@ struct class_counters {
 struct parsed_packet {
 	__u32 length; /* of the frame */
 	__u32 ingress;
+	__u32 seen_as; /* the device that Linux notes: the ingress, or its VRF; written when that is known */
 	__u32 tags;
 	__u32 src_port;
 	__u32 dst_port;
@@ -210,6 +216,7 @@ struct core {
 	__u32 named; /* the class that the rules name */
 	struct control_packet heard;
 	__s32 obstacle; /* REASON_* why no express class takes it, or -1 */
+	__u32 master; /* as of its port */
 };
 
 /* A class's ring on one CPU, counted by batch. */

@@ -47,6 +47,14 @@ static __always_inline const struct gates *find_gates(void)
 	return bpf_map_lookup_elem(&gates, &zero);
 }
 
+/* The daemon follows what surrounds the router. Without it nobody does, and what it found once holds no longer. */
+#define WATCHED_NS 10000000000LL
+
+static __always_inline int is_watched(const struct gates *g)
+{
+	return (__s64)(bpf_ktime_get_coarse_ns() - g->watched_ns) < WATCHED_NS;
+}
+
 /* Not trusted, for those who ask why. */
 static __always_inline int distrust(struct departure *t, __u8 why)
 {
@@ -142,7 +150,7 @@ __noinline int is_witnessed(struct core *core)
 		return 0;
 	seen = bpf_map_lookup_elem(&witnessed_flows, &key);
 	again = seen && awaits_answer(seen);
-	if (seen && seen->flow == t->flow && seen->ingress == core->packet.ingress && seen->tos == t->tos &&
+	if (seen && seen->flow == t->flow && seen->ingress == core->packet.seen_as && seen->tos == t->tos &&
 	    (seen->ttl == t->ttl || !seen->ttl) && seen->generation == witness->generation) {
 		/* The coarse clock may be a tick behind that of the witness. */
 		__s64 age = now - seen->seen_ns;
@@ -160,7 +168,7 @@ __noinline int is_witnessed(struct core *core)
 			.flow = t->flow,
 			.asked_ns = now,
 			.generation = witness->generation,
-			.ingress = core->packet.ingress,
+			.ingress = core->packet.seen_as,
 			.tos = t->tos,
 			.ttl = t->ttl,
 		};

@@ -20,6 +20,7 @@ struct vlan_key {
 /* A device over a port, which takes some of its frames. */
 struct device_over {
 	__u32 ifindex;
+	__u32 seen_as; /* as of a port */
 	__u8 flags; /* of a port */
 	__u8 priorities; /* whose frames get a priority that an IPv6 packet keeps, one bit for each PCP of the outer tag
 			  */
@@ -63,7 +64,7 @@ struct {
 } vlan_ways SEC(".maps");
 
 /* From here on a tagged packet came in by its VLAN device, where that is known. */
-static __always_inline void enter_vlan(struct packet *p)
+static __always_inline void enter_vlan(struct packet *p, struct core *core)
 {
 	struct vlan_key key = {.port = p->ingress, .tags = p->tags};
 	const struct device_over *device = bpf_map_lookup_elem(&vlan_devices, &key);
@@ -75,6 +76,7 @@ static __always_inline void enter_vlan(struct packet *p)
 		return;
 	}
 	p->ingress = device->ifindex;
+	core->packet.seen_as = device->seen_as;
 	p->port_flags = device->flags;
 	if (device->priorities >> (p->pcp & 7) & 1)
 		p->port_flags |= PORT_PRIORITY;

@@ -20,6 +20,10 @@
 #define NFCT_INFOMASK 7UL
 #define IP_CT_ESTABLISHED 0
 #define IP_CT_ESTABLISHED_REPLY 3
+/* include/uapi/linux/if.h */
+#define IFF_SLAVE 0x800
+/* The first letters of a kind of device as one number, as memory has it. */
+#define KIND(a, b, c, d, e) ((__u64)(a) | (__u64)(b) << 8 | (__u64)(c) << 16 | (__u64)(d) << 24 | (__u64)(e) << 32)
 
 const volatile __u64 netns_cookie = 0;
 
@@ -61,15 +65,29 @@ static __always_inline __u32 tag_of(const struct sk_buff *skb)
 	return WITNESS_TAGGED | bpf_ntohs(tci);
 }
 
-/* What leaves through a VLAN device is seen once more, with its tag, where it leaves the machine. */
-static __always_inline int is_vlan_device(const struct net_device *dev)
+/* What leaves through a device over others is seen once more where it leaves the machine: with a tag, or by a member.
+ */
+enum over { OVER_NONE, OVER_WITH_TAG, OVER_MEMBERS };
+
+static __always_inline enum over over_others(const struct net_device *dev)
 {
 	const struct rtnl_link_ops *ops = dev->rtnl_link_ops;
-	char kind[5] = {};
+	__u64 kind = 0;
 
-	if (!ops || bpf_probe_read_kernel(kind, sizeof(kind), BPF_CORE_READ(ops, kind)))
-		return 0;
-	return kind[0] == 'v' && kind[1] == 'l' && kind[2] == 'a' && kind[3] == 'n' && !kind[4];
+	if (!ops || bpf_probe_read_kernel(&kind, 5, BPF_CORE_READ(ops, kind)))
+		return OVER_NONE;
+	if (kind == KIND('v', 'l', 'a', 'n', 0))
+		return OVER_WITH_TAG;
+	if (kind == KIND('b', 'o', 'n', 'd', 0) || kind == KIND('t', 'e', 'a', 'm', 0) ||
+	    kind == KIND('b', 'r', 'i', 'd', 'g'))
+		return OVER_MEMBERS;
+	return OVER_NONE;
+}
+
+/* Whether a bridge, bond or team sends through it. */
+static __always_inline int is_member(const struct net_device *dev)
+{
+	return dev->flags & IFF_SLAVE || BPF_CORE_READ_BITFIELD(dev, priv_flags) & (IFF_BRIDGE_PORT | IFF_TEAM_PORT);
 }
 
 /*
@@ -113,11 +131,26 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 	if (seen->ingress != skb->skb_iif || was_encrypted(skb) || !is_as_it_came(skb, seen))
 		return 0;
 	tag = tag_of(skb);
-	if (is_vlan_device(dev)) {
+	switch (over_others(dev)) {
+	case OVER_WITH_TAG:
 		/* Of several on top of each other the first is where the route leads. */
 		if (!tag)
 			seen->through = dev->ifindex;
 		return 0;
+	case OVER_MEMBERS:
+		/* Of a bridge over a bond, too, the first is where the route leads. */
+		if (!seen->over)
+			seen->over = dev->ifindex;
+		return 0;
+	case OVER_NONE:
+		break;
+	}
+	egress = dev->ifindex;
+	if (is_member(dev)) {
+		/* Sent by itself it would be another way than that of its bridge or bond. */
+		if (!seen->over)
+			return 0;
+		egress = seen->over;
 	}
 	/* Who gave it the tag? A filter, or a device that nobody saw it pass without: no way that the lane knows. */
 	if (tag && !seen->through)
@@ -128,14 +161,14 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 	if (awaits_answer(seen) && witness->open)
 		__sync_fetch_and_sub(&witness->open, 1);
 	seen->tag = tag;
-	egress = seen->through;
 	/* Read by itself: the compiler would read one or the other by one instruction, which the verifier refuses. */
 	barrier_var(egress);
-	if (!tag)
-		egress = dev->ifindex;
+	if (tag)
+		egress = seen->through;
 	seen->egress = egress;
 	/* Whatever goes another way after this must say so itself. */
 	seen->through = 0;
+	seen->over = 0;
 	seen->seen_ns = now;
 	return 0;
 }

@@ -47,6 +47,8 @@ struct witnessed {
 	__u8 next_hop[6]; /* to whom Linux sent it */
 	__u32 tag; /* WITNESS_TAGGED and the outer VLAN tag that it left with; 0: with none */
 	__u32 through; /* VLAN device that it was sent through last */
+	__u32 over; /* bridge, bond or team that it was sent through last */
+	__u32 pad;
 };
 
 #define WITNESS_TAGGED 0x10000

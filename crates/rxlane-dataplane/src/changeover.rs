@@ -21,7 +21,7 @@ use crate::lanes::overload::{self, Shared};
 use crate::lanes::program::{self, LaneProgram, Wanted};
 use crate::lanes::{rings, witness};
 use crate::layout::GuardPlan;
-use crate::{macvlans, pinned, ports, tags, vlans};
+use crate::{macvlans, masters, pinned, ports, tags, vlans};
 
 const OBSERVING: &str = "observing: every packet goes to the Linux stack as it came; counters say what would become of it otherwise";
 
@@ -48,11 +48,12 @@ pub(crate) fn change(
 ) -> Result<LaneProgram, DataplaneError> {
     let devices = links::all()?;
     ports::check_ports(instance, &state.config, &devices)?;
-    let on = state.config.ports.iter().map(String::as_str).collect();
+    let ports = state.config.ports.clone();
+    let on = masters::with_members(&ports.iter().map(String::as_str).collect(), &devices);
     let changed = tags::keep(instance, &on)?;
     let outcome = replace(instance, shared, state, old, running, plan, &devices);
     match &outcome {
-        Ok(_) => tags::give_back(instance, |port| !state.ports.contains_key(port)),
+        Ok(_) => tags::give_back(instance, |port| !on.contains(port)),
         Err(_) => tags::give_back(instance, |port| changed.iter().any(|c| c == port)),
     }
     outcome
@@ -108,18 +109,18 @@ fn replace(
     }
     ports::write_egress(&lane, &state.ports, &state.config.egress, devices)?;
     vlans::write(&lane, &state.ports, &state.config.egress, devices)?;
-    macvlans::write(&lane, &state.ports, devices)?;
+    macvlans::write(&lane, &state.ports, &state.config, devices)?;
     rings::announce_rings(shared, &class_rings)?;
     let mut both = old.map(|o| o.ports.clone()).unwrap_or_default();
     both.extend(state.ports.clone());
-    ports::write_ports(shared, &both, &state.config.egress, devices)?;
+    ports::write_ports(shared, &both, &state.config, devices)?;
 
     // From here on ports change over, one link at a time.
     let mut done = Vec::new();
     if let Err(refused) = attach_all(instance, state, devices, &lane, plan.is_some(), &mut done) {
         undo(done, running);
         if let Some(old) = old {
-            ports::write_ports(shared, &old.ports, &old.config.egress, devices)?;
+            ports::write_ports(shared, &old.ports, &old.config, devices)?;
         }
         if !old.is_some_and(established) {
             witness::remove(instance)?;
@@ -140,7 +141,7 @@ fn replace(
     for name in old.iter().flat_map(|o| o.ports.keys()).filter(gone) {
         pinned::detach(&instance.port_link(name))?;
     }
-    ports::write_ports(shared, &state.ports, &state.config.egress, devices)?;
+    ports::write_ports(shared, &state.ports, &state.config, devices)?;
     if !established(state) {
         witness::remove(instance)?;
     }
@@ -174,6 +175,9 @@ fn attach_all(
         }
         state.warnings.extend(ports::warnings(device, Some(mode)));
     }
+    state
+        .warnings
+        .extend(masters::warnings(&state.config, devices));
     Ok(())
 }
 

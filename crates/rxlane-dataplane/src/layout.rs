@@ -29,7 +29,7 @@ pub const PORT_PROBES: usize = 4;
 pub const RING_CPUS: usize = 256;
 
 /// Why a packet is left to the kernel: names and meanings of `enum reason`, in order.
-pub const REASONS: [(&str, &str); 24] = [
+pub const REASONS: [(&str, &str); 25] = [
     ("not_ip", "ARP, or another protocol than IPv4 and IPv6"),
     (
         "not_to_us",
@@ -114,14 +114,24 @@ pub const REASONS: [(&str, &str); 24] = [
         "qdisc",
         "it leaves through a port whose queueing discipline is to see it, because that holds the link to a rate",
     ),
+    (
+        "master",
+        "its port belongs to a bridge that has not learned its sender there, or to a device that is not served (status names them)",
+    ),
 ];
 
 /// A port by its ifindex (`struct port`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Port {
-    /// Index of the device, 0 for a free entry.
+    /// Index of the device that frames come in by, 0 for a free entry.
     pub ifindex: u32,
+    /// That device, or the bond that it is a member of.
+    pub device: u32,
+    /// Bridge that the device belongs to, by which its packets come in; 0: none.
+    pub master: u32,
+    /// The device that Linux notes for what comes in: the bridge or the device, or the VRF of that.
+    pub seen_as: u32,
     /// Address that frames must be sent to.
     pub mac: [u8; 6],
     /// Position among the configured ports.
@@ -129,6 +139,8 @@ pub struct Port {
     /// [`PORT_STRICT`], [`PORT_LOOSE`], [`PORT_NO_IPV6`], [`PORT_HIDES_TAGS`], [`PORT_QDISC`],
     /// [`PORT_TAKES_PIECES`] and [`PORT_OTHER_MACS`].
     pub flags: u8,
+    /// Nothing: two entries share no cache line in part.
+    pub pad: u64,
 }
 
 /// All ports, found by ifindex (`struct port_table`).
@@ -236,10 +248,10 @@ pub struct Core {
     pub reasons: [u64; REASONS.len()],
     pub classes: PerClass<ClassCounters>,
     /// Of the packet in hand: nothing for others to read.
-    pub packet: [u32; 10],
+    pub packet: [u32; 12],
     pub departure: [u32; 18],
     pub flow: [u32; 22],
-    pub heard: [u32; 10],
+    pub heard: [u32; 12],
 }
 
 /// What happened to the packets of a ring (`struct ring`).
@@ -528,6 +540,10 @@ pub struct Witnessed {
     pub tag: u32,
     /// VLAN device that it was sent through last.
     pub through: u32,
+    /// Bridge, bond or team that it was sent through last.
+    pub over: u32,
+    /// Nothing.
+    pub pad: u32,
 }
 
 /// What an egress driver did with express frames (`struct port_counters`).

@@ -7,6 +7,7 @@
 
 mod batches;
 mod bound;
+mod bridges;
 mod changeover;
 pub mod cost;
 pub mod engine;
@@ -15,6 +16,7 @@ pub mod foreign;
 pub mod instance;
 pub mod layout;
 mod macvlans;
+mod masters;
 pub mod options;
 pub mod rehearsal;
 pub mod router;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use bytemuck::{Pod, Zeroable};
+use rxlane_config::RouterConfig;
 use rxlane_system::addresses;
 use rxlane_system::links::Link as NetDevice;
 use schemars::JsonSchema;
@@ -12,6 +13,7 @@ use serde::Serialize;
 use crate::DataplaneError;
 use crate::instance::PortState;
 use crate::lanes::program::LaneProgram;
+use crate::masters;
 use crate::ports;
 use crate::vlans::{self, DeviceOver};
 
@@ -93,12 +95,13 @@ struct Key {
 pub(crate) fn write(
     lane: &LaneProgram,
     all: &BTreeMap<String, PortState>,
+    config: &RouterConfig,
     devices: &[NetDevice],
 ) -> Result<(), DataplaneError> {
     let addressed = addresses::devices_with_ipv4()?;
     let names: Vec<String> = all.keys().cloned().collect();
     let mut entries = BTreeMap::new();
-    for (device, port) in served(&names, devices) {
+    let mut enter = |device: &NetDevice, port: &NetDevice, ifindex| {
         let mut mac = [0; 8];
         mac[..6].copy_from_slice(&device.mac);
         let key = Key {
@@ -109,13 +112,23 @@ pub(crate) fn write(
         let hidden = ports::flags(port, mode, true) & crate::layout::PORT_HIDES_TAGS;
         let own = ports::flags(device, None, addressed.contains(&device.ifindex));
         let entry = DeviceOver {
-            ifindex: device.ifindex,
+            ifindex,
+            seen_as: masters::seen_as(device, devices),
             // Whether tags are hidden is a matter of the port.
             flags: own & !crate::layout::PORT_HIDES_TAGS | hidden,
             priorities: 0,
             pad: [0; 2],
         };
         entries.insert(bytemuck::bytes_of(&key).to_vec(), entry);
+    };
+    for (device, port) in served(&names, devices) {
+        enter(device, port, device.ifindex);
+    }
+    // A bridge takes what is to its own address by any port.
+    for port in devices.iter().filter(|d| names.contains(&d.name)) {
+        if let Some(bridge) = masters::bridge_of(port, config, devices) {
+            enter(bridge, port, port.ifindex);
+        }
     }
     vlans::replace(&lane.mac_devices, &entries)
 }

@@ -22,8 +22,10 @@ use crate::layout::{
     PORT_TAKES_PIECES, Port, PortTable,
 };
 use crate::macvlans;
+use crate::masters;
 use crate::pinned;
 use crate::qdiscs;
+use crate::tags;
 
 /// Slots of the configured ports: a port keeps the one it had, and a new one gets none that an old port has, because the
 /// old program counts there until the last link has changed over.
@@ -124,39 +126,61 @@ pub(crate) fn attach(
     Ok((mode.name(), Attached::Fresh(path)))
 }
 
+/// Tells the program about ports, and by which devices the packets of each come in.
+///
+/// # Errors
+/// When the kernel cannot be asked, or the table is full.
 pub(crate) fn write_ports(
     shared: &Shared,
     ports: &BTreeMap<String, PortState>,
-    ways: &BTreeMap<String, Egress>,
+    config: &RouterConfig,
     devices: &[NetDevice],
 ) -> Result<(), DataplaneError> {
-    let by_qdisc = qdiscs::in_the_way(ways, devices)?;
+    let by_qdisc = qdiscs::in_the_way(&config.egress, devices)?;
     let addressed = addresses::devices_with_ipv4()?;
     let names: Vec<String> = ports.keys().cloned().collect();
     let others = macvlans::served(&names, devices);
+    let has_ipv4 = |device: &NetDevice| addressed.contains(&device.ifindex);
     let mut table: PortTable = bytemuck::Zeroable::zeroed();
     for (name, port) in ports {
         let Some(device) = devices.iter().find(|d| Some(d.ifindex) == port.ifindex) else {
             continue;
         };
+        let mode = port.mode.as_deref();
+        let master = masters::taken_by(device, config, devices);
+        let comes_in_by = master.unwrap_or(device);
+        let own = flags(device, mode, has_ipv4(device));
+        let of_master = master.map_or(own, |master| flags(master, None, has_ipv4(master)));
+        let has_others = others
+            .iter()
+            .any(|(_, port)| port.ifindex == device.ifindex)
+            || master.is_some_and(|master| master.mac != device.mac);
         let entry = Port {
             ifindex: device.ifindex,
+            device: device.ifindex,
+            master: master.map_or(0, |master| master.ifindex),
+            seen_as: masters::seen_as(comes_in_by, devices),
             mac: device.mac,
             slot: port.slot,
-            flags: flags(
-                device,
-                port.mode.as_deref(),
-                addressed.contains(&device.ifindex),
-            ) | (u8::from(by_qdisc.contains_key(&device.ifindex)) * PORT_QDISC)
+            // Whether tags are hidden is a matter of the port, as is what leaves there.
+            flags: (of_master & !PORT_HIDES_TAGS)
+                | (own & PORT_HIDES_TAGS)
+                | (u8::from(by_qdisc.contains_key(&device.ifindex)) * PORT_QDISC)
                 | (u8::from(xdp::sends_pieces(device.ifindex)) * PORT_TAKES_PIECES)
-                | (u8::from(
-                    others
-                        .iter()
-                        .any(|(_, port)| port.ifindex == device.ifindex),
-                ) * PORT_OTHER_MACS),
+                | (u8::from(has_others) * PORT_OTHER_MACS),
+            pad: 0,
         };
+        let members = masters::members(device, mode, config, devices);
+        let members = members.filter(|member| !ports.contains_key(&member.name));
         if !table.insert(entry) {
             return Err(DataplaneError::PortTable(name.clone()));
+        }
+        for member in members.filter(|member| tags::are_left(&member.name)) {
+            // One that finds no place in the table stays with Linux.
+            let _ = table.insert(Port {
+                ifindex: member.ifindex,
+                ..entry
+            });
         }
     }
     pinned::put(&shared.ports, 0, bytemuck::bytes_of(&table))

@@ -27,5 +27,17 @@ pub(crate) fn in_the_way(
             found.entry(ifindex).or_default().insert(kind);
         }
     }
+    // What a bond sends leaves by a member, and waits where that holds its link to a rate.
+    let bonds = devices.iter().filter(|d| d.kind.as_deref() == Some("bond"));
+    for bond in bonds.filter(|d| way(d) != Egress::Direct) {
+        let members = devices.iter().filter(|d| d.master == Some(bond.ifindex));
+        let kinds: Vec<BTreeSet<String>> = members
+            .filter_map(|member| found.get(&member.ifindex).cloned())
+            .collect();
+        if !kinds.is_empty() {
+            let of_bond = found.entry(bond.ifindex).or_default();
+            of_bond.extend(kinds.into_iter().flatten());
+        }
+    }
     Ok(found)
 }

@@ -15,6 +15,7 @@ use crate::lanes::overload::{self, Shared};
 use crate::lanes::program::{self, LaneProgram, Wanted};
 use crate::lanes::rings;
 use crate::lanes::witness::{self, WitnessMaps};
+use crate::masters;
 use crate::options::Options;
 use crate::verifier::Accepted;
 use crate::{ports, router, watch};
@@ -48,6 +49,7 @@ pub fn rehearse(config: &RouterConfig, options: Options) -> Result<Rehearsal, Da
         // Whether XDP will be native only attaching tells; the driver of a bond is believed to have it.
         warnings.extend(ports::warnings(device, None));
     }
+    warnings.extend(masters::warnings(config, &devices));
     // Beside a running router: verifying is done away from the cores that poll.
     if let Ok(running) = Shared::open(&instance.pins) {
         overload::leave_polling_cores(&running);

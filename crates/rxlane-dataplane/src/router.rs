@@ -13,6 +13,7 @@ use tracing::{info, warn};
 
 use crate::DataplaneError;
 use crate::batches::Batches;
+use crate::bridges::Bridges;
 use crate::changeover;
 use crate::engine::{self, Engine, Maps, Programs, RingMap, WantedPorts};
 use crate::features::{AF_XDP, CONNTRACK, CPUMAP_TRACE, Features, TYPES};
@@ -27,7 +28,7 @@ use crate::pinned;
 use crate::ports;
 use crate::tags;
 use crate::watch;
-use crate::{macvlans, vlans};
+use crate::{macvlans, masters, vlans};
 use rxlane_config::{Datapath, RouterConfig};
 
 /// Pins of the engine's counters.
@@ -53,6 +54,7 @@ pub struct Router {
     pub(crate) told: Instant,
     pub(crate) noted: Noted,
     pub(crate) batches: Batches,
+    pub(crate) bridges: Bridges,
     _lock: crate::instance::Lock,
 }
 
@@ -116,6 +118,7 @@ impl Router {
                     told: Instant::now(),
                     noted: Noted::default(),
                     batches,
+                    bridges: Bridges::default(),
                     _lock: lock,
                 };
                 if let Err(error) = router.look_around() {
@@ -203,6 +206,7 @@ impl Router {
             Some(&self.lane),
             plan.as_ref(),
         )?;
+        self.bridges = Bridges::default();
         // The new program sends nothing to the old sockets; what they hold is served first.
         self.engine = None;
         match start_engine(&self.instance, &mut state, &mut self.lane, plan) {
@@ -249,6 +253,13 @@ impl Router {
                 port.mode = None;
                 changed = true;
             }
+            // A bond may have got another member.
+            if let Some(bond) = device.filter(|d| d.kind.as_deref() == Some("bond")) {
+                let all = masters::with_members(&[bond.name.as_str()].into(), &devices);
+                if let Err(error) = tags::keep(&self.instance, &all) {
+                    warn!(port = name, %error, "tags of its VLANs are not seen");
+                }
+            }
             if let Some(device) = device.filter(|d| attached != Some(d.ifindex)) {
                 let attach = || {
                     tags::keep(&self.instance, &[name.as_str()].into())?;
@@ -266,16 +277,13 @@ impl Router {
             }
         }
         // Also when only a MAC address has changed.
-        ports::write_ports(
-            &self.shared,
-            &self.state.ports,
-            &self.state.config.egress,
-            &devices,
-        )?;
-        let ways = &self.state.config.egress;
+        let config = &self.state.config;
+        ports::write_ports(&self.shared, &self.state.ports, config, &devices)?;
+        let ways = &config.egress;
         ports::write_egress(&self.lane, &self.state.ports, ways, &devices)?;
         vlans::write(&self.lane, &self.state.ports, ways, &devices)?;
-        macvlans::write(&self.lane, &self.state.ports, &devices)?;
+        macvlans::write(&self.lane, &self.state.ports, config, &devices)?;
+        self.bridges.look(&self.lane, config, &devices)?;
         if changed {
             self.instance.save_state(&self.state)?;
         }

@@ -19,11 +19,12 @@ use crate::layout::{
     ClassCounters, Core, Cpu, Gates, PortCounters, REASONS, RING_CPUS, RingCounters,
 };
 pub use crate::macvlans::MacvlanStatus;
+pub use crate::masters::MasterStatus;
 use crate::pinned::{get, get_percpu};
 use crate::qdiscs;
 use crate::verifier::Accepted;
 pub use crate::vlans::VlanStatus;
-use crate::{macvlans, vlans};
+use crate::{macvlans, masters, vlans};
 use rxlane_config::{Datapath, ring_cores};
 use rxlane_system::links;
 
@@ -56,6 +57,8 @@ pub struct Status {
     pub vlans: Vec<VlanStatus>,
     /// Macvlan devices over the ports, such as virtual MAC addresses of VRRP.
     pub macvlans: Vec<MacvlanStatus>,
+    /// Devices that ports belong to, such as bridges and VRFs, and why packets of some ports stay with the kernel.
+    pub masters: Vec<MasterStatus>,
     /// Classes over all ports, highest priority first.
     pub classes: Vec<ClassStatus>,
     /// Cores that have polled.
@@ -190,6 +193,7 @@ pub fn read() -> Result<Status, DataplaneError> {
         cores: polling,
         vlans: vlans::status(&state.config, &devices),
         macvlans: macvlans::status(&state.config.ports, &devices),
+        masters: masters::status(&state.config, &devices),
         ports,
         classes,
     })

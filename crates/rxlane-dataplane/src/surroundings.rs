@@ -1,5 +1,5 @@
 //! What surrounds a router and decides about forwarded packets besides routes: firewall hooks, policy rules, IPsec policies,
-//! filters of traffic control, bridges.
+//! filters of traffic control.
 //!
 //! `trust = "established"` asks for one thing of it, devices that take or copy packets of a port: else its packets follow flows
 //! that Linux was seen to forward (lanes/witness.rs).
@@ -14,7 +14,7 @@ use rxlane_system::{SystemError, rules, sysctl, tc, xfrm};
 
 use crate::DataplaneError;
 use crate::lanes::program::trusts;
-use crate::{macvlans, vlans};
+use crate::{macvlans, masters, vlans};
 
 /// What was found in a network namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,8 +27,9 @@ pub struct Surroundings {
     pub ipsec_policies: usize,
     /// Filters of traffic control: port, and kind with place.
     pub filters: Vec<(String, String)>,
-    /// Ports that belong to a bridge, bond, team or VRF, with its name.
-    pub members: Vec<(String, String)>,
+    /// Ports by which routers may tell this one of a better next hop, which look-ups from XDP do not heed (`ip_do_redirect` in
+    /// net/ipv4/route.c; a router takes no such advice in IPv6).
+    pub advised: Vec<String>,
     /// Ports whose packets a macvlan or ipvlan device takes or copies, with its name.
     pub taken: Vec<(String, String)>,
 }
@@ -43,7 +44,9 @@ impl Surroundings {
         let over = macvlans::served(ports, links);
         let over = over.into_iter().map(|(device, _)| device.name.clone());
         let vlans = vlans::served(ports, links);
+        let beside = masters::beside(ports, links);
         let ports: Vec<String> = ports.iter().cloned().chain(vlans).chain(over).collect();
+        let passed: Vec<&String> = ports.iter().chain(&beside).collect();
         let mut found = Self {
             hooks: firewall::hooks()?,
             rules: rules::all()?,
@@ -52,18 +55,23 @@ impl Surroundings {
         };
         found.hooks.retain(|hook| {
             let of = hook.device.as_ref();
-            of.is_none_or(|device| ports.contains(device))
+            of.is_none_or(|device| passed.contains(&device))
         });
-        for link in links.iter().filter(|l| ports.contains(&l.name)) {
+        for link in links.iter().filter(|l| passed.contains(&&l.name)) {
             let filters = tc::filters(link.ifindex)?;
             found
                 .filters
                 .extend(filters.into_iter().map(|f| (link.name.clone(), f)));
-            if let Some(master) = link.master {
-                let name = links.iter().find(|l| l.ifindex == master);
-                let name = name.map_or_else(|| format!("device {master}"), |l| l.name.clone());
-                found.members.push((link.name.clone(), name));
-            }
+        }
+        let on = |interface: &str, setting| {
+            sysctl::of_interface("ipv4", interface, setting).is_some_and(|n| n != 0)
+        };
+        // As IN_DEV_RX_REDIRECTS of include/linux/inetdevice.h has it for a router.
+        let all = on("all", "accept_redirects");
+        let heeds = |port: &str| all && on(port, "accept_redirects") && on(port, "forwarding");
+        let advised = ports.iter().filter(|port| heeds(port));
+        found.advised = advised.cloned().collect();
+        for link in links.iter().filter(|l| ports.contains(&l.name)) {
             let over = links.iter().filter(|l| l.takes_from == Some(link.ifindex));
             found
                 .taken
@@ -136,6 +144,11 @@ pub fn objections(trust: &Trust, around: &Surroundings) -> Vec<Objection> {
             "port `{port}` has a traffic control filter ({filter})"
         )));
     }
+    for port in &around.advised {
+        found.push(never(format!(
+            "port `{port}` accepts ICMP redirects, which look-ups from XDP do not heed (net.ipv4.conf.all.accept_redirects)"
+        )));
+    }
     if around.ipsec_policies > 0 {
         found.push(never(format!(
             "there are {} IPsec policies for forwarded packets (ip xfrm policy)",
@@ -165,11 +178,6 @@ pub fn objections(trust: &Trust, around: &Surroundings) -> Vec<Objection> {
                 "`{rule}` routes by mark, and packets are marked"
             )));
         }
-    }
-    for (port, master) in &around.members {
-        found.push(never(format!(
-            "port `{port}` belongs to `{master}`, which decides about its packets"
-        )));
     }
     found
 }
@@ -281,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn translation_marks_that_route_ipsec_and_bridges_cannot_be_accepted() {
+    fn translation_marks_that_route_ipsec_and_redirects_cannot_be_accepted() {
         let nat = Effects {
             translates: true,
             ..Effects::default()
@@ -307,11 +315,11 @@ mod tests {
             ipsec_policies: 1,
             ..Surroundings::default()
         };
-        let bridged = Surroundings {
-            members: vec![("lan0".into(), "br0".into())],
+        let advised = Surroundings {
+            advised: vec!["lan0".into()],
             ..Surroundings::default()
         };
-        for around in [&hook(Place::Postrouting, nat), &marked, &policies, &bridged] {
+        for around in [&hook(Place::Postrouting, nat), &marked, &policies, &advised] {
             for trust in [Trust::All, prefixes()] {
                 let found = objections(&trust, around);
                 assert!(found.iter().any(|o| !o.acceptable), "{around:?}");

@@ -38,6 +38,12 @@ pub(crate) fn keep(
     Ok(changed)
 }
 
+/// Whether a device leaves tags in frames now.
+pub(crate) fn are_left(device: &str) -> bool {
+    offloads::active(device)
+        .is_ok_and(|active| STRIPS_TAGS.iter().all(|feature| !active.contains(*feature)))
+}
+
 fn keep_one(instance: &Instance, port: &str) -> Result<bool, DataplaneError> {
     let taken = || -> Result<BTreeSet<String>, DataplaneError> {
         let mut active = offloads::active(port)?;

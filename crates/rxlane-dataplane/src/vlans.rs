@@ -15,6 +15,7 @@ use crate::error::BpfTried;
 use crate::instance::PortState;
 use crate::lanes::program::LaneProgram;
 use crate::layout::PORT_HIDES_TAGS;
+use crate::masters;
 use crate::ports;
 use crate::qdiscs;
 
@@ -138,7 +139,11 @@ pub(crate) fn why_not(device: &NetDevice, devices: &[NetDevice]) -> Option<Strin
     if !device.up {
         return Some(format!("`{}` is down", device.name));
     }
-    if let Some(master) = device.master {
+    if let Some(vrf) = masters::vrf_of(device, devices) {
+        if !vrf.up {
+            return Some(format!("`{}` is down", vrf.name));
+        }
+    } else if let Some(master) = device.master {
         let master = name(master);
         return Some(format!("`{}` belongs to `{master}`", device.name));
     }
@@ -172,6 +177,7 @@ struct Key {
 #[repr(C)]
 pub(crate) struct DeviceOver {
     pub(crate) ifindex: u32,
+    pub(crate) seen_as: u32,
     pub(crate) flags: u8,
     pub(crate) priorities: u8,
     pub(crate) pad: [u8; 2],
@@ -259,6 +265,7 @@ pub(crate) fn write(
     let mut enter = |key: Key, device: &NetDevice, flags: u8, priorities: u8| {
         let entry = DeviceOver {
             ifindex: device.ifindex,
+            seen_as: masters::seen_as(device, devices),
             flags,
             priorities,
             pad: [0; 2],
@@ -269,6 +276,10 @@ pub(crate) fn write(
         let Some(device) = devices.iter().find(|d| Some(d.ifindex) == port.ifindex) else {
             continue;
         };
+        // A bridge tells tags apart in ways of its own.
+        if device.master.is_some() && masters::vrf_of(device, devices).is_none() {
+            continue;
+        }
         let of_port = flags(device, port.mode.as_deref());
         for service in [false, true] {
             let untagged = Vlan {

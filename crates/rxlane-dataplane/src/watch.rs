@@ -46,10 +46,11 @@ impl Router {
         let devices = links::all()?;
         let around = Surroundings::read(&config.ports, &devices)?;
         let objections = surroundings::against(config, &around, self.state.options.accept_bypass);
-        ports::write_ports(&self.shared, &self.state.ports, &config.egress, &devices)?;
+        ports::write_ports(&self.shared, &self.state.ports, config, &devices)?;
         ports::write_egress(&self.lane, &self.state.ports, &config.egress, &devices)?;
         vlans::write(&self.lane, &self.state.ports, &config.egress, &devices)?;
-        macvlans::write(&self.lane, &self.state.ports, &devices)?;
+        macvlans::write(&self.lane, &self.state.ports, config, &devices)?;
+        self.bridges.look(&self.lane, config, &devices)?;
         let is_port = |device: &&links::Link| config.ports.contains(&device.name);
         self.port_mtu = devices
             .iter()
@@ -112,6 +113,19 @@ impl Router {
         Ok(news)
     }
 
+    /// Where news of what bridges learn come, while some are served, for [`Router::hear_of_stations`].
+    pub fn station_news(&self) -> Option<BorrowedFd<'_>> {
+        self.bridges.news()
+    }
+
+    /// Follows what bridges over ports learn.
+    ///
+    /// # Errors
+    /// When news cannot be read, or the map cannot be written.
+    pub fn hear_of_stations(&mut self) -> Result<(), DataplaneError> {
+        self.bridges.follow(&self.lane)
+    }
+
     /// Tells the XDP program that somebody watches, and what is found by looking alone; at least every few seconds.
     ///
     /// # Errors
@@ -120,13 +134,15 @@ impl Router {
         // What a driver takes changes with its settings, of which nobody tells.
         if self.egress_asked.elapsed() >= EGRESS_EVERY {
             self.egress_asked = Instant::now();
-            let (devices, ways) = (links::all()?, &self.state.config.egress);
-            ports::write_ports(&self.shared, &self.state.ports, ways, &devices)?;
+            let (devices, config) = (links::all()?, &self.state.config);
+            let ways = &config.egress;
+            ports::write_ports(&self.shared, &self.state.ports, config, &devices)?;
             ports::write_egress(&self.lane, &self.state.ports, ways, &devices)?;
-            // Maps of priorities may change without news, and so may XDP programs over a port.
+            // Maps of priorities may change without news, and so may XDP programs over a port and ebtables.
             if self.asked.is_multiple_of(10) {
                 vlans::write(&self.lane, &self.state.ports, ways, &devices)?;
-                macvlans::write(&self.lane, &self.state.ports, &devices)?;
+                macvlans::write(&self.lane, &self.state.ports, config, &devices)?;
+                self.bridges.look(&self.lane, config, &devices)?;
             }
             self.asked += 1;
             neighbours::are_used(self.noted.used_since(&self.lane.next_hops)?)?;

@@ -38,6 +38,9 @@ mod nft {
 /// Protocol families of netfilter (`NFPROTO_`), as far as they see forwarded packets.
 const FAMILIES: [(u8, &str); 4] = [(1, "inet"), (2, "ip"), (5, "netdev"), (10, "ip6")];
 
+/// The family of bridges (`NFPROTO_BRIDGE`).
+const BRIDGE: u8 = 7;
+
 /// Where on the way of a forwarded packet a hook is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
@@ -142,6 +145,47 @@ pub fn hooks() -> Result<Vec<Hook>, SystemError> {
         hooks.extend(names.lines().filter_map(|name| legacy(family, name)));
     }
     Ok(hooks)
+}
+
+/// A base chain of nftables for bridges, by its name, which sees what a bridge takes for this machine or sends for it; all but those
+/// for what is only bridged.
+///
+/// # Errors
+/// When netfilter cannot be asked.
+pub fn chain_of_bridges() -> Result<Option<String>, SystemError> {
+    let what = "list firewall chains of bridges";
+    let chains = dump(NETLINK_NETFILTER, nft::GET_CHAIN, &[BRIDGE, 0, 0, 0], what)?;
+    Ok(chains.iter().find_map(|body| chain_of_a_bridge(body)))
+}
+
+fn chain_of_a_bridge(body: &[u8]) -> Option<String> {
+    const FORWARD: u32 = 2;
+    let all = body.get(4..).filter(|_| body.first() == Some(&BRIDGE))?;
+    let (mut table, mut chain, mut number) = (String::new(), String::new(), None);
+    for (kind, value) in attributes(all) {
+        match kind {
+            nft::CHAIN_TABLE => table = text(value),
+            nft::CHAIN_NAME => chain = text(value),
+            nft::CHAIN_HOOK => {
+                number = attributes(value)
+                    .find(|(kind, _)| *kind == nft::HOOK_NUMBER)
+                    .and_then(|(_, value)| be32(value));
+            }
+            _ => {}
+        }
+    }
+    number
+        .filter(|n| *n != FORWARD)
+        .map(|_| format!("bridge {table} {chain}"))
+}
+
+/// Whether ebtables of old may filter what bridges take and send: their rules cannot be listed over netlink.
+pub fn has_legacy_ebtables() -> bool {
+    let modules = std::fs::read_to_string("/proc/modules").unwrap_or_default();
+    let tables = ["ebtable_broute ", "ebtable_filter ", "ebtable_nat "];
+    modules
+        .lines()
+        .any(|line| tables.iter().any(|table| line.starts_with(table)))
 }
 
 fn legacy(family: &str, name: &str) -> Option<Hook> {

@@ -28,6 +28,7 @@ pub mod rules;
 pub mod seccomp;
 pub mod session;
 pub mod ssh;
+pub mod stations;
 pub mod stop;
 pub mod sysctl;
 pub mod tc;

@@ -6,8 +6,9 @@ use std::os::fd::AsFd;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NetlinkPayload};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoMacVlan, InfoMacVtap, InfoVeth, InfoVlan, LinkAttribute, LinkFlags,
-    LinkInfo, LinkMessage, LinkXdp, MacVlanMode, VlanFlags, VlanProtocol, VlanQosMapping,
+    BondPortState, BridgePortState, InfoBondPort, InfoBridge, InfoBridgePort, InfoData, InfoKind,
+    InfoMacVlan, InfoMacVtap, InfoPortData, InfoVeth, InfoVlan, LinkAttribute, LinkFlags, LinkInfo,
+    LinkMessage, LinkXdp, MacVlanMode, VlanFlags, VlanProtocol, VlanQosMapping,
 };
 
 use crate::netlink::{self, Message, News};
@@ -35,6 +36,10 @@ pub struct Link {
     pub kind: Option<String>,
     /// Index of the bridge, bond, team or VRF that it belongs to.
     pub master: Option<u32>,
+    /// Whether its bond or bridge takes packets from it: no backup of a bond, and no port that the spanning tree blocks.
+    pub serves_master: bool,
+    /// Whether it is a bridge that tells VLANs apart (`vlan_filtering`).
+    pub filters_vlans: bool,
     /// Index of the device under it, in the same namespace.
     pub under: Option<u32>,
     /// The same, if it may take that device's own packets: those to its MAC address.
@@ -95,8 +100,13 @@ fn from_message(message: &LinkMessage) -> Option<Link> {
                 takes = takes_all(infos);
                 link.vlan = vlan_of(infos);
                 for info in infos {
-                    if let LinkInfo::Kind(kind) = info {
-                        link.kind = Some(kind_name(kind));
+                    match info {
+                        LinkInfo::Kind(kind) => link.kind = Some(kind_name(kind)),
+                        LinkInfo::PortData(of_port) => link.serves_master = serves(of_port),
+                        LinkInfo::Data(InfoData::Bridge(all)) => {
+                            link.filters_vlans = all.contains(&InfoBridge::VlanFiltering(true));
+                        }
+                        _ => {}
                     }
                 }
             }
@@ -135,6 +145,21 @@ fn takes_all(infos: &[LinkInfo]) -> bool {
         || [InfoKind::IpVlan, InfoKind::IpVtap, InfoKind::MacSec]
             .iter()
             .any(has)
+}
+
+/// Whether a bond or bridge takes packets from a device, by what the kernel says of it as a member.
+fn serves(member: &InfoPortData) -> bool {
+    match member {
+        InfoPortData::BondPort(all) => {
+            all.contains(&InfoBondPort::BondPortState(BondPortState::Active))
+        }
+        // Where stations must be let in by name (`locked`), those that nobody hears of any more are shut out.
+        InfoPortData::BridgePort(all) => {
+            all.contains(&InfoBridgePort::State(BridgePortState::Forwarding))
+                && !all.contains(&InfoBridgePort::Locked(true))
+        }
+        _ => false,
+    }
 }
 
 fn vlan_of(infos: &[LinkInfo]) -> Option<Vlan> {

@@ -13,7 +13,7 @@ use crate::SystemError;
 use crate::netlink::{self, Message, News};
 
 /// Multicast group of neighbour changes (RTNLGRP_NEIGH).
-const NEIGHBOUR_GROUP: u32 = 3;
+pub(crate) const NEIGHBOUR_GROUP: u32 = 3;
 
 /// Where `struct ndmsg` has the state, and the state that is asked for (include/uapi/linux/neighbour.h).
 const STATE: usize = 8;

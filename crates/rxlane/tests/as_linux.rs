@@ -519,6 +519,26 @@ fn hooks_before_routing_must_be_accepted_by_name() {
 
 #[test]
 #[ignore = "needs root: make test"]
+fn a_router_that_accepts_redirects_routes_otherwise_than_its_tables_say_and_is_refused() {
+    let mut t = TestLab::up("advised", |_| ());
+    t.must(
+        Place::Router,
+        "sysctl -w net.ipv4.conf.all.accept_redirects=1 net.ipv4.conf.in0.accept_redirects=1 net.ipv4.conf.out0.accept_redirects=0",
+    );
+    let config = t.config("router", &(PREFIX.to_owned() + REST));
+    let refused = t.rxlane(&["run", "--accept-bypass", "-c", config.to_str().unwrap()]);
+    let said = error_of(&refused);
+    assert!(said.contains("port `in0` accepts ICMP redirects"), "{said}");
+    assert!(!said.contains("port `out0`"), "{said}");
+    t.must(
+        Place::Router,
+        "sysctl -w net.ipv4.conf.all.accept_redirects=0",
+    );
+    let _router = t.router_from(&config);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
 fn without_its_daemon_a_router_goes_back_to_linux() {
     let mut t = TestLab::up("unwatched", |_| ());
     let router = t.router(&(PREFIX.to_owned() + REST));

@@ -45,6 +45,8 @@ pub(crate) struct LaneProgram {
     pub(crate) vlan_devices: MapHandle,
     /// See [`LaneProgram::vlan_devices`].
     pub(crate) vlan_ways: MapHandle,
+    /// Stations by bridge and address, with the port that each is behind ([`crate::bridges`]).
+    pub(crate) stations: MapHandle,
     /// Macvlan devices by port and address ([`crate::macvlans`]).
     pub(crate) mac_devices: MapHandle,
     /// Where express packets went lately ([`crate::layout::NextHops`]).
@@ -217,6 +219,7 @@ impl LaneProgram {
             vlan_devices: pinned::keep(&m.vlan_devices)?,
             mac_devices: pinned::keep(&m.mac_devices)?,
             vlan_ways: pinned::keep(&m.vlan_ways)?,
+            stations: pinned::keep(&m.stations)?,
             next_hops: pinned::keep(&m.next_hops)?,
         })
     }

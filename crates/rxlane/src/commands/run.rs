@@ -101,6 +101,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         watchdog.feed();
         let mut waiting = vec![signals.as_fd(), monitor.as_fd()];
         waiting.push(router.route_news());
+        waiting.extend(router.station_news());
         waiting.extend(changes.sources());
         let mut waiting: Vec<PollFd<'_>> = waiting
             .into_iter()
@@ -195,6 +196,14 @@ impl Watch {
         monitor: &mut links::Monitor,
         changes: &mut Changes,
     ) -> bool {
+        let changed = changes.drain().unwrap_or_else(|e| {
+            error!("{}", one_line(e));
+            true
+        });
+        // Before anything takes time.
+        if changed && let Err(e) = router.hold_back() {
+            error!("cannot close the express lane: {}", one_line(e));
+        }
         let ports = match monitor.drain() {
             Ok(Some(events)) if events.is_empty() => false,
             Ok(_) => {
@@ -208,10 +217,6 @@ impl Watch {
                 false
             }
         };
-        let changed = changes.drain().unwrap_or_else(|e| {
-            error!("{}", one_line(e));
-            true
-        });
         if let Err(e) = self.follow(router, changed) {
             error!(
                 "cannot follow firewall, rules and policies: {}",
@@ -230,13 +235,11 @@ impl Watch {
         PollTimeout::try_from(wait).unwrap_or(PollTimeout::ZERO)
     }
 
-    /// News close the gates at once; they open again after a look around.
+    /// News have closed the gates; they open again after a look around.
     fn follow(&mut self, router: &mut Router, changed: bool) -> Result<(), DataplaneError> {
-        if changed {
-            router.hold_back()?;
-            self.due = true;
-        }
+        self.due |= changed;
         let news = router.hear_of_routes()?;
+        router.hear_of_stations()?;
         if !self.due {
             let nothing = !news && router.still_nothing_is_tracked();
             return if nothing { Ok(()) } else { router.keep_watch() };

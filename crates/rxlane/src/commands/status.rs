@@ -215,6 +215,10 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
         let mac = format!("to {}", m.mac);
         over.add_row([m.name.clone(), m.port.clone(), mac, express(&m.declined)]);
     }
+    for m in &s.masters {
+        let kind = format!("{} of it", m.kind);
+        over.add_row([m.name.clone(), m.port.clone(), kind, express(&m.declined)]);
+    }
     if over.row_count() > 0 {
         writeln!(out, "\n{over}")?;
     }

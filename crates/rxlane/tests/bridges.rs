@@ -1,0 +1,184 @@
+//! Bridges over ports, with an address of their own: what they route is express as long as they know where stations are.
+
+mod common;
+
+use std::net::UdpSocket;
+
+use common::{REST, TestLab, VOICE_ALL, udp, wait_for};
+use rxlane_bench::lab::Place;
+
+const ESTABLISHED: &str = "[[class]]\nname = \"voice\"\nlane = \"express\"\ntrust = \"established\"\nmatch = [{ protocol = [\"udp\"] }]\n";
+
+/// A lab in which both links on the generator's side are ports of a bridge, which has the address of the first.
+fn bridged(name: &str) -> TestLab {
+    let t = TestLab::up(name, |c| c.ports = 2);
+    t.must(
+        Place::Router,
+        "ip link add br0 type bridge forward_delay 0 && ip address flush dev in0 && ip link set in0 master br0 && ip link set in1 master br0 \
+         && ip link set br0 up && ip address add 10.10.0.1/24 dev br0",
+    );
+    // The host behind one port does not answer for itself behind the other.
+    t.must(
+        Place::Gen,
+        "sysctl -w net.ipv4.conf.all.arp_ignore=1 && ip neigh flush dev gen0 nud all && ping -c 1 -W 5 10.10.0.1",
+    );
+    t
+}
+
+/// Marked pings, and how many of their packets were express.
+fn pings(t: &TestLab, lost: u32) -> u64 {
+    let before = t.class("voice", "express");
+    let line = "ping -Q 0xb8 -c 5 -i 0.2 -W 1 10.20.0.2";
+    let out = t.exec(Place::Gen, line);
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(text.contains(&format!(" {lost}% packet loss")), "{text}");
+    t.class("voice", "express") - before
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn what_a_bridge_routes_is_express_both_ways() {
+    let mut t = bridged("bridged");
+    let _router = t.router(&(VOICE_ALL.to_owned() + REST));
+    wait_for("requests and answers are express", || pings(&t, 0) == 10);
+    let status = t.status_json().unwrap();
+    let master = &status["masters"][0];
+    let said = ["name", "kind", "port"].map(|key| master[key].as_str().unwrap());
+    assert_eq!(said, ["br0", "bridge", "in0"]);
+    assert!(master["declined"].is_null(), "{master}");
+    // To an address of its own that is none of its ports'.
+    t.must(
+        Place::Router,
+        "ip link set br0 address 02:00:00:00:00:77 && ip neigh flush dev br0 nud all",
+    );
+    t.must(Place::Gen, "ip neigh flush dev gen0 nud all");
+    wait_for("what is to the bridge's own address, too", || {
+        pings(&t, 0) == 10
+    });
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_station_that_is_elsewhere_for_the_bridge_is_linuxs() {
+    let mut t = bridged("stations");
+    let _router = t.router(&(VOICE_ALL.to_owned() + REST));
+    wait_for("requests and answers are express", || pings(&t, 0) == 10);
+    let mac = t.must(Place::Gen, "cat /sys/class/net/gen0/address");
+    let mac = mac.trim();
+    t.must(
+        Place::Router,
+        &format!("bridge fdb replace {mac} dev in1 master static sticky"),
+    );
+    wait_for("the lane has heard of it", || {
+        // Requests are Linux's. Answers are express, to the other port, where Linux would send them, too.
+        pings(&t, 100) == 5
+    });
+    assert!(t.to_kernel("master") >= 5);
+    t.must(
+        Place::Router,
+        &format!("bridge fdb delete {mac} dev in1 master"),
+    );
+    wait_for("learned anew, it is express again", || {
+        let before = t.class("voice", "express");
+        t.exec(Place::Gen, "ping -Q 0xb8 -c 5 -i 0.2 -W 1 10.20.0.2");
+        t.class("voice", "express") - before == 10
+    });
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_port_that_leaves_its_bridge_is_served_by_itself() {
+    let mut t = bridged("nomaster");
+    let _router = t.router(&(VOICE_ALL.to_owned() + REST));
+    wait_for("requests and answers are express", || pings(&t, 0) == 10);
+    t.must(
+        Place::Router,
+        "ip link set in0 nomaster && ip address flush dev br0 && ip address add 10.10.0.1/24 dev in0",
+    );
+    t.must(Place::Gen, "ip neigh flush dev gen0 nud all");
+    wait_for("without its bridge", || pings(&t, 0) == 10);
+    let status = t.status_json().unwrap();
+    let ports = status["masters"].as_array().unwrap().iter();
+    let ports: Vec<_> = ports.map(|m| m["port"].as_str().unwrap()).collect();
+    assert_eq!(ports, ["in1"]);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn what_rules_for_bridges_see_stays_with_linux_by_name() {
+    let mut t = bridged("bridgerules");
+    let _router = t.router(&(VOICE_ALL.to_owned() + REST));
+    wait_for("requests and answers are express", || pings(&t, 0) == 10);
+    // What is only bridged is nothing to routed packets.
+    t.must(
+        Place::Router,
+        "nft 'table bridge fw { chain only { type filter hook forward priority 0; drop; }; }'",
+    );
+    wait_for("express again after a look around", || pings(&t, 0) == 10);
+    t.must(
+        Place::Router,
+        "nft 'table bridge fw { chain in { type filter hook input priority 0; ip dscp ef drop; }; }'",
+    );
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert_eq!(pings(&t, 100), 0, "the bridge would not have taken it");
+    let status = t.status_json().unwrap();
+    let why = status["masters"][0]["declined"].as_str().unwrap();
+    assert!(why.contains("the chain bridge fw in sees"), "{why}");
+    t.must(Place::Router, "nft delete table bridge fw");
+    wait_for("served again", || pings(&t, 0) == 10);
+    t.must(
+        Place::Router,
+        "nft 'table netdev early { chain in { type filter hook ingress device in0 priority 0; ip dscp cs7 drop; }; }'",
+    );
+    wait_for("a filter of one port decides about that", || {
+        pings(&t, 0) == 0
+    });
+}
+
+/// Both ends of a conversation, and whether what the first says arrives.
+struct Call(UdpSocket, UdpSocket);
+
+impl Call {
+    fn says(&self) -> bool {
+        self.0.send_to(b"said", "10.20.0.2:7000").expect("sent");
+        self.1.recv(&mut [0; 64]).is_ok()
+    }
+
+    fn is_answered(&self) -> bool {
+        let _ = self.1.send_to(b"answer", "10.10.0.2:6000");
+        self.0.recv(&mut [0; 64]).is_ok()
+    }
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_flow_that_the_bridges_own_firewall_stops_is_not_express() {
+    let mut t = bridged("bridgefw");
+    t.must(
+        Place::Router,
+        "nft 'table inet fw { chain forwarded { type filter hook forward priority 0; policy drop; ct state established,related accept; iifname br0 accept; }; }'",
+    );
+    let _router = t.router(&(ESTABLISHED.to_owned() + REST));
+    let call = Call(
+        udp(&t, Place::Gen, "10.10.0.2:6000"),
+        udp(&t, Place::Sink, "10.20.0.2:7000"),
+    );
+    wait_for("both directions are express", || {
+        let before = t.class("voice", "express");
+        assert!(call.says() && call.is_answered());
+        t.class("voice", "express") == before + 2
+    });
+    t.must(
+        Place::Router,
+        "nft 'table bridge fw { chain out { type filter hook output priority 0; ip protocol udp drop; }; }'",
+    );
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert!(!call.is_answered(), "the bridge would not have sent it");
+    t.must(Place::Router, "nft delete table bridge fw");
+    t.must(
+        Place::Router,
+        "nft 'table bridge fw { chain in { type filter hook input priority 0; ip protocol udp drop; }; }'",
+    );
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert!(!call.says(), "the bridge would not have taken it");
+}
