@@ -8,7 +8,7 @@ PACKAGES := clang-19 clang-format libelf-dev zlib1g-dev pkg-config make gcc libc
 # Tests let routing daemons talk. Nobody wants one started because it was installed, so its service, which has the package's name
 # without a version, is masked meanwhile and disabled after it. Of one that was there before nothing is changed.
 TEST_PACKAGES := bird2 frr keepalived
-SHELL_SCRIPTS := .ci/run contrib/release docs/pictures $(addprefix contrib/debian/,postinst prerm postrm) fuzz/run tests/differential/sabotage tests/in-turn $(addprefix tests/vm/,build-kernel build-tests demo get-kernel init matrix mirror run table test-demo test-engine test-masters test-oracle test-suite test-tune test-vlan)
+SHELL_SCRIPTS := .ci/run contrib/release docs/pictures $(addprefix contrib/debian/,postinst prerm postrm) fuzz/run tests/differential/sabotage tests/in-turn $(addprefix tests/vm/,apt build-kernel build-tests demo driver-rows drivers get-kernel get-qemu hosts init matrix mirror run table test-demo test-drivers test-engine test-masters test-oracle test-suite test-tune test-vlan)
 
 .PHONY: vm-setup help setup build package-files install uninstall deb demo build-tests test test-vm test-kernels soak soak-vm sabotage simpy wheel test-python test-python-ray site test-site fuzz miri sanitize nightly release docs pictures crates deny alerts lint clean
 
@@ -17,7 +17,7 @@ help:
 	@echo "make deb     a Debian package: target/dist/*.deb (installs cargo-deb)"
 	@echo "make demo    build, then kernel against express at twice the kernel's capacity; report.html"
 	@echo "make test    all tests: unit, property, BPF programs, end to end in network namespaces"
-	@echo "make test-vm all kernels and compilers, VLANs, tune and engine on real drivers, in emulated machines (an hour)"
+	@echo "make test-vm all kernels and compilers, VLANs, drivers, tune and engine, in emulated machines (an hour)"
 	@echo "make test-kernels  of that what CI runs: load and forward, also VLANs, on the oldest kernel"
 	@echo "make soak-vm the same on another kernel, with bridges, bonds, VLANs, IPsec: KERNEL=6.12"
 	@echo "make sabotage  known ways past Linux put back on purpose: does the oracle find them? (half an hour)"
@@ -135,6 +135,7 @@ test-vm: vm-setup
 	@$(SUDO) tests/vm/run masters 6.1
 	@$(SUDO) tests/vm/run masters newest
 	@$(SUDO) tests/vm/run engine newest
+	@$(SUDO) tests/vm/drivers 6.1 newest
 
 # With the command that the tests were built for.
 test-kernels: build-tests
@@ -293,6 +294,7 @@ lint: setup
 	clang-format --dry-run --Werror $$(git ls-files '*.bpf.c' 'crates/*/bpf/*.h')
 	shellcheck $(SHELL_SCRIPTS)
 	tests/vm/table --check
+	tests/vm/drivers --check
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 
 # What alerts say of made-up routers. Debian's promtool is only unpacked, because its package would start a server.

@@ -32,10 +32,15 @@ __attribute__((section("ingress"), used)) int comes(struct __sk_buff *skb)
 	return TC_ACT_OK;
 }
 
-// A router's driver with the least XDP program that there is, to know what the kernel alone does with one.
-__attribute__((section("xdp"), used)) int passes(struct xdp_md *packet)
+// What drivers do with the least XDP programs that there are, to know what is the kernel's own.
+__attribute__((section("xdp/passes"), used)) int passes(struct xdp_md *packet)
 {
 	return XDP_PASS;
+}
+
+__attribute__((section("xdp/drops"), used)) int drops(struct xdp_md *packet)
+{
+	return XDP_DROP;
 }
 
 char _license[] __attribute__((section("license"), used)) = "GPL";
