@@ -8,6 +8,9 @@
  * own, that whoever drops it gives back to the kernel, as with a driver without a page pool. A thread of
  * BPF_PROG_TEST_RUN has a pool behind a lock, and a sink beside it must be woken: on a virtual machine both cost the
  * router's core more than a packet does.
+ *
+ * A router with several queues has a circle for each, on a core of its own: a veth puts what a core redirects into the
+ * queue of that core, so blanks stay in their circle, and what leaves it goes into its queue of the router.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -65,11 +68,12 @@ struct census {
 	__u32 seen;
 	__u32 missing;
 	__u32 made; /* since the marked one was seen: they are not among those seen */
+	__u32 pad[13]; /* each circle has a cache line of its own */
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, MAX_QUEUES);
 	__type(key, __u32);
 	__type(value, struct census);
 } censuses SEC(".maps");
@@ -84,9 +88,14 @@ struct blank {
 /* Rings that were full, and a copy that found no memory, take blanks away. Whether one is to be made of this one. */
 static __always_inline int is_missing(struct blank *blank)
 {
-	__u32 zero = 0;
-	struct census *c = bpf_map_lookup_elem(&censuses, &zero);
+	__u32 zero = 0, queue;
+	const struct control *control = bpf_map_lookup_elem(&controls, &zero);
+	struct census *c;
 
+	if (!control)
+		return 0;
+	queue = queue_of_core(control);
+	c = bpf_map_lookup_elem(&censuses, &queue);
 	if (!c)
 		return 0;
 	c->seen++;

@@ -35,7 +35,8 @@ struct flow {
 };
 
 struct control {
-	__u64 mean_gap_x256; /* ns; 0: pause */
+	__u64 mean_gap_x256; /* ns, of each generator; 0: pause */
+	__u64 queues; /* so many generators are there, each with a core, a schedule and flows of its own */
 	__u64 stages; /* that follow each other; 0: one rate */
 	struct window window;
 };
@@ -46,6 +47,7 @@ struct stage {
 	__u64 mean_gap_x256;
 };
 
+/* Of one generator, on cache lines of its own. */
 struct state {
 	__u64 next_x256;
 	__u64 lag_x256; /* what stalls held back */
@@ -53,11 +55,12 @@ struct state {
 	__u64 stage;
 	__u64 first_ns, last_ns; /* of the packets sent in the window */
 	__u64 sent[MAX_TRAFFIC_CLASSES]; /* within the window */
+	__u64 pad[2];
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, SCHEDULE);
+	__uint(max_entries, SCHEDULE *MAX_QUEUES);
 	__type(key, __u32);
 	__type(value, struct slot);
 } schedule SEC(".maps");
@@ -78,7 +81,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, MAX_QUEUES);
 	__type(key, __u32);
 	__type(value, struct state);
 } states SEC(".maps");
@@ -128,6 +131,17 @@ static __always_inline void shorten(void *headers, __u32 frame)
 	*datagram = bpf_htons(frame - sizeof(struct ethhdr) - 20);
 }
 
+/*
+ * The queue that this core fills, as a veth chooses the queue of a redirected frame (veth_select_rxq). Generators are
+ * told apart by it.
+ */
+static __always_inline __u32 queue_of_core(const struct control *control)
+{
+	__u64 queues = control->queues;
+
+	return queues ? (bpf_get_smp_processor_id() % queues) & (MAX_QUEUES - 1) : 0;
+}
+
 /* Makes the frame the next packet, if its time has come, and says of which flow. */
 static __always_inline struct flow *generate(struct xdp_md *ctx)
 {
@@ -137,13 +151,16 @@ static __always_inline struct flow *generate(struct xdp_md *ctx)
 	struct state *state;
 	struct slot *slot;
 	struct flow *flow;
-	__u32 zero = 0, index;
+	__u32 zero = 0, queue, index;
 	int longer;
 	__u64 now, due, gap, early, mean;
 
 	control = bpf_map_lookup_elem(&controls, &zero);
-	state = bpf_map_lookup_elem(&states, &zero);
-	if (!control || !state || (void *)(stamp + 1) > end)
+	if (!control || (void *)(stamp + 1) > end)
+		return 0;
+	queue = queue_of_core(control);
+	state = bpf_map_lookup_elem(&states, &queue);
+	if (!state)
 		return 0;
 	now = bpf_ktime_get_ns();
 	if (!control->mean_gap_x256) {
@@ -162,7 +179,7 @@ static __always_inline struct flow *generate(struct xdp_md *ctx)
 			state->lag_x256 = LONGEST_LAG_NS << 8;
 		state->next_x256 = now << 8;
 	}
-	index = state->position++ & (SCHEDULE - 1);
+	index = queue * SCHEDULE + (state->position++ & (SCHEDULE - 1));
 	slot = bpf_map_lookup_elem(&schedule, &index);
 	if (!slot)
 		return 0;
@@ -202,8 +219,11 @@ static __always_inline struct flow *generate(struct xdp_md *ctx)
 		if (control->window.bin_ns) {
 			struct course *course = bpf_map_lookup_elem(&sent, &zero);
 
-			if (course)
-				bin_of(course, &control->window, now)->packets[flow->class & 1]++;
+			if (course) {
+				struct bin *bin = bin_of(course, &control->window, now);
+
+				__sync_fetch_and_add(&bin->packets[flow->class & 1], 1);
+			}
 		}
 	}
 	return flow;

@@ -6,6 +6,7 @@
 #define MAX_FLOWS 4096
 #define MAX_TRAFFIC_CLASSES 8
 #define SCHEDULE 65536
+#define MAX_QUEUES 16 /* of a router's port, each filled by a core of its own */
 #define HEADERS 42 /* Ethernet, IPv4, UDP */
 #define MAGIC 0x5258 /* "RX" */
 

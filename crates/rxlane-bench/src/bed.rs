@@ -8,12 +8,14 @@ use rxlane_system::threads::{self, Scheduling};
 
 use crate::BenchError;
 use crate::bulk::{self, Bulk, Hosts};
+use crate::by_core::{CoreResult, CoreThreads};
 use crate::circle;
 use crate::clock::{now_ns, sleep_until};
 use crate::core_use::CoreUse;
 use crate::generator::{Generator, gap_x256};
 use crate::hog::Hog;
 use crate::idle;
+use crate::lab::QueueCores;
 use crate::lab::{Drive, Lab};
 use crate::layout::{Bin, Flow, MAX_FLOWS, PacedStage, Window};
 use crate::occupant::Occupant;
@@ -32,6 +34,8 @@ const LEARNING: Duration = Duration::from_millis(100);
 /// Traffic that runs before packets count, and after.
 const WARM_UP: Duration = Duration::from_millis(300);
 const DRAIN: Duration = Duration::from_millis(60);
+/// Above the router's polls: on a core that it shares, the thread that reads counters would come to read them too late.
+const PUNCTUAL: Scheduling = Scheduling::Fifo(60);
 /// A generator that sent less than this share of what was offered fell behind.
 const KEPT_UP: f64 = 0.98;
 
@@ -43,10 +47,13 @@ const STALL_PACKETS: f64 = 50.0;
 pub struct Bed {
     generator: Generator,
     sink: Sink,
-    /// `None` where the core may halt, or is not of this machine.
-    idle: Option<Occupant>,
+    /// One a core of the router; none where it may halt, is shared, or is not of this machine.
+    idle: Vec<Occupant>,
     hog: Option<Occupant>,
-    router_core: Option<usize>,
+    queues: Vec<QueueCores>,
+    shares_cores: bool,
+    /// How the calling thread is scheduled.
+    usual: Scheduling,
     /// Or why there is none.
     sampler: Result<Sampler, String>,
     /// Bulk TCP connections of each trial, and where they are made.
@@ -67,6 +74,8 @@ struct Beside {
     tcp_bps: f64,
     wakeups_per_s: [f64; 2],
     core: Option<CoreUse>,
+    /// What router and traffic had of each core, 0 to 1, where there are several.
+    shares: Vec<(usize, [f64; 2])>,
     packet_ns: Option<f64>,
 }
 
@@ -93,34 +102,35 @@ impl Bed {
                 MAX_FLOWS / 2
             )));
         }
+        let queues = wire.queues.len().max(1) as u32;
+        if traffic.flows < queues {
+            return Err(BenchError::Parameter(format!(
+                "--flows {}: each of {queues} queues needs one of each class",
+                traffic.flows
+            )));
+        }
         // The calling thread reads counters at the edges of windows beside a busy generator. What it starts inherits this, too.
         let drive = match wire.round {
             Some(_) => Drive::Circle,
             None => Drive::TestRun,
         };
         threads::pin(0, wire.traffic_core)?;
-        threads::schedule(0, Scheduling::Nice(drive.nice()))?;
-        let slots = pattern::schedule(
-            &traffic.pattern,
-            traffic.rt_ratio,
-            traffic.flows,
-            traffic.flows,
-            traffic.frame,
-            traffic.seed,
-        )?;
+        let usual = Scheduling::Nice(drive.nice());
+        threads::schedule(0, usual)?;
+        let schedules = pattern::schedules(traffic, queues)?;
         let frame = traffic.frame.largest();
         let flows = wire.flows(traffic.flows, frame);
         let share = [traffic.rt_ratio, 1.0 - traffic.rt_ratio];
         let of_use = |flow: &&Flow| share[flow.class as usize] > 0.0;
         let sent: Vec<Flow> = flows.iter().filter(of_use).copied().collect();
         let (generator, sink) = match &wire.round {
-            Some(round) => circle::circle(wire, round, frame, &slots, &flows)?,
+            Some(round) => circle::circle(wire, round, frame, &schedules, &flows)?,
             None => (
                 Generator::new(
                     wire.gen_netns.as_deref(),
                     wire.traffic_core,
                     frame,
-                    &slots,
+                    &schedules,
                     &flows,
                 )?,
                 Sink::new(wire.sink_netns.as_deref(), &wire.sinks)?,
@@ -130,16 +140,20 @@ impl Bed {
             generator,
             sink,
             idle: wire
-                .router_core
-                .filter(|_| !wire.router_core_halts)
-                .map(idle::soaker)
-                .transpose()?,
+                .queues
+                .iter()
+                .filter(|_| !wire.router_core_halts && !wire.shares_cores)
+                .map(|q| idle::soaker(q.router))
+                .collect::<Result<_, _>>()?,
             hog: None,
-            router_core: wire.router_core,
-            sampler: match wire.router_core {
-                Some(core) => Sampler::new(core).map_err(|e| e.to_string()),
-                None => Err("the router's core is not of this machine".into()),
+            sampler: match &wire.queues[..] {
+                [] => Err("the router's core is not of this machine".into()),
+                [only] => Sampler::new(only.router).map_err(|e| e.to_string()),
+                _ => Err("the router has several".into()),
             },
+            queues: wire.queues.clone(),
+            shares_cores: wire.shares_cores,
+            usual,
             connections: 0,
             hosts: Hosts::of(wire),
             class_of_flow: flows.iter().map(|f| f.class).collect(),
@@ -155,12 +169,13 @@ impl Bed {
     pub fn share_core_with(&mut self, hog: Option<Hog>) -> Result<(), BenchError> {
         self.hog = None;
         let Some(hog) = hog else { return Ok(()) };
-        let Some(core) = self.router_core else {
+        let [only] = self.queues[..] else {
             return Err(BenchError::Parameter(
-                "--hog takes time of the lab's router core: leave out --in and --out".into(),
+                "--hog takes time of the lab's only router core: leave out --in and --out, and --cores"
+                    .into(),
             ));
         };
-        self.hog = Some(hog.start(core)?);
+        self.hog = Some(hog.start(only.router)?);
         Ok(())
     }
 
@@ -174,6 +189,11 @@ impl Bed {
                 "--tcp {connections}: use up to {}",
                 bulk::MOST
             )));
+        }
+        if connections > 0 && self.queues.len() > 1 {
+            return Err(BenchError::Parameter(
+                "--tcp is for one router core: leave out --cores".into(),
+            ));
         }
         if connections > 0 && self.hosts.is_none() {
             return Err(BenchError::Parameter(
@@ -238,22 +258,36 @@ impl Bed {
         if let Some(bulk) = &mut bulk {
             bulk.send()?;
         }
-        sleep_until(window.start_ns)?;
+        self.sleep_until(window.start_ns)?;
         let begun = Instant::now();
-        let had_s = || [&self.idle, &self.hog].map(|o| o.as_ref().map_or(0.0, Occupant::ran_s));
+        let had_s = || {
+            let hog_s = self.hog.as_ref().map_or(0.0, Occupant::ran_s);
+            [self.idle.iter().map(Occupant::ran_s).sum(), hog_s]
+        };
+        let each = self.threads_of_cores(threads);
         let (had_before_s, ran_before_s) = (had_s(), threads.run_time_s());
+        let each_before_s: Vec<[f64; 2]> = each.iter().map(CoreThreads::ran_s).collect();
         let bytes = || bulk.as_ref().map_or(0, Bulk::received);
         let bytes_before = bytes();
         let (before, watched) = (threads.wakeups(), Instant::now());
+        threads::schedule(0, self.usual)?;
         meanwhile();
-        sleep_until(window.end_ns)?;
+        self.sleep_until(window.end_ns)?;
         let (had_after_s, ran_s) = (had_s(), threads.run_time_s() - ran_before_s);
+        let each_ran_s: Vec<[f64; 2]> = each.iter().map(CoreThreads::ran_s).collect();
         let elapsed_s = begun.elapsed().as_secs_f64();
+        threads::schedule(0, self.usual)?;
         let [idle, hog_share] = [0, 1].map(|i| (had_after_s[i] - had_before_s[i]) / elapsed_s);
-        let in_use = match self.idle {
-            Some(_) => 1.0 - idle,
-            None => ran_s / elapsed_s + hog_share,
+        let cores = self.queues.len().max(1) as f64;
+        let in_use = match self.idle[..] {
+            [] => ran_s / elapsed_s / cores + hog_share,
+            _ => 1.0 - idle / cores,
         };
+        let shares = each.iter().zip(each_before_s.iter().zip(each_ran_s));
+        let shares = shares.map(|(threads, (before_s, after_s))| {
+            let share = |i: usize| (after_s[i] - before_s[i]) / elapsed_s;
+            (threads.core(), [share(0), share(1)])
+        });
         let tcp_bps = (bytes() - bytes_before) as f64 * 8.0 / elapsed_s;
         let (after, watched_s) = (threads.wakeups(), watched.elapsed().as_secs_f64());
         let work = threads.work();
@@ -267,14 +301,39 @@ impl Bed {
             tcp_bps,
             wakeups_per_s: [per_s(0), per_s(1)],
             core: self.core_use(threads)?,
+            shares: shares.collect(),
             packet_ns: work.ns_per_packet_since(work_before),
         };
         self.evaluate(rate, length, beside)
     }
 
+    /// Until then, and on cores that are shared not longer: whoever is started meanwhile must not be as punctual.
+    fn sleep_until(&self, ns: u64) -> Result<(), BenchError> {
+        if self.shares_cores {
+            threads::schedule(0, PUNCTUAL)?;
+        }
+        Ok(sleep_until(ns)?)
+    }
+
+    /// None for a single core, which is sampled.
+    fn threads_of_cores(&self, threads: &Threads) -> Vec<CoreThreads> {
+        let several = self.queues.iter().filter(|_| self.queues.len() > 1);
+        CoreThreads::of(several.map(|q| q.router), &threads.napi, &threads.traffic)
+    }
+
+    /// Where what a core of the router sends is received.
+    fn sink_of(&self, router_core: usize) -> Option<usize> {
+        let n = self.queues.len();
+        let sink = self
+            .queues
+            .iter()
+            .find(|q| q.number(n) == router_core % n)?;
+        Some(sink.traffic)
+    }
+
     fn core_use(&self, threads: &Threads) -> Result<Option<CoreUse>, BenchError> {
         let known = Known {
-            soaker: self.idle.as_ref().map(Occupant::id),
+            soaker: self.idle.first().map(Occupant::id),
             hog: self.hog.as_ref().map(Occupant::id),
             workers: threads.workers.clone(),
         };
@@ -369,22 +428,35 @@ impl Bed {
     }
 
     fn evaluate(&self, rate: Pps, length: Duration, beside: Beside) -> Result<Trial, BenchError> {
-        let state = self.generator.state()?;
+        let sent_of = self.generator.sent()?;
+        let sinks: Vec<usize> = beside
+            .shares
+            .iter()
+            .filter_map(|(core, _)| self.sink_of(*core))
+            .collect();
         let mut classes = Vec::new();
         let mut latency_ns = Vec::new();
         let each = (0u32..)
             .zip(CLASSES)
-            .map(|(class, _)| self.sink.arrivals(class));
+            .map(|(class, _)| self.sink.arrivals(class, &sinks));
         let arrivals = each.collect::<Result<Vec<_>, _>>()?;
         // A router that drops a class for some ms is not stalled as long as the other arrives.
-        let sent = arrivals
-            .iter()
-            .zip(state.sent)
-            .filter(|(_, sent)| *sent > 0);
+        let sent = arrivals.iter().zip(sent_of).filter(|(_, sent)| *sent > 0);
         let stalled_ns = sent.map(|(a, _)| a.counters.stalled_ns).min().unwrap_or(0);
         let stalled = stalled_ns as f64 / Nanos::from(length).0 as f64;
-        for ((class, name), arrivals) in (0u32..).zip(CLASSES).zip(arrivals) {
-            let sent = state.sent[class as usize];
+        let seconds = length.as_secs_f64();
+        let cores = beside.shares.iter().enumerate().map(|(i, (core, shares))| {
+            let of = |class: usize| &arrivals[class].of_cores[i];
+            CoreResult {
+                core: *core,
+                forwarded_pps: (of(0).0 + of(1).0) as f64 / seconds,
+                p99_us: [0, 1].map(|c| of(c).1.value_at_quantile(0.99) as f64 / 1000.0),
+                router_share: shares[0],
+                traffic_share: shares[1],
+            }
+        });
+        let cores = cores.collect();
+        for ((sent, name), arrivals) in sent_of.into_iter().zip(CLASSES).zip(arrivals) {
             let received = arrivals.counters.packets;
             let us = |q| arrivals.latency_ns.value_at_quantile(q) as f64 / 1000.0;
             classes.push(ClassResult {
@@ -411,7 +483,6 @@ impl Bed {
         }
         let sent: f64 = classes.iter().map(|c| c.sent).sum();
         let received: f64 = classes.iter().map(|c| c.received).sum();
-        let seconds = length.as_secs_f64();
         Ok(Trial {
             valid: kept_up(sent, rate.packets_in(length.into()), self.equal_gaps),
             sent_pps: sent / seconds,
@@ -426,6 +497,7 @@ impl Bed {
             stalled,
             tcp_bps: beside.tcp_bps,
             core: beside.core,
+            cores,
             packet_ns: beside.packet_ns,
             wakeups_per_s: beside.wakeups_per_s[0],
             worker_wakeups_per_s: beside.wakeups_per_s[1],

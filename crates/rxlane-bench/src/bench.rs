@@ -2,6 +2,7 @@
 
 use hdrhistogram::Histogram;
 
+use crate::by_core;
 use crate::core_use::CoreUse;
 pub use crate::dut::{DUTS, Dut, EngineVariant};
 use crate::hog::Hog;
@@ -175,6 +176,7 @@ pub(crate) fn summarise<'a>(name: &str, trials: impl Iterator<Item = &'a Trial>)
         stalled: of(&|t| t.stalled),
         tcp_bps: of(&|t| t.tcp_bps),
         core: core.shares(of(&|t| t.cpu), of(&|t| t.hog_share)),
+        cores: by_core::medians(trials.iter().map(|t| t.cores.as_slice())),
         packet_ns: median_of_known(trials.iter().map(|t| t.packet_ns)),
         wakeups_per_s: of(&|t| t.wakeups_per_s),
         worker_wakeups_per_s: of(&|t| t.worker_wakeups_per_s),

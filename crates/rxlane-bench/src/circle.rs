@@ -1,12 +1,13 @@
 //! Generator and sink of a lab in one poll that never ends (bpf/circle.bpf.c).
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::thread::JoinHandle;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
-use rxlane_system::{Tried, netns};
+use rxlane_system::{Tried, netns, threads};
 
 use crate::BenchError;
 use crate::clock::now_ns;
@@ -28,7 +29,11 @@ pub(crate) struct Circle {
     program: OwnedFd,
     ends_ns: MapHandle,
     blank: Vec<u8>,
-    goes: Cell<bool>,
+    /// Each has blanks of its own.
+    cores: Vec<usize>,
+    /// Who sends the first ones. The call returns when the kernel has cleared up behind it, for which it waits until each core
+    /// has been at rest: seconds, where all of them poll.
+    senders: RefCell<Vec<JoinHandle<Result<(), BenchError>>>>,
 }
 
 /// Loads the program and attaches it to the sink's interfaces; `round` is the router's first egress port, by network
@@ -37,7 +42,7 @@ pub(crate) fn circle(
     wire: &Wire,
     round: &(String, u32),
     frame: usize,
-    slots: &[Slot],
+    schedules: &[Vec<Slot>],
     flows: &[Flow],
 ) -> Result<(Generator, Sink), BenchError> {
     let mut storage = MaybeUninit::uninit();
@@ -67,11 +72,12 @@ pub(crate) fn circle(
         program: keep.tried("keep the circle")?,
         ends_ns: map(object, "ends_ns")?,
         blank: blank(&flows[0], frame),
-        goes: Cell::new(false),
+        cores: wire.queues.iter().map(|q| q.traffic).collect(),
+        senders: RefCell::default(),
     };
     let links = sink::attach(program, wire.sink_netns.as_deref(), &wire.sinks)?;
     let sink = Sink::of(object, links)?;
-    let generator = Generator::of_circle(object, circle, slots, flows)?;
+    let generator = Generator::of_circle(object, circle, schedules, flows)?;
     Ok((generator, sink))
 }
 
@@ -82,17 +88,30 @@ impl Circle {
         self.ends_ns
             .update(&0u32.to_ne_bytes(), &end_ns.to_ne_bytes(), MapFlags::ANY)
             .tried("keep the circle going")?;
-        if !self.goes.replace(true) {
-            test_run::run(&self.program, &self.blank, FIRST as i32, FIRST)
-                .map_err(libbpf_rs::Error::from)
-                .tried("send the first blanks")?;
+        let mut senders = self.senders.borrow_mut();
+        if !senders.is_empty() {
+            return Ok(());
+        }
+        for core in self.cores.iter().copied() {
+            let keep = self.program.try_clone().map_err(libbpf_rs::Error::from);
+            let program = keep.tried("keep the circle")?;
+            let blank = self.blank.clone();
+            senders.push(std::thread::spawn(move || {
+                // What a core sends stays in its circle.
+                threads::pin(0, core)?;
+                test_run::run(&program, &blank, FIRST as i32, FIRST)
+                    .map_err(libbpf_rs::Error::from)
+                    .tried("send the first blanks")
+            }));
         }
         Ok(())
     }
 
     /// The program has been told to send nothing, and takes blanks out.
-    pub(crate) fn has_ended(&self) {
-        self.goes.set(false);
+    pub(crate) fn has_ended(&self) -> Result<(), BenchError> {
+        let mut senders = self.senders.take().into_iter();
+        // A panic is the thread's own affair.
+        senders.try_for_each(|s| s.join().unwrap_or(Ok(())))
     }
 }
 

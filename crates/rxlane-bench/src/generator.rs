@@ -10,16 +10,19 @@ use crate::BenchError;
 use crate::circle::Circle;
 use crate::course;
 use crate::error::BpfTried;
-use crate::layout::{Bin, Control, Flow, PacedStage, Slot, State, Window};
+use crate::layout::{
+    Bin, Control, Flow, MAX_TRAFFIC_CLASSES, PacedStage, SCHEDULE, Slot, State, Window,
+};
 use crate::skeletons::generator as skel;
 use crate::test_run::Endless;
 
-/// A running generator. It sends nothing until [`Generator::start`].
+/// A running generator, or one for each queue of the router. It sends nothing until [`Generator::start`].
 pub(crate) struct Generator {
     controls: MapHandle,
     states: MapHandle,
     stages: MapHandle,
     sent: MapHandle,
+    queues: u32,
     driven_by: Driven,
 }
 
@@ -49,7 +52,7 @@ impl Generator {
         netns: Option<&str>,
         core: usize,
         frame: usize,
-        slots: &[Slot],
+        schedules: &[Vec<Slot>],
         flows: &[Flow],
     ) -> Result<Self, BenchError> {
         let mut storage = MaybeUninit::uninit();
@@ -64,24 +67,25 @@ impl Generator {
             .try_clone_to_owned()
             .map_err(libbpf_rs::Error::from)
             .tried("keep the generator")?;
-        fill(loaded.object(), slots, flows)?;
+        fill(loaded.object(), schedules, flows)?;
         let thread = Endless::new(netns, core, frame, program)?;
-        Self::of(loaded.object(), Driven::Endless { _thread: thread })
+        Self::of(loaded.object(), 1, Driven::Endless { _thread: thread })
     }
 
-    /// The generator of a circle.
+    /// The generators of circles, by the queue that they fill.
     pub(crate) fn of_circle(
         object: &Object,
         circle: Circle,
-        slots: &[Slot],
+        schedules: &[Vec<Slot>],
         flows: &[Flow],
     ) -> Result<Self, BenchError> {
-        fill(object, slots, flows)?;
-        Self::of(object, Driven::Circle(circle))
+        fill(object, schedules, flows)?;
+        Self::of(object, schedules.len() as u32, Driven::Circle(circle))
     }
 
-    fn of(object: &Object, driven_by: Driven) -> Result<Self, BenchError> {
+    fn of(object: &Object, queues: u32, driven_by: Driven) -> Result<Self, BenchError> {
         Ok(Self {
+            queues,
             controls: map(object, "controls")?,
             states: map(object, "states")?,
             stages: map(object, "stages")?,
@@ -104,8 +108,16 @@ impl Generator {
     ) -> Result<(), BenchError> {
         course::clear(&self.sent)?;
         for (key, stage) in (0u32..).zip(stages) {
+            let of_each = PacedStage {
+                mean_gap_x256: stage.mean_gap_x256 * u64::from(self.queues),
+                ..*stage
+            };
             self.stages
-                .update(&key.to_ne_bytes(), bytemuck::bytes_of(stage), MapFlags::ANY)
+                .update(
+                    &key.to_ne_bytes(),
+                    bytemuck::bytes_of(&of_each),
+                    MapFlags::ANY,
+                )
                 .tried("write the profile")?;
         }
         self.begin(pps, stages.len() as u64, window)
@@ -117,20 +129,22 @@ impl Generator {
     }
 
     fn begin(&self, pps: f64, stages: u64, window: Window) -> Result<(), BenchError> {
-        let old = self.state()?;
-        let state = State {
-            position: old.position,
-            ..State::default()
-        };
-        self.states
-            .update(
-                &0u32.to_ne_bytes(),
-                bytemuck::bytes_of(&state),
-                MapFlags::ANY,
-            )
-            .tried("reset the generator")?;
+        for queue in 0..self.queues {
+            let state = State {
+                position: self.state(queue)?.position,
+                ..State::default()
+            };
+            self.states
+                .update(
+                    &queue.to_ne_bytes(),
+                    bytemuck::bytes_of(&state),
+                    MapFlags::ANY,
+                )
+                .tried("reset the generator")?;
+        }
         self.control(Control {
-            mean_gap_x256: gap_x256(pps),
+            mean_gap_x256: gap_x256(pps / f64::from(self.queues)),
+            queues: self.queues.into(),
             stages,
             window,
         })?;
@@ -143,10 +157,10 @@ impl Generator {
     /// Sends no more.
     pub(crate) fn pause(&self) -> Result<(), BenchError> {
         self.control(Control::default())?;
-        if let Driven::Circle(circle) = &self.driven_by {
-            circle.has_ended();
+        match &self.driven_by {
+            Driven::Circle(circle) => circle.has_ended(),
+            Driven::Endless { .. } => Ok(()),
         }
-        Ok(())
     }
 
     fn control(&self, control: Control) -> Result<(), BenchError> {
@@ -159,11 +173,21 @@ impl Generator {
             .tried("control the generator")
     }
 
-    /// What was sent in the window.
-    pub(crate) fn state(&self) -> Result<State, BenchError> {
+    /// What was sent in the window, by class.
+    pub(crate) fn sent(&self) -> Result<[u64; MAX_TRAFFIC_CLASSES], BenchError> {
+        let mut sum = [0; MAX_TRAFFIC_CLASSES];
+        for queue in 0..self.queues {
+            for (sum, sent) in sum.iter_mut().zip(self.state(queue)?.sent) {
+                *sum += sent;
+            }
+        }
+        Ok(sum)
+    }
+
+    fn state(&self, queue: u32) -> Result<State, BenchError> {
         let bytes = self
             .states
-            .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
+            .lookup(&queue.to_ne_bytes(), MapFlags::ANY)
             .tried("read the generator's state")?
             .unwrap_or_default();
         Ok(bytemuck::pod_read_unaligned(&bytes))
@@ -176,12 +200,15 @@ impl Drop for Generator {
     }
 }
 
-fn fill(object: &Object, slots: &[Slot], flows: &[Flow]) -> Result<(), BenchError> {
+fn fill(object: &Object, schedules: &[Vec<Slot>], flows: &[Flow]) -> Result<(), BenchError> {
     let schedule = map(object, "schedule")?;
-    for (key, slot) in (0u32..).zip(slots) {
-        schedule
-            .update(&key.to_ne_bytes(), bytemuck::bytes_of(slot), MapFlags::ANY)
-            .tried("fill the schedule")?;
+    for (queue, slots) in schedules.iter().enumerate() {
+        for (key, slot) in (queue * SCHEDULE..).zip(slots) {
+            let key = (key as u32).to_ne_bytes();
+            schedule
+                .update(&key, bytemuck::bytes_of(slot), MapFlags::ANY)
+                .tried("fill the schedule")?;
+        }
     }
     let written = map(object, "flows")?;
     for (key, flow) in (0u32..).zip(flows) {

@@ -8,6 +8,8 @@ pub(crate) const MAX_FLOWS: usize = 4096;
 pub(crate) const MAX_TRAFFIC_CLASSES: usize = 8;
 /// Entries of the generator's schedule.
 pub(crate) const SCHEDULE: usize = 65536;
+/// Queues of a router's port.
+pub(crate) const MAX_QUEUES: usize = 16;
 /// Bytes of Ethernet, IPv4 and UDP header.
 pub(crate) const HEADERS: usize = 42;
 /// How a stamp begins, in front of which are nothing but headers.
@@ -74,6 +76,7 @@ pub(crate) struct PacedStage {
 #[repr(C)]
 pub(crate) struct Control {
     pub(crate) mean_gap_x256: u64,
+    pub(crate) queues: u64,
     pub(crate) stages: u64,
     pub(crate) window: Window,
 }
@@ -88,6 +91,7 @@ pub(crate) struct State {
     pub(crate) first_ns: u64,
     pub(crate) last_ns: u64,
     pub(crate) sent: [u64; MAX_TRAFFIC_CLASSES],
+    pub(crate) pad: [u64; 2],
 }
 
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]

@@ -13,6 +13,7 @@ pub mod report;
 pub mod trial;
 
 mod bulk;
+pub mod by_core;
 mod circle;
 mod clock;
 pub mod core_use;

@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::BenchError;
 use crate::frame::Frame;
 use crate::layout::{SCHEDULE, Slot};
+use crate::trial::Traffic;
 
 /// Spacing of packets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -43,8 +44,31 @@ impl std::str::FromStr for Pattern {
 
 const UNIT: f64 = 65536.0;
 
+/// A schedule for each queue of the router, whose flows go into no other queue.
+pub(crate) fn schedules(traffic: &Traffic, queues: u32) -> Result<Vec<Vec<Slot>>, BenchError> {
+    let flows = traffic.flows;
+    let of_queue = |queue: u32| {
+        // Flow n of a class goes into queue n modulo their number.
+        let own = (flows - queue).div_ceil(queues);
+        let mut slots = schedule(
+            &traffic.pattern,
+            traffic.rt_ratio,
+            own,
+            own,
+            traffic.frame,
+            traffic.seed + u64::from(queue),
+        )?;
+        for slot in &mut slots {
+            let (class, nth) = (u32::from(slot.flow) / own, u32::from(slot.flow) % own);
+            slot.flow = (class * flows + nth * queues + queue) as u16;
+        }
+        Ok(slots)
+    };
+    (0..queues).map(of_queue).collect()
+}
+
 /// Gaps in units of their mean, flows, of which `rt_flows` carry `rt_ratio` of the packets, and sizes.
-pub(crate) fn schedule(
+fn schedule(
     pattern: &Pattern,
     rt_ratio: f64,
     rt_flows: u32,
@@ -146,6 +170,30 @@ mod tests {
                 (small / SCHEDULE as f64 - 7.0 / 12.0).abs() < 0.02,
                 "{small}"
             );
+        }
+    }
+
+    #[test]
+    fn flows_of_a_queue_are_in_no_other_and_all_of_them_are_sent() {
+        for (flows, queues) in [(16, 1), (16, 2), (5, 3), (4, 4)] {
+            let traffic = Traffic {
+                rt_ratio: 0.25,
+                pattern: Pattern::Poisson,
+                frame: Frame::Fixed(128),
+                flows,
+                seed: 3,
+            };
+            let schedules = schedules(&traffic, queues).unwrap();
+            let mut seen = std::collections::BTreeSet::new();
+            for (queue, slots) in (0u32..).zip(&schedules) {
+                for slot in slots {
+                    assert_eq!(u32::from(slot.flow) % flows % queues, queue);
+                    seen.insert(u32::from(slot.flow));
+                }
+                let rt = slots.iter().filter(|s| u32::from(s.flow) < flows).count();
+                assert_eq!(rt, SCHEDULE / 4);
+            }
+            assert_eq!(seen, (0..2 * flows).collect());
         }
     }
 

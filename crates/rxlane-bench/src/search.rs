@@ -115,6 +115,7 @@ mod tests {
             stalled: 0.0,
             tcp_bps: 0.0,
             core: None,
+            cores: Vec::new(),
             packet_ns: None,
             wakeups_per_s: 0.0,
             worker_wakeups_per_s: 0.0,

@@ -107,6 +107,7 @@ impl Session {
         }
         let threads = Threads {
             napi: self.settings.napi_threads.clone(),
+            traffic: self.settings.traffic_threads.clone(),
             workers,
             ingress: self.lab.as_ref().map(|lab| {
                 let ports = lab.router_ports().into_iter();

@@ -47,6 +47,8 @@ pub(crate) fn attach(
 pub(crate) struct Arrivals {
     pub(crate) counters: Received,
     pub(crate) latency_ns: Histogram<u64>,
+    /// Of this what arrived on each of the cores that were asked for: packets, and their latency.
+    pub(crate) of_cores: Vec<(u64, Histogram<u64>)>,
 }
 
 impl Sink {
@@ -123,8 +125,8 @@ impl Sink {
             .tried("tell the sink what counts")
     }
 
-    /// What arrived of a class.
-    pub(crate) fn arrivals(&self, class: u32) -> Result<Arrivals, BenchError> {
+    /// What arrived of a class, altogether and on some cores.
+    pub(crate) fn arrivals(&self, class: u32, cores: &[usize]) -> Result<Arrivals, BenchError> {
         let what = "read the sink";
         let mut counters = Received::default();
         let mut stalled_ns = None;
@@ -132,8 +134,12 @@ impl Sink {
             .receiveds
             .lookup_percpu(&class.to_ne_bytes(), MapFlags::ANY)
             .tried(what)?;
-        for bytes in values.unwrap_or_default() {
-            let one: Received = bytemuck::pod_read_unaligned(&bytes);
+        let mut packets_of = vec![0; cores.len()];
+        for (cpu, bytes) in values.unwrap_or_default().iter().enumerate() {
+            let one: Received = bytemuck::pod_read_unaligned(bytes);
+            if let Some(i) = cores.iter().position(|core| *core == cpu) {
+                packets_of[i] = one.packets;
+            }
             counters.packets += one.packets;
             counters.reordered += one.reordered;
             counters.sum_ns += one.sum_ns;
@@ -150,22 +156,28 @@ impl Sink {
         // Where nothing arrived there is no time between two arrivals.
         counters.stalled_ns = stalled_ns.unwrap_or(0);
         let mut buckets = Vec::with_capacity(BUCKETS);
+        let mut buckets_of = vec![Vec::with_capacity(BUCKETS); cores.len()];
         for bucket in 0..BUCKETS {
             let key = class * BUCKETS as u32 + bucket as u32;
             let values = self
                 .histogram
                 .lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY)
                 .tried(what)?;
-            let count: u64 = values
+            let counts: Vec<u64> = values
                 .unwrap_or_default()
                 .iter()
-                .map(|b| bytemuck::pod_read_unaligned::<u64>(b))
-                .sum();
-            buckets.push((bucket, count));
+                .map(|b| bytemuck::pod_read_unaligned(b))
+                .collect();
+            buckets.push((bucket, counts.iter().sum()));
+            for (of_core, core) in buckets_of.iter_mut().zip(cores) {
+                of_core.push((bucket, counts.get(*core).copied().unwrap_or(0)));
+            }
         }
+        let latencies = buckets_of.into_iter().map(histogram::from_buckets);
         Ok(Arrivals {
             counters,
             latency_ns: histogram::from_buckets(buckets),
+            of_cores: packets_of.into_iter().zip(latencies).collect(),
         })
     }
 }

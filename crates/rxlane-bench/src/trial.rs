@@ -4,6 +4,7 @@ use hdrhistogram::Histogram;
 use rxlane_system::netns;
 use serde::{Deserialize, Serialize};
 
+use crate::by_core::CoreResult;
 use crate::core_use::CoreUse;
 use crate::frame::Frame;
 use crate::layout::Bin;
@@ -73,7 +74,8 @@ pub struct Trial {
     pub forwarded_pps: f64,
     /// Share that did not arrive.
     pub loss: f64,
-    /// Utilisation of the router's core by anybody, a hog included, 0 to 1.
+    /// Utilisation of the router's core by anybody, a hog included, 0 to 1; of several cores the mean, and where they are
+    /// shared of the router alone.
     pub cpu: f64,
     /// Share of the router's core that a hog really had, 0 to 1.
     pub hog_share: f64,
@@ -83,6 +85,8 @@ pub struct Trial {
     pub tcp_bps: f64,
     /// What the router's core was found doing; `None` where it was not sampled.
     pub(crate) core: Option<CoreUse>,
+    /// Each core of the router, where it has several.
+    pub cores: Vec<CoreResult>,
     /// What the router's threads ran for each packet that they took from the ingress ports' rings, whatever became of it, ns;
     /// `None` where these are not of a lab.
     pub packet_ns: Option<f64>,
@@ -109,6 +113,8 @@ pub(crate) struct Course {
 pub struct Threads {
     /// Threads that poll devices (`napi/DEVICE-ID`), by their number.
     pub napi: Vec<i32>,
+    /// Of a lab's generators and sinks.
+    pub traffic: Vec<i32>,
     /// Of the AF_XDP engine.
     pub workers: Vec<i32>,
     /// Network namespace and ingress ports of a lab's router.
@@ -133,13 +139,9 @@ impl Work {
 }
 
 impl Threads {
-    /// How long they have run, s (Documentation/scheduler/sched-stats.rst, /proc/PID/schedstat).
+    /// How long those of the router have run, s.
     pub(crate) fn run_time_s(&self) -> f64 {
-        let threads = self.napi.iter().chain(&self.workers);
-        let ns = threads
-            .filter_map(|t| std::fs::read_to_string(format!("/proc/{t}/schedstat")).ok())
-            .filter_map(|text| text.split(' ').next()?.parse::<u64>().ok());
-        ns.sum::<u64>() as f64 / 1e9
+        run_time_s(&self.napi) + run_time_s(&self.workers)
     }
 
     pub(crate) fn work(&self) -> Work {
@@ -153,6 +155,15 @@ impl Threads {
     pub(crate) fn wakeups(&self) -> [u64; 2] {
         [wakeups(&self.napi), wakeups(&self.workers)]
     }
+}
+
+/// How long threads have run, s (Documentation/scheduler/sched-stats.rst, /proc/PID/schedstat).
+pub(crate) fn run_time_s(threads: &[i32]) -> f64 {
+    let ns = threads
+        .iter()
+        .filter_map(|t| std::fs::read_to_string(format!("/proc/{t}/schedstat")).ok())
+        .filter_map(|text| text.split(' ').next()?.parse::<u64>().ok());
+    ns.sum::<u64>() as f64 / 1e9
 }
 
 /// Packets that a device's polls have taken from its ring so far.

@@ -6,7 +6,7 @@ use rxlane_policy::headers::ipv4_checksum;
 use rxlane_system::{links, netns};
 
 use crate::BenchError;
-use crate::lab::{Drive, Lab, Place};
+use crate::lab::{Drive, Lab, Place, QueueCores};
 use crate::layout::{Flow, HEADERS};
 use crate::prime::{Answer, Priming};
 use crate::trial::CLASSES;
@@ -47,10 +47,12 @@ pub(crate) struct Wire {
     pub(crate) sink_netns: Option<String>,
     pub(crate) sinks: Vec<String>,
     pub(crate) traffic_core: usize,
-    /// `None` for a router on another machine.
-    pub(crate) router_core: Option<usize>,
-    /// Whether that core may halt while packets are measured.
+    /// Those of a lab; none for a router on another machine.
+    pub(crate) queues: Vec<QueueCores>,
+    /// Whether a core of the router may halt while packets are measured.
     pub(crate) router_core_halts: bool,
+    /// Whether generators and sinks are on the router's cores, too.
+    pub(crate) shares_cores: bool,
     /// Where generator and sink are one: network namespace and index of the router's first egress port.
     pub(crate) round: Option<(String, u32)>,
     senders: Vec<Sender>,
@@ -96,8 +98,9 @@ impl Wire {
             sink_netns: Some(lab.netns(Place::Sink)),
             sinks: (0..ports).map(|i| format!("snk{i}")).collect(),
             traffic_core: lab.config.traffic_core,
-            router_core: Some(lab.config.router_core),
+            queues: lab.queues(),
             router_core_halts: lab.config.router_core_halts,
+            shares_cores: lab.shares_cores(),
         })
     }
 
@@ -111,8 +114,9 @@ impl Wire {
             sink_netns: None,
             sinks: vec![ports.egress.clone()],
             traffic_core: ports.traffic_core,
-            router_core: None,
+            queues: Vec::new(),
             router_core_halts: true,
+            shares_cores: false,
             senders: vec![Sender {
                 ifindex: device.ifindex,
                 source: device.mac,
@@ -146,12 +150,12 @@ impl Wire {
         Priming::new(generator, sink, flows, len).map(Some)
     }
 
-    /// RT flows first, then BE flows, spread over the ways in; `len` is the frame without FCS.
+    /// RT flows first, then BE flows, spread over the ways in, and over the queues of each; `len` is the frame without FCS.
     pub(crate) fn flows(&self, of_each_class: u32, len: usize) -> Vec<Flow> {
         let mut flows = Vec::new();
         for class in 0..CLASSES.len() as u32 {
             for n in 0..of_each_class {
-                let link = n as usize % self.senders.len();
+                let link = n as usize / self.queues.len().max(1) % self.senders.len();
                 let sender = &self.senders[link];
                 flows.push(Flow {
                     headers: headers(sender, class, n as u16, len),

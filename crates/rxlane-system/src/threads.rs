@@ -34,14 +34,17 @@ fn napi_of(interfaces: &[String]) -> Vec<i32> {
     })
 }
 
-/// NAPI threads of a device of this network namespace: by its NAPI instances where the kernel tells (Linux 6.8),
-/// else by their names.
+/// NAPI threads of a device of this network namespace: by its NAPI instances where the kernel tells (Linux 6.8), in the
+/// order in which the driver made them, which is that of queues; else by their names.
 pub fn napi_of_device(device: &str) -> Vec<i32> {
     let instances = nix::net::if_::if_nametoindex(device)
         .ok()
         .and_then(|ifindex| crate::napi::of_device(ifindex).ok());
     match instances {
-        Some(all) if !all.is_empty() => all.iter().filter_map(|n| n.thread).collect(),
+        Some(mut all) if !all.is_empty() => {
+            all.sort_by_key(|n| n.id);
+            all.iter().filter_map(|n| n.thread).collect()
+        }
         _ => napi_of(&[device.to_owned()]),
     }
 }

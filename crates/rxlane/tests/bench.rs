@@ -212,6 +212,36 @@ fn json_even_if_invalid(args: &str) -> serde_json::Value {
 
 #[test]
 #[ignore = "needs root: make test"]
+fn each_of_two_cores_forwards_its_half_of_the_flows_in_order() {
+    let report = json_even_if_invalid(
+        "bench latency --cores 2 --share-cores --dut kernel,express-all --offered 20k --pattern cbr --seconds 0.4 --repeat 1 --json",
+    );
+    for dut in report["duts"].as_array().unwrap() {
+        let cores = dut["cores"].as_array().unwrap();
+        let of =
+            |what: &str| -> Vec<f64> { cores.iter().map(|c| c[what].as_f64().unwrap()).collect() };
+        let (pps, both) = (of("forwarded_pps"), dut["forwarded_pps"].as_f64().unwrap());
+        assert_eq!(pps.len(), 2, "{dut}");
+        assert!((pps[0] + pps[1] - both).abs() < 1.0, "{dut}");
+        assert!(
+            pps.iter().all(|pps| (pps / both - 0.5).abs() < 0.1),
+            "{dut}"
+        );
+        for share in [of("router_share"), of("traffic_share")].concat() {
+            assert!(share > 0.0, "{dut}");
+        }
+        for class in dut["classes"].as_array().unwrap() {
+            assert_eq!(class["reordered"], 0.0, "{dut}");
+        }
+    }
+    let refused = "bench latency --cores 2 --share-cores --offered 20k --generator test-run";
+    let words: Vec<&str> = refused.split_whitespace().collect();
+    let said = error_of(&rxlane(&words));
+    assert!(said.contains("--generator circle"), "{said}");
+}
+
+#[test]
+#[ignore = "needs root: make test"]
 fn a_hog_is_named_and_what_it_had_of_the_core_is_measured_in_every_point() {
     let report = json_of(
         "bench sweep --dut kernel,express --loads 5k --ratios 0.2 --hogs none,60/100us --seconds 0.4 --repeat 1 --json",

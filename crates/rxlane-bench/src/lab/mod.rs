@@ -12,6 +12,7 @@
 //! record under /run says which.
 
 mod firewall;
+mod queues;
 mod record;
 mod routes;
 mod tuning;
@@ -21,6 +22,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use firewall::Firewall;
+pub use queues::{Asked, QueueCores};
 pub use record::list;
 pub use tuning::Settings;
 
@@ -82,6 +84,9 @@ pub struct LabConfig {
     pub router_core: usize,
     /// Core that generator and sink run on.
     pub traffic_core: usize,
+    /// Queues of each port beside that of these two cores, by theirs.
+    #[serde(default)]
+    pub more_queues: Vec<QueueCores>,
     /// Whether the router's core may halt while packets are measured, as in production; else its idle time is soaked up.
     #[serde(default)]
     pub router_core_halts: bool,
@@ -113,6 +118,7 @@ impl Default for LabConfig {
             routes: None,
             router_core: 0,
             traffic_core: 1,
+            more_queues: Vec::new(),
             router_core_halts: false,
             generator: Drive::default(),
             sink_coalesce_us: 0,
@@ -227,6 +233,24 @@ impl Lab {
         format!("{}-{}", self.config.name, place.suffix())
     }
 
+    /// The cores of each queue of a port.
+    pub fn queues(&self) -> Vec<QueueCores> {
+        let first = QueueCores {
+            router: self.config.router_core,
+            traffic: self.config.traffic_core,
+        };
+        let more = self.config.more_queues.iter().copied();
+        std::iter::once(first).chain(more).collect()
+    }
+
+    /// Whether the router's cores are those of generators and sinks, too.
+    pub fn shares_cores(&self) -> bool {
+        let queues = self.queues();
+        queues
+            .iter()
+            .any(|q| queues.iter().any(|o| o.traffic == q.router))
+    }
+
     /// The router's interfaces, ingress first.
     pub fn router_ports(&self) -> Vec<String> {
         let n = self.config.ports;
@@ -251,6 +275,7 @@ impl Lab {
         tuning::forwarding(&self.netns(Place::Router))?;
         self.addresses()?;
         tuning::offloads(self)?;
+        tuning::queues(self)?;
         self.load_firewall()?;
         if let Some(file) = &self.config.routes {
             routes::load(self, file)?;
@@ -315,8 +340,12 @@ impl Lab {
     ) -> Result<(), BenchError> {
         stop::check()?;
         let router = self.netns(Place::Router);
+        let queues = match self.queues().len() {
+            1 => String::new(),
+            n => format!(" numrxqueues {n} numtxqueues {n}"),
+        };
         run(&format!(
-            "ip -n {router} link add {inner} type veth peer name {outer} netns {}",
+            "ip -n {router} link add {inner}{queues} type veth peer name {outer}{queues} netns {}",
             self.netns(place)
         ))?;
         let side = if net == 10 { 1 } else { 2 };

@@ -26,6 +26,9 @@ pub struct Settings {
     /// The router's NAPI threads.
     #[serde(skip)]
     pub napi_threads: Vec<i32>,
+    /// Those that run generators and sinks.
+    #[serde(skip)]
+    pub traffic_threads: Vec<i32>,
 }
 
 impl Settings {
@@ -45,6 +48,7 @@ impl Settings {
                 .map(|(k, v)| (k.to_owned(), v))
                 .collect(),
             napi_threads: Vec::new(),
+            traffic_threads: Vec::new(),
         }
     }
 }
@@ -88,14 +92,41 @@ pub(super) fn offloads(lab: &Lab) -> Result<(), BenchError> {
     Ok(())
 }
 
+/// Of several queues of a port a core has one to send into, as drivers have it (XPS): what Linux forwards goes where the
+/// express lane would send it.
+pub(super) fn queues(lab: &Lab) -> Result<(), BenchError> {
+    let queues = lab.queues();
+    if queues.len() == 1 {
+        return Ok(());
+    }
+    netns::within(&lab.netns(Place::Router), true, || {
+        for port in lab.router_ports() {
+            for cores in &queues {
+                let queue = cores.router % queues.len();
+                let path = format!("/sys/class/net/{port}/queues/tx-{queue}/xps_cpus");
+                let mask = format!("{:x}", 1u128 << cores.router);
+                std::fs::write(&path, &mask).tried(|| format!("set {path} to {mask}"))?;
+            }
+        }
+        Ok(())
+    })
+    .map_err(Into::into)
+}
+
 /// Threaded NAPI everywhere, pinned.
 pub(super) fn threads(lab: &Lab) -> Result<Settings, BenchError> {
     let ports = lab.config.ports;
-    let mut napi_threads = Vec::new();
-    for (place, prefixes, core) in [
-        (Place::Gen, &["gen"][..], lab.config.traffic_core),
-        (Place::Router, &["in", "out"], lab.config.router_core),
-        (Place::Sink, &["snk"], lab.config.traffic_core),
+    let queues = lab.queues();
+    // By queue.
+    let mut cores = queues.clone();
+    cores.sort_by_key(|q| q.number(queues.len()));
+    let router: Vec<usize> = cores.iter().map(|q| q.router).collect();
+    let traffic: Vec<usize> = cores.iter().map(|q| q.traffic).collect();
+    let (mut napi_threads, mut traffic_threads) = (Vec::new(), Vec::new());
+    for (place, prefixes, cores) in [
+        (Place::Gen, &["gen"][..], &traffic),
+        (Place::Router, &["in", "out"], &router),
+        (Place::Sink, &["snk"], &traffic),
     ] {
         let names: Vec<String> = prefixes
             .iter()
@@ -116,8 +147,17 @@ pub(super) fn threads(lab: &Lab) -> Result<Settings, BenchError> {
             Ok(others)
         })?;
         let found = netns::within(&lab.netns(place), false, || {
-            Ok(new_napi_of(&names, &others))
+            Ok(new_napi_of(&names, &others, queues.len()))
         })?;
+        if let Some(few) = found.iter().position(|f| f.len() < queues.len()) {
+            return Err(BenchError::Parameter(format!(
+                "{} has {} NAPI threads for {} queues: several queues need threaded NAPI and Linux 6.8, which tells whose \
+                 threads are",
+                names[few],
+                found[few].len(),
+                queues.len()
+            )));
+        }
         // Only the first sink is part of a circle.
         let circle = place == Place::Sink && lab.config.generator == Drive::Circle;
         for (i, threads_of_port) in found.iter().enumerate() {
@@ -125,13 +165,15 @@ pub(super) fn threads(lab: &Lab) -> Result<Settings, BenchError> {
                 true => Scheduling::Nice(lab.config.generator.nice()),
                 false => Scheduling::Fifo(NAPI_PRIORITY),
             };
-            for thread in threads_of_port {
-                threads::pin(*thread, core)?;
+            for (thread, core) in threads_of_port.iter().zip(cores.iter().cycle()) {
+                threads::pin(*thread, *core)?;
                 threads::schedule(*thread, how)?;
             }
         }
-        if place == Place::Router {
-            napi_threads = found.concat();
+        match place {
+            Place::Router => napi_threads = found.concat(),
+            Place::Sink => traffic_threads = found.concat(),
+            Place::Gen => {}
         }
     }
     let c = &lab.config;
@@ -142,13 +184,13 @@ pub(super) fn threads(lab: &Lab) -> Result<Settings, BenchError> {
     };
     let settings = [
         ("sink", sink),
-        ("router core", c.router_core.to_string()),
-        ("generator and sink core", c.traffic_core.to_string()),
+        ("router core", list(&router)),
+        ("generator and sink core", list(&traffic)),
         (
             "router NAPI",
             format!(
                 "threaded, SCHED_FIFO {NAPI_PRIORITY}, pinned to core {}",
-                c.router_core
+                list(&router)
             ),
         ),
         (
@@ -165,18 +207,34 @@ pub(super) fn threads(lab: &Lab) -> Result<Settings, BenchError> {
             "idle",
             if c.router_core_halts {
                 "the core halts (--halt)".into()
+            } else if lab.shares_cores() {
+                "none: generator and sink take what the router leaves of each core".into()
             } else {
                 "soaked up at the lowest real-time priority: the core never halts".into()
             },
         ),
     ];
+    let mut settings: BTreeMap<String, String> = settings
+        .into_iter()
+        .map(|(k, v)| (k.to_owned(), v))
+        .collect();
+    if queues.len() > 1 {
+        let of = |(number, q): (usize, (&usize, &usize))| {
+            format!("{number}: filled by core {}, served by core {}", q.1, q.0)
+        };
+        let each = router.iter().zip(&traffic).enumerate().map(of);
+        settings.insert("queues".into(), each.collect::<Vec<_>>().join("; "));
+    }
     Ok(Settings {
-        settings: settings
-            .into_iter()
-            .map(|(k, v)| (k.to_owned(), v))
-            .collect(),
+        settings,
         napi_threads,
+        traffic_threads,
     })
+}
+
+fn list(cores: &[usize]) -> String {
+    let all: Vec<String> = cores.iter().map(ToString::to_string).collect();
+    all.join(", ")
 }
 
 /// Waking the sink's thread for a packet costs the router's core as much as 30 % of forwarding it, which a real
@@ -207,15 +265,15 @@ fn napi_of(interfaces: &[String]) -> Vec<Vec<i32>> {
         .collect()
 }
 
-/// The same without those of others, once each interface has one.
-fn new_napi_of(interfaces: &[String], others: &[i32]) -> Vec<Vec<i32>> {
+/// The same without those of others, once each interface has one for each of its queues.
+fn new_napi_of(interfaces: &[String], others: &[i32], queues: usize) -> Vec<Vec<i32>> {
     let deadline = Instant::now() + Duration::from_millis(500);
     loop {
         let mut found = napi_of(interfaces);
         for threads in &mut found {
             threads.retain(|thread| !others.contains(thread));
         }
-        if found.iter().all(|threads| !threads.is_empty()) || Instant::now() > deadline {
+        if found.iter().all(|threads| threads.len() >= queues) || Instant::now() > deadline {
             return found;
         }
         std::thread::sleep(Duration::from_millis(5));

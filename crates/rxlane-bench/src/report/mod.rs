@@ -14,6 +14,7 @@ pub use self::regret::{RegretReport, Worst};
 pub use self::steps::{StageResult, StepsDut, StepsPoint, StepsReport};
 use self::table::{settings, table};
 use crate::bench::{Search, Traffic};
+use crate::by_core::CoreResult;
 use crate::core_use::CoreShares;
 use crate::hog::Hog;
 use crate::trial::ClassResult;
@@ -32,7 +33,8 @@ pub struct DutResult {
     pub offered_pps: f64,
     /// What arrived at the sink, packets a second.
     pub forwarded_pps: f64,
-    /// Utilisation of the router's core by anybody, a hog included, 0 to 1.
+    /// Utilisation of the router's core by anybody, a hog included, 0 to 1; of several cores the mean, and where they are
+    /// shared of the router alone.
     pub cpu: f64,
     /// Share of the router's core that a hog really had, 0 to 1.
     #[serde(default)]
@@ -45,6 +47,9 @@ pub struct DutResult {
     /// What the router's core was found doing, in all trials together; `None` where it was not sampled.
     #[serde(default)]
     pub core: Option<CoreShares>,
+    /// Each core of the router, where it has several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cores: Vec<CoreResult>,
     /// What the router's threads ran for each packet that they took from the ingress ports' rings, whatever became of it, ns;
     /// `None` where these are not of a lab.
     #[serde(default)]

@@ -122,22 +122,49 @@ fn hog_of(dut: &DutResult, hog: Option<Hog>) -> String {
     })
 }
 
+/// Each of several cores.
+const EACH_CORE: [&str; 6] = [
+    "core",
+    "forwarded Mpps",
+    "rt p99 us",
+    "be p99 us",
+    "router had %",
+    "traffic had %",
+];
+
+fn each_core_of(dut: &DutResult) -> impl Iterator<Item = Vec<String>> {
+    dut.cores.iter().map(|core| {
+        vec![
+            dut.name.clone(),
+            String::new(),
+            core.core.to_string(),
+            format!("{:.3}", core.forwarded_pps / 1e6),
+            format!("{:.1}", core.p99_us[0]),
+            format!("{:.1}", core.p99_us[1]),
+            format!("{:.0}", core.router_share * 100.0),
+            format!("{:.0}", core.traffic_share * 100.0),
+        ]
+    })
+}
+
 impl LatencyReport {
     /// Classes, totals, and what the cores were found doing if they were sampled.
     pub(super) fn tables(&self) -> Vec<Table> {
         let mut classes = table(&COLUMNS);
         let mut totals = table(&[&["router", ""], &TOTALS[..]].concat());
         let mut cores = table(&[&["router", "of the core, %"], &CORE[..]].concat());
+        let mut each = table(&[&["router", ""], &EACH_CORE[..]].concat());
         for dut in &self.duts {
             rows(&mut classes, dut, &[]);
             if let Some(core) = &dut.core {
                 cores.add_row([vec![dut.name.clone(), String::new()], core_of(core)].concat());
             }
+            each.add_rows(each_core_of(dut));
             let mut row = vec![dut.name.clone(), hog_of(dut, self.hog)];
             row.extend(totals_of(dut, self.tcp));
             totals.add_row(row);
         }
-        let tables = [classes, totals, cores].into_iter();
+        let tables = [classes, totals, each, cores].into_iter();
         tables.filter(|table| table.row_count() > 0).collect()
     }
 }
@@ -367,6 +394,7 @@ mod tests {
     #[test]
     fn a_hog_that_was_kept_from_its_share_shows() {
         let dut = DutResult {
+            cores: Vec::new(),
             name: "kernel".into(),
             offered_pps: 1e5,
             forwarded_pps: 1e5,

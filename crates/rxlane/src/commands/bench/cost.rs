@@ -352,7 +352,7 @@ pub(super) fn run(args: &Cost) -> Result<(), String> {
     };
     stop::listen();
     let built = Lab::up(config.clone()).map_err(one_line)?;
-    let pinned = rxlane_system::threads::pin(0, args.lab.router_core).map_err(one_line);
+    let pinned = rxlane_system::threads::pin(0, config.router_core).map_err(one_line);
     let programs = pinned.and_then(|()| programs(&built, args.rounds));
     built.down().map_err(one_line)?;
     let mut report = CostReport {

@@ -6,10 +6,10 @@ use clap::Args;
 use rxlane_bench::bench::{self, Dut, EngineVariant, Options, Pattern, RealPorts, Traffic};
 use rxlane_bench::frame::Frame;
 use rxlane_bench::hog::Hog;
-use rxlane_bench::lab::{Drive, Firewall, LabConfig};
+use rxlane_bench::lab::{Asked, Drive, Firewall, LabConfig, QueueCores};
 use rxlane_policy::strategy::StrategyName;
 
-use crate::tidy;
+use crate::{one_line, tidy};
 
 #[derive(Args)]
 pub(crate) struct Common {
@@ -59,6 +59,14 @@ pub(crate) struct Common {
     /// Links on each side of the router
     #[arg(long, default_value_t = 1)]
     ports: u8,
+    /// Cores of the router: its ports get so many queues, each served by a core and filled by another one, and flows are
+    /// spread over them
+    #[arg(long, default_value_t = 1, conflicts_with_all = ["ingress", "hog"])]
+    cores: usize,
+    /// Generators and sinks run on the router's cores, on what it leaves of them, where the machine has too few others: the
+    /// result says what the router had of each
+    #[arg(long, requires = "cores")]
+    share_cores: bool,
     /// Routing table for the router
     #[arg(long, value_name = "FILE")]
     routes: Option<PathBuf>,
@@ -133,7 +141,17 @@ fn prb_is_gone(_: &str) -> Result<u32, String> {
 
 impl Common {
     pub(crate) fn options(&self) -> Result<Options, String> {
-        let lab = self.lab.config()?;
+        let duts = self.duts()?;
+        let queues = self.lab.queues(self.cores, self.share_cores)?;
+        let lab = self.lab.config_of(&queues)?;
+        if queues.len() > 1 && lab.generator != Drive::Circle {
+            return Err("--cores: queues are filled by --generator circle only".into());
+        }
+        let engine = duts.iter().find(|dut| dut.name().starts_with("afxdp"));
+        if let Some(dut) = engine.filter(|_| queues.len() > 1) {
+            let why = "the benchmark's engine has one worker";
+            return Err(format!("--cores with --dut {}: {why}", dut.name()));
+        }
         if self.sink_coalesce > 0 && lab.generator == Drive::Circle {
             return Err(
                 "--sink-coalesce is for a sink that is woken: add --generator test-run".into(),
@@ -152,7 +170,7 @@ impl Common {
                 src,
                 dst,
                 gateway,
-                traffic_core: self.lab.traffic_core,
+                traffic_core: queues[0].traffic,
             }),
             _ => None,
         };
@@ -175,7 +193,7 @@ impl Common {
                 flows: self.flows,
                 seed: self.seed,
             },
-            duts: self.duts()?,
+            duts,
             seconds: self.seconds,
             repeat: self.repeat,
         })
@@ -245,12 +263,12 @@ impl Common {
 /// The lab that a command builds.
 #[derive(Args)]
 pub(super) struct LabArgs {
-    /// Core of the router
-    #[arg(long, default_value_t = 0)]
-    pub(super) router_core: usize,
-    /// Core of generator and sink
-    #[arg(long, default_value_t = 1)]
-    pub(super) traffic_core: usize,
+    /// Core of the router; of several the first, which others follow, or all
+    #[arg(long, default_value = "0", value_delimiter = ',', value_name = "CORES")]
+    router_core: Vec<usize>,
+    /// Core of generator and sink; of several the first, which others follow, or all
+    #[arg(long, default_value = "1", value_delimiter = ',', value_name = "CORES")]
+    traffic_core: Vec<usize>,
     /// What runs generator and sink. circle: one endless poll, so that nobody pays for waking the sink, and what is dropped
     /// goes back to the kernel as with a driver. test-run: a thread that gives away frames of a pool behind a lock, and a sink
     /// that the router's core wakes; on a virtual machine each costs more than a packet. It is always used between real ports
@@ -259,23 +277,37 @@ pub(super) struct LabArgs {
 }
 
 impl LabArgs {
-    /// A lab of its own for this process.
+    /// The cores of each queue.
+    fn queues(&self, cores: usize, shared: bool) -> Result<Vec<QueueCores>, String> {
+        let asked = Asked {
+            cores,
+            router: &self.router_core,
+            traffic: &self.traffic_core,
+            shared,
+        };
+        let online = nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_ONLN);
+        let of_machine = online.map_err(|e| format!("cannot count the machine's cores: {e}"))?;
+        asked
+            .place(of_machine.unwrap_or(1) as usize)
+            .map_err(one_line)
+    }
+
+    /// A lab of its own for this process, whose router has one core.
     pub(super) fn config(&self) -> Result<LabConfig, String> {
+        self.config_of(&self.queues(1, false)?)
+    }
+
+    fn config_of(&self, queues: &[QueueCores]) -> Result<LabConfig, String> {
         if let Some((capability, _)) = rxlane_system::capabilities::missing() {
             return Err(format!(
                 "cannot build a lab without {capability}: run as root (sudo rxlane bench …)"
             ));
         }
-        if self.router_core == self.traffic_core {
-            let why = "the generator would slow the router";
-            return Err(format!(
-                "--router-core and --traffic-core are the same: {why}"
-            ));
-        }
         Ok(LabConfig {
             name: format!("rxbench{}", std::process::id()),
-            router_core: self.router_core,
-            traffic_core: self.traffic_core,
+            router_core: queues[0].router,
+            traffic_core: queues[0].traffic,
+            more_queues: queues[1..].to_vec(),
             generator: self.generator,
             owner: Some(std::process::id()),
             ..LabConfig::default()
