@@ -23,11 +23,17 @@ struct bucket {
 	__u64 next; /* theoretical arrival time of the next packet, in 2^-8 ns */
 };
 
+/* As far apart as cache lines: cores that serve different classes do not wait for each other. */
+struct class_bucket {
+	struct bucket bucket;
+	__u64 pad[7];
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, MAX_CLASSES);
 	__type(key, __u32);
-	__type(value, struct bucket);
+	__type(value, struct class_bucket);
 } buckets SEC(".maps");
 
 /* How far ahead of `now` the bucket is, where 0 is also what lies in the past or another rate has left. */
@@ -65,13 +71,13 @@ static __always_inline int take(struct bucket *bucket, __u64 cost, __u64 limit, 
 
 static __always_inline int within_rate(const volatile struct police *police, __u32 class, __u32 bytes)
 {
-	struct bucket *bucket = bpf_map_lookup_elem(&buckets, &class);
+	struct class_bucket *of_class = bpf_map_lookup_elem(&buckets, &class);
 	__u64 units = police->per_byte ? bytes : 1;
 	__u64 cost = (units * police->cost) >> (COST_SHIFT - TIME_SHIFT);
 
-	if (!bucket)
+	if (!of_class)
 		return 1;
-	return take(bucket, cost, police->limit, bpf_ktime_get_ns() << TIME_SHIFT);
+	return take(&of_class->bucket, cost, police->limit, bpf_ktime_get_ns() << TIME_SHIFT);
 }
 
 #endif
