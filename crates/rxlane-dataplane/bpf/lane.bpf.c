@@ -218,9 +218,9 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 		case PARSED_IPV6:
 			if (p.tags) {
 				enter_vlan(&p, core);
-			} else if (core->master && !enter_bridge(&p, core->master)) {
-				action = to_kernel_first(ctx, core, REASON_MASTER);
-				break;
+				core->master = 0;
+			} else if (core->master && enter_bridge(&p, core->master)) {
+				core->master = 0;
 			}
 			action = serve(ctx, &p, core, full);
 			served = 1;

@@ -216,7 +216,7 @@ struct core {
 	__u32 named; /* the class that the rules name */
 	struct control_packet heard;
 	__s32 obstacle; /* REASON_* why no express class takes it, or -1 */
-	__u32 master; /* as of its port */
+	__u32 master; /* as of its port, unless the packet is known to come in by it */
 };
 
 /* A class's ring on one CPU, counted by batch. */

@@ -17,30 +17,20 @@ fn gateway(t: &TestLab) {
     );
 }
 
-/// Marked pings, and how many packets of them were express.
-fn pings(t: &TestLab, lost: u32) -> u64 {
-    let before = t.class("voice", "express");
-    let line = "ping -Q 0xb8 -c 5 -i 0.2 -W 1 10.20.0.2";
-    let out = t.exec(Place::Gen, line);
-    let text = String::from_utf8_lossy(&out.stdout).into_owned();
-    assert!(text.contains(&format!(" {lost}% packet loss")), "{text}");
-    t.class("voice", "express") - before
-}
-
 #[test]
 #[ignore = "needs root: make test"]
 fn what_is_sent_to_a_virtual_address_is_express_as_long_as_linux_takes_it() {
     let mut t = TestLab::up("virtual", |_| ());
     let _router = t.router(&(VOICE_ALL.to_owned() + REST));
     gateway(&t);
-    assert_eq!(pings(&t, 100), 0, "nobody has the address");
+    assert_eq!(t.pings(100), 0, "nobody has the address");
     t.must(
         Place::Router,
         &format!(
             "ip link add vrrp1 link in0 address {VIRTUAL} type macvlan mode private && ip link set vrrp1 up"
         ),
     );
-    wait_for("requests and answers are express", || pings(&t, 0) == 10);
+    wait_for("requests and answers are express", || t.pings(0) == 10);
     let status = t.status_json().unwrap();
     let over = &status["macvlans"][0];
     assert_eq!(
@@ -53,7 +43,7 @@ fn what_is_sent_to_a_virtual_address_is_express_as_long_as_linux_takes_it() {
         let status = t.status_json().unwrap();
         status["macvlans"][0]["declined"] == "`vrrp1` is down"
     });
-    assert_eq!(pings(&t, 100), 0);
+    assert_eq!(t.pings(100), 0);
 }
 
 #[test]
@@ -69,7 +59,7 @@ fn a_strict_source_check_is_that_of_the_virtual_device() {
     gateway(&t);
     let _router = t.router(&(VOICE_ALL.to_owned() + REST));
     // The way back to the source leads through the port, not through the device over it.
-    assert_eq!(pings(&t, 100), 0);
+    assert_eq!(t.pings(100), 0);
     t.must(Place::Router, "sysctl -w net.ipv4.conf.vrrp1.rp_filter=0");
     wait_for("both are express", || {
         let before = t.class("voice", "express");

@@ -202,6 +202,16 @@ impl TestLab {
             .unwrap_or_else(|| panic!("no counter {counter}"))
     }
 
+    /// Marked pings through the router, of which so many percent must be lost; how many packets of both ways were express.
+    pub fn pings(&self, lost: u32) -> u64 {
+        let before = self.class("voice", "express");
+        let line = "ping -Q 0xb8 -c 5 -i 0.2 -W 1 10.20.0.2";
+        let out = self.exec(Place::Gen, line);
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        assert!(text.contains(&format!(" {lost}% packet loss")), "{text}");
+        self.class("voice", "express") - before
+    }
+
     /// Packets of all ports left to the kernel for a reason.
     pub fn to_kernel(&self, reason: &str) -> u64 {
         let status = self.status_json().expect("a router");
