@@ -8,9 +8,9 @@ PACKAGES := clang-19 clang-format libelf-dev zlib1g-dev pkg-config make gcc libc
 # Tests let routing daemons talk. Nobody wants one started because it was installed, so its service, which has the package's name
 # without a version, is masked meanwhile and disabled after it. Of one that was there before nothing is changed.
 TEST_PACKAGES := bird2 frr keepalived
-SHELL_SCRIPTS := .ci/run contrib/release docs/pictures $(addprefix contrib/debian/,postinst prerm postrm) fuzz/run tests/differential/sabotage tests/in-turn $(addprefix tests/vm/,apt build-kernel build-tests demo driver-rows drivers get-kernel get-qemu hosts init matrix mirror run table test-demo test-drivers test-engine test-masters test-oracle test-suite test-tune test-vlan)
+SHELL_SCRIPTS := .ci/run contrib/release docs/pictures $(addprefix contrib/debian/,postinst prerm postrm) fuzz/run tests/differential/sabotage tests/in-turn $(addprefix tests/vm/,apt build-kernel build-tests demo driver-rows drivers get-kernel get-qemu hosts init matrix mirror router run table test-demo test-drivers test-engine test-masters test-oracle test-pppoe test-suite test-tune test-vlan)
 
-.PHONY: vm-setup help setup build package-files install uninstall deb demo build-tests test test-vm test-kernels soak soak-vm sabotage simpy wheel test-python test-python-ray site test-site fuzz miri sanitize nightly release docs pictures crates deny alerts lint clean
+.PHONY: vm-setup help setup build package-files install uninstall deb demo build-tests test test-vm test-kernels soak soak-vm sabotage simpy wheel test-python test-python-ray site test-site fuzz miri sanitize nightly release docs pictures crates deny alerts lint style clean
 
 help:
 	@echo "make build   the release binary; then sudo make install (PREFIX, DESTDIR), or uninstall"
@@ -37,7 +37,7 @@ help:
 	@echo "make crates  the oldest Rust, and whether the crates for others could be published (some minutes)"
 	@echo "make deny    licences and sources of all dependencies (installs cargo-deny, some minutes)"
 	@echo "make alerts  the rules for Prometheus, tried on made-up routers"
-	@echo "make lint    formatting and lints, as CI runs them"
+	@echo "make lint    formatting and lints; make style  what of it compiles nothing"
 	@echo "make setup   install Debian packages (the others do it by themselves)"
 
 # Asks the package database first, so that it costs nothing when everything is there.
@@ -122,7 +122,7 @@ test: build-tests
 	@$(AS_ROOT) cargo test --workspace --no-fail-fast -- --test-threads=1 --include-ignored
 
 # Not part of `make test`: they download kernels and emulate machines.
-VM_PACKAGES := qemu-system-x86 busybox-static kmod cpio xz-utils zstd binutils procps dash file debian-archive-keyring
+VM_PACKAGES := qemu-system-x86 busybox-static kmod cpio xz-utils zstd binutils procps dash file debian-archive-keyring ppp
 vm-setup: build
 	@$(MAKE) --no-print-directory setup PACKAGES="$(VM_PACKAGES) $(CLANGS)"
 
@@ -134,6 +134,8 @@ test-vm: vm-setup
 	@$(SUDO) tests/vm/run vlan newest
 	@$(SUDO) tests/vm/run masters 6.1
 	@$(SUDO) tests/vm/run masters newest
+	@$(SUDO) tests/vm/run pppoe 6.1
+	@$(SUDO) tests/vm/run pppoe newest
 	@$(SUDO) tests/vm/run engine newest
 	@$(SUDO) tests/vm/drivers 6.1 newest
 
@@ -288,14 +290,17 @@ deny:
 	@command -v cargo-deny >/dev/null || cargo install --quiet --locked cargo-deny --version $(CARGO_DENY)
 	cargo deny --log-level error check licenses bans sources
 
-lint: setup
-	cargo fmt --all --check
+lint: style
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+
+# What of it compiles nothing.
+style: setup
+	cargo fmt --all --check
 	clang-format --dry-run --Werror $$(git ls-files '*.bpf.c' 'crates/*/bpf/*.h')
 	shellcheck $(SHELL_SCRIPTS)
 	tests/vm/table --check
 	tests/vm/drivers --check
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 
 # What alerts say of made-up routers. Debian's promtool is only unpacked, because its package would start a server.
 alerts:

@@ -162,7 +162,7 @@ fn tornado(
     progress: &mut dyn FnMut(),
 ) -> Result<Vec<RowReport>, PapersError> {
     let mut judged = |base: &[String]| -> Result<_, SimError> {
-        let data = run_with(paper, base, &[], stop, progress)?;
+        let data = run_with(paper, base, &[], None, stop, progress)?;
         verdicts_of(paper, &data)
     };
     let wanted = |id: &str| rows.iter().find(|r| r.id == id && r.usage == Use::Predict);

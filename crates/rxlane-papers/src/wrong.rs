@@ -116,11 +116,13 @@ impl std::fmt::Display for Matrix {
     }
 }
 
-/// Runs a paper with settings below its cases, and with settings over them.
+/// Runs a paper with settings below its cases, and with settings over them; of what these change nothing about, the results are those of
+/// `right`, if that is known.
 pub(crate) fn run_with(
     paper: &Paper,
     base: &[String],
     sets: &[(&str, String)],
+    right: Option<&Data>,
     stop: &Stop,
     progress: &mut dyn FnMut(),
 ) -> Result<Data, SimError> {
@@ -132,17 +134,23 @@ pub(crate) fn run_with(
             .chain(base.iter().cloned())
             .collect();
         let mut sweep = paper.read(experiment, &below)?;
+        let mut differs = false;
         for (case, set) in sets {
             match *case {
                 "" => sweep.override_cases(None, set)?,
                 // Not every file has every case.
                 case => match sweep.override_cases(Some(case), set) {
-                    Err(SimError::Name { .. }) => {}
+                    Err(SimError::Name { .. }) => continue,
                     done => done?,
                 },
             }
+            differs = true;
         }
-        data.put(experiment, rows_of_sweep(&sweep, stop, progress)?);
+        let rows = match right {
+            Some(right) if !differs => right.of(experiment).clone(),
+            _ => rows_of_sweep(&sweep, stop, progress)?,
+        };
+        data.put(experiment, rows);
     }
     Ok(data)
 }
@@ -176,7 +184,7 @@ pub fn wrong_models(
 ) -> Result<Vec<Matrix>, SimError> {
     let mut all = Vec::new();
     for paper in papers_of(rows) {
-        let right = run_with(paper, &[], &[], stop, &mut progress)?;
+        let right = run_with(paper, &[], &[], None, stop, &mut progress)?;
         let mut wrong = Vec::new();
         for model in paper.wrong {
             let sets: Vec<(&str, String)> = model
@@ -187,7 +195,7 @@ pub fn wrong_models(
             let data = if sets.is_empty() {
                 right.clone()
             } else {
-                run_with(paper, &[], &sets, stop, &mut progress)?
+                run_with(paper, &[], &sets, Some(&right), stop, &mut progress)?
             };
             let data = data.each(|rows: Rows| rows.exchanged(model.exchanged));
             wrong.push(column(paper, model.name, &data)?);

@@ -43,7 +43,11 @@ fn every_rule_names_its_quantity_its_tolerance_and_its_effect() {
 
 #[test]
 fn what_the_model_meets_some_wrong_model_does_not() {
-    let rows = select(&["all".into()]).unwrap();
+    // RXLANE_EVERY=3 takes one paper of three.
+    let every = std::env::var("RXLANE_EVERY").map_or(1, |n| n.parse().expect("a number"));
+    let papers = PAPERS.iter().skip(every - 1).step_by(every);
+    let papers: Vec<String> = papers.map(|paper| paper.name.to_owned()).collect();
+    let rows = select(&papers).unwrap();
     let uses: BTreeMap<String, Use> = references().into_iter().map(|r| (r.id, r.usage)).collect();
     let by = simulated();
     let mut unbroken = Vec::new();
