@@ -96,14 +96,21 @@ static __always_inline __u32 control_of_packet(const struct packet *p)
 	return CONTROL | (group || near ? CONTROL_OF_LINK : 0) | (group ? 0 : CONTROL_TO_ONE);
 }
 
-/* ARP, LACP, LLDP; IS-IS and spanning trees, which have a length instead of a type. */
+/* ARP, LACP, LLDP, discovery of PPPoE; IS-IS and spanning trees, which have a length instead of a type. */
 static __always_inline __u32 control_of_frame(const struct ethhdr *eth, __be16 carries)
 {
 	__u16 type = bpf_ntohs(carries);
 
-	if (type == ETH_P_ARP || type == ETH_P_SLOW || type == 0x88cc || (type < 1536 && eth->h_dest[0] & 1))
+	if (type == ETH_P_ARP || type == ETH_P_SLOW || type == 0x88cc || type == ETH_P_PPP_DISC ||
+	    (type < 1536 && eth->h_dest[0] & 1))
 		return CONTROL | CONTROL_OF_LINK;
 	return 0;
+}
+
+/* What keeps a session of PPP: the protocols that control the link, and those that control others (RFC 1661 2). */
+static __always_inline __u32 control_of_session(__be16 protocol)
+{
+	return bpf_ntohs(protocol) >= 0x8000 ? CONTROL | CONTROL_OF_LINK : 0;
 }
 
 /*
@@ -114,6 +121,7 @@ __noinline int control_of(struct xdp_md *ctx, struct control_packet *heard)
 {
 	struct packet p = {};
 	struct ethhdr *eth;
+	int parsed;
 
 	if (!heard)
 		return 0;
@@ -122,7 +130,10 @@ __noinline int control_of(struct xdp_md *ctx, struct control_packet *heard)
 	eth = p.data;
 	if ((void *)(eth + 1) > p.data_end)
 		return 0;
-	switch (parse(ctx, &p)) {
+	parsed = parse(ctx, &p);
+	if (parsed == PARSED_NOT_IP && p.type == bpf_htons(ETH_P_PPP_SES))
+		parsed = parse_session(ctx, &p);
+	switch (parsed) {
 	case PARSED_IPV4:
 		heard->v6 = 0;
 		heard->source[0] = p.ip4->saddr;
@@ -145,7 +156,7 @@ __noinline int control_of(struct xdp_md *ctx, struct control_packet *heard)
 		/* The last four bytes tell senders apart. */
 		heard->sender = *(__u32 *)(eth->h_source + 2);
 		heard->sender += p.tags * 0x9e3779b1;
-		return control_of_frame(eth, p.type);
+		return p.tags & TAG_SESSION ? control_of_session(p.type) : control_of_frame(eth, p.type);
 	}
 	return 0;
 }

@@ -282,8 +282,13 @@ static __always_inline int hand_over(struct xdp_md *ctx, struct packet *p, const
 			return XDP_ABORTED;
 		eth = p->data;
 	}
-	__builtin_memcpy(eth->h_dest, hop->to, ETH_ALEN);
-	__builtin_memcpy(eth->h_source, hop->from, ETH_ALEN);
+	if (way && way->session.there) {
+		__builtin_memcpy(eth->h_dest, way->session.to, ETH_ALEN);
+		__builtin_memcpy(eth->h_source, way->session.from, ETH_ALEN);
+	} else {
+		__builtin_memcpy(eth->h_dest, hop->to, ETH_ALEN);
+		__builtin_memcpy(eth->h_source, hop->from, ETH_ALEN);
+	}
 	return XDP_REDIRECT;
 }
 
@@ -307,8 +312,8 @@ static __always_inline int to_port(const struct core *core, __u32 ifindex)
 }
 
 /*
- * How a packet to a neighbour leaves through an interface, a port, a VLAN device over one or a bridge over some:
- * XDP_REDIRECT, with the target set, or REFUSED. `way` is that of the VLAN device, or null.
+ * How a packet to a neighbour leaves through an interface, a port, a VLAN device or a session over one or a bridge over
+ * some: XDP_REDIRECT, with the target set, or REFUSED. `way` is that of the VLAN device or session, or null.
  */
 static __always_inline int choose_way(const struct core *core, const struct packet *p, __u32 ifindex, const __u8 *to,
 				      const struct vlan_way **way)
@@ -321,10 +326,12 @@ static __always_inline int choose_way(const struct core *core, const struct pack
 	*way = bpf_map_lookup_elem(&vlan_ways, &ifindex);
 	if (!*way)
 		return to_port(core, port_behind(ifindex, to));
-	if (ETH_HLEN + 4 * (*way)->tags + ip_length(p) > (*way)->mtu + FRAME_ROOM)
+	if (l2_of_way(*way) + ip_length(p) > (*way)->mtu + FRAME_ROOM)
 		return REFUSED(REASON_MTU);
 	if (has_other_priority(p, *way))
 		return REFUSED(REASON_VLAN);
+	if ((*way)->session.there && !may_send_in_session(ifindex))
+		return REFUSED(REASON_SESSION);
 	if ((*way)->by_qdisc)
 		return REFUSED(REASON_QDISC);
 	return to_port(core, (*way)->port);
@@ -347,6 +354,8 @@ static __always_inline int forward(struct xdp_md *ctx, const struct core *core, 
 	if (fib.ifindex == p->ingress)
 		return REFUSED(REASON_EGRESS);
 	leaves = choose_way(core, p, fib.ifindex, fib.dmac, &way);
+	if (leaves == REFUSED(REASON_SESSION))
+		left_by_linux(fib.ifindex);
 	if (leaves < 0 && leaves != REFUSED(REASON_QDISC))
 		return leaves;
 	/* Linux sends this flow another way: a mark chose the route, or it has just changed; or its priority is
@@ -363,7 +372,9 @@ static __always_inline int forward(struct xdp_md *ctx, const struct core *core, 
 	/* Known from here on as any other hop: the port may be sent to directly before the flow is forgotten. */
 	if (leaves < 0)
 		return leaves;
-	note_next_hop(&fib);
+	/* The other end of a session is nobody's neighbour. */
+	if (!way || !way->session.there)
+		note_next_hop(&fib);
 	return hand_over(ctx, p, &t->nat, hop, way, full);
 }
 

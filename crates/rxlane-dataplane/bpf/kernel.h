@@ -28,6 +28,7 @@ enum netdev_priv_flags {
 struct net_device {
 	int ifindex;
 	unsigned int flags;
+	unsigned short type; /* of its link: ARPHRD_* */
 	unsigned int priv_flags; /* since Linux 6.11 a field of bits, at the same place */
 	const struct rtnl_link_ops *rtnl_link_ops;
 	possible_net_t nd_net;

@@ -65,6 +65,7 @@ const volatile __u8 port_of_slot[MAX_PORTS] = {};
 #include "forward.h"
 #include "macvlan.h"
 #include "numbers.h"
+#include "session.h"
 #include "stack.h"
 #include "leave.h"
 #include "apart.h"
@@ -72,8 +73,13 @@ const volatile __u8 port_of_slot[MAX_PORTS] = {};
 #include "trace.h"
 #include "look.h"
 
-static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct core *core, const int full)
+/*
+ * Serves the packet that the core has: numbers in memory, of which the verifier knows nothing, so that all that the
+ * packet could be up to here ends here. They are also what global functions get.
+ */
+static __always_inline int serve(struct xdp_md *ctx, struct core *core, const int full)
 {
+	struct packet p = {};
 	struct hop hop;
 	struct departure own = {}, *t = full ? &core->departure : &own;
 	const volatile struct class *c;
@@ -81,18 +87,12 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 	__u32 class;
 	int ret;
 
-	/*
-	 * Numbers in memory, of which the verifier knows nothing: all that the packet could be up to here ends here.
-	 * They are also what global functions get.
-	 */
-	to_numbers(p, &core->packet);
-	core->packet.control = (engine || core->guarded) && may_be_control(p);
 	barrier();
-	if (!full && from_numbers(ctx, &core->packet, p) < 0)
+	if (!full && from_numbers(ctx, &core->packet, &p) < 0)
 		return XDP_PASS;
 	if (full) {
 		core->place = 0;
-		if (may_be_known() && known_dscps >> (p->dscp & 63) & 1) {
+		if (may_be_known() && known_dscps >> (core->packet.dscp & 63) & 1) {
 			ret = by_known_flow(ctx, core);
 			if (ret >= 0)
 				return ret;
@@ -100,10 +100,10 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 		__builtin_memset(t, 0, sizeof(*t));
 		ret = admit_apart(ctx, core);
 	} else {
-		class = classify(p, 0);
+		class = classify(&p, 0);
 		if (core->look)
 			core->named = class;
-		ret = admit(ctx, p, core, class, t, 0);
+		ret = admit(ctx, &p, core, class, t, 0);
 	}
 	if (ret < 0)
 		return leave(ctx, core, REFUSED(ret));
@@ -115,7 +115,7 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 		if (full && t->flow && core->packet.seen_as != core->packet.ingress)
 			t->source = SOURCE_STRICT;
 		/* First the source, so that who forges it from elsewhere asks for nothing in the flow's name. */
-		if (t->source != SOURCE_ANY && !(full ? source_apart(ctx, core) : source_holds(ctx, p, t)))
+		if (t->source != SOURCE_ANY && !(full ? source_apart(ctx, core) : source_holds(ctx, &p, t)))
 			return leave(ctx, core, REASON_SOURCE);
 		if (full && t->flow && !is_witnessed(core))
 			return leave(ctx, core, REASON_UNSEEN);
@@ -144,7 +144,7 @@ static __always_inline int serve(struct xdp_md *ctx, struct packet *p, struct co
 		count->early_drops++;
 		return XDP_DROP;
 	}
-	ret = full ? forward_apart(ctx, core) : forward(ctx, core, p, t, &hop, 0);
+	ret = full ? forward_apart(ctx, core) : forward(ctx, core, &p, t, &hop, 0);
 	/* Only if cutting off the tail has failed, after which the verifier takes the packet's pointers for lost. */
 	if (ret == REFUSED(REASON_MALFORMED))
 		return to_kernel(core, REASON_MALFORMED);
@@ -174,7 +174,7 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 	struct packet p = {};
 	struct core *core;
 	__u32 zero = 0, slot, served = 0;
-	int action;
+	int action = XDP_PASS;
 
 	table = bpf_map_lookup_elem(&ports, &zero);
 	if (!table)
@@ -222,15 +222,24 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 			} else if (core->master && enter_bridge(&p, core->master)) {
 				core->master = 0;
 			}
-			action = serve(ctx, &p, core, full);
+			to_core(&p, core);
 			served = 1;
 			break;
 		case PARSED_NOT_IP:
-			action = to_kernel_first(ctx, core, REASON_NOT_IP);
+			if (p.type == bpf_htons(ETH_P_PPP_SES)) {
+				core->packet.port = p.port;
+				core->packet.port_flags = p.port_flags;
+				core->packet.ingress = p.ingress;
+				served = enter_session(ctx, core);
+			}
+			if (!served)
+				action = to_kernel_first(ctx, core, REASON_NOT_IP);
 			break;
 		default:
 			action = to_kernel(core, REASON_MALFORMED);
 		}
+	if (served)
+		action = serve(ctx, core, full);
 	if (core->look)
 		action = look_back(ctx, core, served, action);
 	return observes ? XDP_PASS : action;

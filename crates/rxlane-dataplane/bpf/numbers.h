@@ -26,6 +26,13 @@ static __always_inline void to_numbers(const struct packet *p, struct parsed_pac
 	n->port_flags = p->port_flags;
 }
 
+/* The packet in hand, from here on in numbers. */
+static __always_inline void to_core(const struct packet *p, struct core *core)
+{
+	to_numbers(p, &core->packet);
+	core->packet.control = (engine || core->guarded) && may_be_control(p);
+}
+
 /* The packet as it was, or -1: never, but the verifier cannot know. */
 static __always_inline int from_numbers(struct xdp_md *ctx, const struct parsed_packet *n, struct packet *p)
 {

@@ -27,7 +27,7 @@ struct packet {
 	__u32 src_port; /* host order or NO_PORT */
 	__u32 dst_port;
 	__u16 vlan; /* id of the outer tag or NO_VLAN */
-	__be16 type; /* of what the frame carries, behind tags */
+	__be16 type; /* of what the frame carries, behind tags; in a session its protocol of PPP */
 	__u8 pcp;
 	__u8 port; /* ingress port */
 	__u8 dscp;
@@ -176,6 +176,36 @@ static __always_inline int parse(struct xdp_md *ctx, struct packet *p)
 	if (type == bpf_htons(ETH_P_IPV6))
 		return parse_ipv6(ctx, p, l3);
 	return PARSED_NOT_IP;
+}
+
+/*
+ * The packet in a session, of a frame that has been parsed and carries one: what else is in it (links, addresses, keys
+ * are agreed on there) is no IP packet. Only with all of the protocol's bytes, and no longer than the session says.
+ */
+static __always_inline int parse_session(struct xdp_md *ctx, struct packet *p)
+{
+	__u64 l2 = masked(l2_length(p->tags), 31), length;
+	struct session_header *session = p->data + l2;
+	void *l3 = session + 1;
+	int parsed;
+
+	if (l3 > p->data_end)
+		return PARSED_MALFORMED;
+	length = bpf_ntohs(session->length);
+	p->tags |= TAG_SESSION;
+	p->type = session->protocol;
+	if (session->version != SESSION_VERSION || session->code ||
+	    bpf_xdp_get_buff_len(ctx) < l2 + __builtin_offsetof(struct session_header, protocol) + length)
+		return PARSED_MALFORMED;
+	if (session->protocol == bpf_htons(PPP_IPV4))
+		parsed = parse_ipv4(ctx, p, l3);
+	else if (session->protocol == bpf_htons(PPP_IPV6))
+		parsed = parse_ipv6(ctx, p, l3);
+	else
+		return PARSED_NOT_IP;
+	if (parsed == PARSED_MALFORMED || sizeof(session->protocol) + ip_length(p) > length)
+		return PARSED_MALFORMED;
+	return parsed;
 }
 
 /* RFC 1812 5.3.7 and 4.2.2.11: addresses that are never forwarded. */

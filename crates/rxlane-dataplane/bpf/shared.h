@@ -45,6 +45,7 @@ enum reason {
 	REASON_IDLE, /* not even classified: nothing can be express for now */
 	REASON_QDISC, /* it leaves through a port whose queueing discipline is to see it */
 	REASON_MASTER, /* the bridge that its port belongs to has not learned its sender there, or is not served */
+	REASON_SESSION, /* its session may have changed, or is to be seen in use */
 	REASONS,
 };
 

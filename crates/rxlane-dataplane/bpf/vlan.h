@@ -45,7 +45,15 @@ struct vlan_push {
 	__u8 pad[2];
 };
 
-/* The way of what leaves through a VLAN device. */
+/* A session that a device sends by. */
+struct session_push {
+	__u8 there;
+	__u8 pad;
+	__be16 id;
+	__u8 to[6], from[6];
+};
+
+/* The way of what leaves through a VLAN device, or through that of a session over a port or a VLAN device. */
 struct vlan_way {
 	__u32 port; /* ifindex */
 	__u32 mtu; /* of the port */
@@ -53,6 +61,7 @@ struct vlan_way {
 	__u8 by_qdisc; /* its queueing discipline is to see it */
 	__u8 pad[2];
 	struct vlan_push push[2]; /* the outer one first */
+	struct session_push session;
 };
 
 struct {
@@ -89,10 +98,10 @@ static __always_inline __u16 tci_of(const struct packet *p, const struct vlan_pu
 	return pcp << 13 | (push->id & 0xfff);
 }
 
-/* The outer tag as the witness notes it. */
+/* The outer tag as the witness notes it, which sees none below a session. */
 static __always_inline __u32 tag_by(const struct packet *p, const struct vlan_way *way)
 {
-	return way ? WITNESS_TAGGED | tci_of(p, &way->push[0]) : 0;
+	return way && !way->session.there ? WITNESS_TAGGED | tci_of(p, &way->push[0]) : 0;
 }
 
 /* Whether Linux could give the packet another code point than the lane would. */
@@ -101,23 +110,92 @@ static __always_inline int has_other_priority(const struct packet *p, const stru
 	return p->v6 && p->port_flags & PORT_PRIORITY && (way->push[0].maps | way->push[1].maps);
 }
 
+/*
+ * What is known of sessions holds as long as the kernel has changed none since the daemon looked. Each of both writes a
+ * word: how often it was (sessions.bpf.c), and how often the daemon knew of.
+ */
+#define SESSION_CHANGED 0
+#define SESSION_SEEN 1
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, __u32);
+	__type(value, __u32);
+} session_changes SEC(".maps");
+
+static __always_inline int sessions_hold(void)
+{
+	__u32 at_changed = SESSION_CHANGED, at_seen = SESSION_SEEN;
+	const volatile __u32 *changed = bpf_map_lookup_elem(&session_changes, &at_changed);
+	const volatile __u32 *seen = bpf_map_lookup_elem(&session_changes, &at_seen);
+	const struct gates *g = find_gates();
+
+	return changed && seen && *changed == *seen && g && is_watched(g);
+}
+
+/*
+ * Whoever made a session may end it when nothing has passed for long (`idle` of pppd), and express packets do not pass
+ * where that is seen. So now and then one goes by Linux.
+ */
+#define SESSION_IDLE_NS 5000000000ULL
+#define SESSION_SLOTS 1024 /* by ifindex */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SESSION_SLOTS);
+	__type(key, __u32);
+	__type(value, __u64);
+} session_used SEC(".maps");
+
+static __always_inline __u64 *used_of_session(__u32 ifindex)
+{
+	__u32 slot = ifindex & (SESSION_SLOTS - 1);
+
+	return bpf_map_lookup_elem(&session_used, &slot);
+}
+
+/* Whether it is not another packet's turn. Functions of their own, for their keys: callers have no stack to spare. */
+__noinline int may_send_in_session(__u32 ifindex)
+{
+	const __u64 *used = used_of_session(ifindex);
+
+	return used && sessions_hold() && bpf_ktime_get_coarse_ns() - *used < SESSION_IDLE_NS;
+}
+
+/* A packet that would have been express goes by Linux, and is the one of its turn. */
+__noinline int left_by_linux(__u32 ifindex)
+{
+	__u64 *used = used_of_session(ifindex), now = bpf_ktime_get_coarse_ns();
+
+	if (used && now - *used >= SESSION_IDLE_NS)
+		*used = now;
+	return 0;
+}
+
 /* Bytes before the packet when it leaves. */
 static __always_inline __u32 l2_of_way(const struct vlan_way *way)
 {
 	if (!way)
 		return sizeof(struct ethhdr);
-	return sizeof(struct ethhdr) + (way->tags > 1 ? 8 : 4);
+	return sizeof(struct ethhdr) +
+	       (way->tags > 1 ? 8
+		: way->tags   ? 4
+			      : 0) +
+	       (way->session.there ? sizeof(struct session_header) : 0);
 }
 
 /*
- * The frame gets the tags of its way, or none; the packet starts where it ends up, and its addresses are still to be
- * written. What has room for a redirect has room for two tags, so this fails only on a driver that breaks its promises.
+ * The frame gets the tags and the session of its way, or none; the packet starts where it ends up, and its addresses
+ * are still to be written. What has room for a redirect has room for these, so this fails only on a driver that breaks
+ * its promises.
  */
 static __always_inline int retag(struct xdp_md *ctx, struct packet *p, const struct vlan_way *way)
 {
 	__u32 had = masked(l2_length(p->tags), 31), has = l2_of_way(way);
 	__be16 type = p->v6 ? bpf_htons(ETH_P_IPV6) : bpf_htons(ETH_P_IP), *at;
-	__u16 outer = 0, inner = 0;
+	__be16 protocol = p->v6 ? bpf_htons(PPP_IPV6) : bpf_htons(PPP_IPV4);
+	__u16 outer = 0, inner = 0, length = ip_length(p);
 	void *data, *end;
 
 	if (way) {
@@ -131,20 +209,31 @@ static __always_inline int retag(struct xdp_md *ctx, struct packet *p, const str
 	p->data = data;
 	p->data_end = end;
 	at = data + 2 * ETH_ALEN;
-	if ((void *)(at + 5) > end)
+	/* Two tags and a session; an IP packet with no more than its header is as long. */
+	if ((void *)(at + 9) > end)
 		return -1;
 	if (!way) {
 		at[0] = type;
 		return 0;
 	}
-	at[0] = way->push[0].type;
-	at[1] = bpf_htons(outer);
+	if (way->tags) {
+		at[0] = way->push[0].type;
+		at[1] = bpf_htons(outer);
+		at += 2;
+	}
 	if (way->tags > 1) {
-		at[2] = way->push[1].type;
-		at[3] = bpf_htons(inner);
-		at[4] = type;
+		at[0] = way->push[1].type;
+		at[1] = bpf_htons(inner);
+		at += 2;
+	}
+	if (way->session.there) {
+		at[0] = bpf_htons(ETH_P_PPP_SES);
+		at[1] = bpf_htons(SESSION_VERSION << 8);
+		at[2] = way->session.id;
+		at[3] = bpf_htons(sizeof(protocol) + length);
+		at[4] = protocol;
 	} else {
-		at[2] = type;
+		at[0] = type;
 	}
 	return 0;
 }

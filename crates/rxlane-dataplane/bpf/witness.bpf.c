@@ -22,6 +22,8 @@
 #define IP_CT_ESTABLISHED_REPLY 3
 /* include/uapi/linux/if.h */
 #define IFF_SLAVE 0x800
+/* include/uapi/linux/if_arp.h */
+#define ARPHRD_PPP 512
 /* The first letters of a kind of device as one number, as memory has it. */
 #define KIND(a, b, c, d, e) ((__u64)(a) | (__u64)(b) << 8 | (__u64)(c) << 16 | (__u64)(d) << 24 | (__u64)(e) << 32)
 
@@ -155,8 +157,13 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 	/* Who gave it the tag? A filter, or a device that nobody saw it pass without: no way that the lane knows. */
 	if (tag && !seen->through)
 		return 0;
-	/* At this place the frame is complete: its data begin with the address of the next hop. */
-	if (bpf_probe_read_kernel(seen->next_hop, sizeof(seen->next_hop), skb->data))
+	/*
+	 * At this place the frame is complete: its data begin with the address of the next hop. A link of PPP has no
+	 * addresses, and what is below it sees another packet: ppp_start_xmit() forgets its flow.
+	 */
+	if (dev->type == ARPHRD_PPP)
+		__builtin_memset(seen->next_hop, 0, sizeof(seen->next_hop));
+	else if (bpf_probe_read_kernel(seen->next_hop, sizeof(seen->next_hop), skb->data))
 		return 0;
 	if (awaits_answer(seen) && witness->open)
 		__sync_fetch_and_sub(&witness->open, 1);

@@ -108,7 +108,8 @@ fn replace(
         }
     }
     ports::write_egress(&lane, &state.ports, &state.config.egress, devices)?;
-    vlans::write(&lane, &state.ports, &state.config.egress, devices)?;
+    // Sessions are told of by who watches.
+    vlans::write(&lane, &state.ports, &state.config, devices, None)?;
     macvlans::write(&lane, &state.ports, &state.config, devices)?;
     rings::announce_rings(shared, &class_rings)?;
     let mut both = old.map(|o| o.ports.clone()).unwrap_or_default();

@@ -14,6 +14,7 @@ use crate::error::FileTried;
 use crate::features::Features;
 use crate::options::Options;
 use crate::pinned;
+use crate::pppoe::SessionStatus;
 use crate::undo::{Ask, Unconfirmed};
 use crate::verifier::Accepted;
 use crate::watch::monotonic;
@@ -62,6 +63,9 @@ pub struct State {
     /// Express classes that stay with the kernel for now, with what speaks against each.
     #[serde(default)]
     pub objections: Vec<(String, Vec<String>)>,
+    /// Devices of PPPoE sessions, as they were found last.
+    #[serde(default)]
+    pub sessions: Vec<SessionStatus>,
     /// Things the operator should know.
     pub warnings: Vec<String>,
     /// What is gone back to unless somebody confirms.

@@ -29,7 +29,7 @@ pub const PORT_PROBES: usize = 4;
 pub const RING_CPUS: usize = 256;
 
 /// Why a packet is left to the kernel: names and meanings of `enum reason`, in order.
-pub const REASONS: [(&str, &str); 25] = [
+pub const REASONS: [(&str, &str); 26] = [
     ("not_ip", "ARP, or another protocol than IPv4 and IPv6"),
     (
         "not_to_us",
@@ -117,6 +117,10 @@ pub const REASONS: [(&str, &str); 25] = [
     (
         "master",
         "its port belongs to a bridge that has not learned its sender there, or to a device that is not served (status names them)",
+    ),
+    (
+        "session",
+        "the session of PPPoE that it leaves in may have changed, or is to be seen in use by Linux, as one packet in five seconds is",
     ),
 ];
 

@@ -32,6 +32,7 @@ mod error;
 mod lanes;
 mod pinned;
 mod ports;
+mod pppoe;
 mod qdiscs;
 mod skeletons;
 mod tags;

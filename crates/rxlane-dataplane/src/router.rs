@@ -28,8 +28,11 @@ use crate::pinned;
 use crate::ports;
 use crate::tags;
 use crate::watch;
-use crate::{macvlans, masters, vlans};
+use crate::{masters, pppoe::Sessions};
 use rxlane_config::{Datapath, RouterConfig};
+
+/// What a start has attached.
+type Attached = (Shared, LaneProgram, State, Option<Engine>, Sessions);
 
 /// Pins of the engine's counters.
 pub(crate) const ENGINE_RINGS: &str = "engine_rings";
@@ -55,6 +58,7 @@ pub struct Router {
     pub(crate) noted: Noted,
     pub(crate) batches: Batches,
     pub(crate) bridges: Bridges,
+    pub(crate) sessions: Sessions,
     _lock: crate::instance::Lock,
 }
 
@@ -102,7 +106,7 @@ impl Router {
             before_threads,
         );
         match started {
-            Ok((shared, lane, state, engine)) => {
+            Ok((shared, lane, state, engine, sessions)) => {
                 let mut router = Self {
                     instance,
                     shared,
@@ -119,6 +123,7 @@ impl Router {
                     noted: Noted::default(),
                     batches,
                     bridges: Bridges::default(),
+                    sessions,
                     _lock: lock,
                 };
                 if let Err(error) = router.look_around() {
@@ -145,7 +150,7 @@ impl Router {
         features: Features,
         old: Option<State>,
         before_threads: impl FnOnce(),
-    ) -> Result<(Shared, LaneProgram, State, Option<Engine>), DataplaneError> {
+    ) -> Result<Attached, DataplaneError> {
         instance.create()?;
         let (shared, controller) = match &old {
             Some(old) => (
@@ -164,6 +169,7 @@ impl Router {
             features,
             programs: controller,
             objections: Vec::new(),
+            sessions: Vec::new(),
             warnings: Vec::new(),
             unconfirmed: old.as_ref().and_then(|o| o.unconfirmed.clone()),
         };
@@ -176,10 +182,11 @@ impl Router {
             None,
             plan.as_ref(),
         )?;
+        let sessions = Sessions::open(instance, &shared)?;
         before_threads();
         let engine = start_engine(instance, &mut state, &mut lane, plan)?;
         instance.save_state(&state)?;
-        Ok((shared, lane, state, engine))
+        Ok((shared, lane, state, engine, sessions))
     }
 
     /// Replaces the configuration: each packet is served by the old or the new one.
@@ -276,14 +283,9 @@ impl Router {
                 }
             }
         }
-        // Also when only a MAC address has changed.
-        let config = &self.state.config;
-        ports::write_ports(&self.shared, &self.state.ports, config, &devices)?;
-        let ways = &config.egress;
-        ports::write_egress(&self.lane, &self.state.ports, ways, &devices)?;
-        vlans::write(&self.lane, &self.state.ports, ways, &devices)?;
-        macvlans::write(&self.lane, &self.state.ports, config, &devices)?;
-        self.bridges.look(&self.lane, config, &devices)?;
+        // Also when only a MAC address has changed. Sessions as they are known: who looks around looks for them, too.
+        self.write_ports(&devices)?;
+        self.write_devices(&devices)?;
         if changed {
             self.instance.save_state(&self.state)?;
         }

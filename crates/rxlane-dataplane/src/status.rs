@@ -21,6 +21,7 @@ use crate::layout::{
 pub use crate::macvlans::MacvlanStatus;
 pub use crate::masters::MasterStatus;
 use crate::pinned::{get, get_percpu};
+pub use crate::pppoe::SessionStatus;
 use crate::qdiscs;
 use crate::verifier::Accepted;
 pub use crate::vlans::VlanStatus;
@@ -57,6 +58,8 @@ pub struct Status {
     pub vlans: Vec<VlanStatus>,
     /// Macvlan devices over the ports, such as virtual MAC addresses of VRRP.
     pub macvlans: Vec<MacvlanStatus>,
+    /// Devices of PPPoE sessions, as they were found last.
+    pub sessions: Vec<SessionStatus>,
     /// Devices that ports belong to, such as bridges and VRFs, and why packets of some ports stay with the kernel.
     pub masters: Vec<MasterStatus>,
     /// Classes over all ports, highest priority first.
@@ -193,6 +196,7 @@ pub fn read() -> Result<Status, DataplaneError> {
         cores: polling,
         vlans: vlans::status(&state.config, &devices),
         macvlans: macvlans::status(&state.config.ports, &devices),
+        sessions: state.sessions.clone(),
         masters: masters::status(&state.config, &devices),
         ports,
         classes,

@@ -36,16 +36,24 @@ pub struct Surroundings {
 
 impl Surroundings {
     /// Looks around in the current network namespace, which has these devices. What is said of ports goes for the VLAN and macvlan devices
-    /// over them, too, whose packets may be express.
+    /// over them, too, whose packets may be express, and for the devices of `sessions` of PPPoE.
     ///
     /// # Errors
     /// When netlink fails.
-    pub fn read(ports: &[String], links: &[Link]) -> Result<Self, SystemError> {
+    pub fn read(
+        ports: &[String],
+        links: &[Link],
+        sessions: &[String],
+    ) -> Result<Self, SystemError> {
         let over = macvlans::served(ports, links);
         let over = over.into_iter().map(|(device, _)| device.name.clone());
         let vlans = vlans::served(ports, links);
         let beside = masters::beside(ports, links);
-        let ports: Vec<String> = ports.iter().cloned().chain(vlans).chain(over).collect();
+        let over = vlans
+            .into_iter()
+            .chain(over)
+            .chain(sessions.iter().cloned());
+        let ports: Vec<String> = ports.iter().cloned().chain(over).collect();
         let passed: Vec<&String> = ports.iter().chain(&beside).collect();
         let mut found = Self {
             hooks: firewall::hooks()?,

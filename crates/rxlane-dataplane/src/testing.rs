@@ -46,6 +46,36 @@ pub fn run(router: &Router, frame: &[u8], ifindex: u32) -> Result<TestRun, std::
     test_run(router.program(), frame, ifindex, 1).map(|(outcome, _)| outcome)
 }
 
+/// Tells the program of a session of PPPoE over a port whose packets come in as the port's own, until the router looks for sessions
+/// itself ([`Router::keep_watch`]).
+///
+/// # Errors
+/// When the map cannot be written.
+pub fn serve_session(
+    router: &Router,
+    ifindex: u32,
+    id: u16,
+    sender: [u8; 6],
+) -> Result<(), DataplaneError> {
+    crate::pppoe::serve(&router.lane, ifindex, id, sender)
+}
+
+/// Tells the program to send what is routed through device `ifindex` in a session of PPPoE over a port, with tags (their ids, the outer
+/// one first), until the router looks at devices itself ([`Router::keep_watch`]).
+///
+/// # Errors
+/// When the map cannot be written.
+pub fn send_in_session(
+    router: &Router,
+    ifindex: u32,
+    port: &rxlane_system::links::Link,
+    tags: &[u16],
+    id: u16,
+    remote: [u8; 6],
+) -> Result<(), DataplaneError> {
+    crate::pppoe::send(&router.lane, ifindex, port, tags, id, remote)
+}
+
 /// What frames are to the router itself (bpf/control.h), by their own program.
 pub struct ControlProgram(OwnedFd);
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytemuck::{Pod, Zeroable};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use rxlane_config::{Datapath, Egress, RouterConfig};
+use rxlane_config::{Datapath, RouterConfig};
 use rxlane_system::addresses;
 use rxlane_system::links::{Link as NetDevice, Vlan};
 use schemars::JsonSchema;
@@ -17,6 +17,7 @@ use crate::lanes::program::LaneProgram;
 use crate::layout::PORT_HIDES_TAGS;
 use crate::masters;
 use crate::ports;
+use crate::pppoe::Sessions;
 use crate::qdiscs;
 
 /// A VLAN device over a port.
@@ -63,6 +64,23 @@ pub(crate) fn status(config: &RouterConfig, devices: &[NetDevice]) -> Vec<VlanSt
             port: stack.port.name.clone(),
             tags: stack.tags.iter().map(id).collect(),
             declined: stack.declined.or(engine.clone()),
+        })
+        .collect()
+}
+
+/// VLAN devices over ports whose packets may be express, each with its port, and whether its tags differ by priority.
+pub(crate) fn express<'a>(
+    ports: &[String],
+    devices: &'a [NetDevice],
+) -> BTreeMap<u32, (&'a NetDevice, bool)> {
+    let served = stacks(ports, devices).into_iter();
+    let served = served.filter(|stack| stack.declined.is_none());
+    served
+        .map(|s| {
+            (
+                s.device.ifindex,
+                (s.port, s.tags.iter().any(|tag| maps(tag))),
+            )
         })
         .collect()
 }
@@ -194,15 +212,55 @@ struct Push {
     pad: [u8; 2],
 }
 
+/// `struct session_push` of bpf/vlan.h.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct SessionPush {
+    pub(crate) there: u8,
+    pub(crate) pad: u8,
+    pub(crate) id: [u8; 2],
+    pub(crate) to: [u8; 6],
+    pub(crate) from: [u8; 6],
+}
+
+/// `struct vlan_way` of bpf/vlan.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-struct Way {
+pub(crate) struct Way {
     port: u32,
     mtu: u32,
     tags: u8,
-    by_qdisc: u8,
+    pub(crate) by_qdisc: u8,
     pad: [u8; 2],
     push: [Push; MAX_TAGS],
+    pub(crate) session: SessionPush,
+}
+
+impl Way {
+    /// Through a port, without tags.
+    pub(crate) fn of_port(port: &NetDevice) -> Self {
+        Self {
+            port: port.ifindex,
+            mtu: port.mtu,
+            tags: 0,
+            by_qdisc: 0,
+            pad: [0; 2],
+            push: [Push::default(); MAX_TAGS],
+            session: SessionPush::default(),
+        }
+    }
+
+    /// With customer tags of these ids, the outer one first.
+    #[cfg(feature = "testing")]
+    pub(crate) fn push_tags(&mut self, ids: &[u16]) {
+        self.tags = ids.len() as u8;
+        for (to, id) in self.push.iter_mut().zip(ids) {
+            *to = push(&Vlan {
+                id: *id,
+                ..Vlan::default()
+            });
+        }
+    }
 }
 
 /// As in `struct packet` of bpf/parse.h: bit 15 is set, bit 14 of a service tag.
@@ -247,16 +305,18 @@ fn priorities(tags: &[&Vlan]) -> u8 {
 }
 
 /// Tells the program about the VLAN devices over ports, and that a tag without an id belongs to the port (IEEE 802.1Q 6.9; Linux takes it
-/// off in `__netif_receive_skb_core`).
+/// off in `__netif_receive_skb_core`). And about sessions over these and over ports, which leave by the same table.
 ///
 /// # Errors
 /// When the kernel cannot be asked, or a map cannot be written.
 pub(crate) fn write(
     lane: &LaneProgram,
     all: &BTreeMap<String, PortState>,
-    ways: &BTreeMap<String, Egress>,
+    config: &RouterConfig,
     devices: &[NetDevice],
+    sessions: Option<&Sessions>,
 ) -> Result<(), DataplaneError> {
+    let ways = &config.egress;
     let addressed = addresses::devices_with_ipv4()?;
     let by_qdisc = qdiscs::in_the_way(ways, devices)?;
     let flags = |d: &NetDevice, mode| ports::flags(d, mode, addressed.contains(&d.ifindex));
@@ -303,8 +363,6 @@ pub(crate) fn write(
             *to = push(vlan);
         }
         let way = Way {
-            port: stack.port.ifindex,
-            mtu: stack.port.mtu,
             tags: tags.len() as u8,
             by_qdisc: u8::from(
                 stack
@@ -312,8 +370,8 @@ pub(crate) fn write(
                     .iter()
                     .any(|d| by_qdisc.contains_key(&d.ifindex)),
             ),
-            pad: [0; 2],
             push: pushed,
+            ..Way::of_port(stack.port)
         };
         out.insert(device.ifindex.to_ne_bytes().to_vec(), way);
     }
@@ -321,6 +379,10 @@ pub(crate) fn write(
     for stack in declined {
         let key = key(stack.port.ifindex, &stack.tags);
         entries.remove(bytemuck::bytes_of(&key));
+    }
+    match sessions {
+        Some(sessions) => sessions.write(lane, config, devices, &mut out)?,
+        None => replace::<DeviceOver>(&lane.sessions, &BTreeMap::new())?,
     }
     replace(&lane.vlan_devices, &entries)?;
     replace(&lane.vlan_ways, &out)

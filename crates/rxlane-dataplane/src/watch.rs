@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use rxlane_config::RouterConfig;
 use rxlane_policy::Nanos;
+use rxlane_system::links::{self, Link};
+use rxlane_system::neighbours;
 use rxlane_system::sysctl::Held;
-use rxlane_system::{links, neighbours};
 use tracing::{info, warn};
 
 use crate::DataplaneError;
-use crate::lanes::gates;
 use crate::lanes::witness::WitnessMaps;
+use crate::lanes::{gates, sessions};
 use crate::layout::Gates;
 use crate::ports;
 use crate::router::Router;
@@ -42,16 +43,14 @@ impl Router {
     /// # Errors
     /// When the kernel cannot be asked; then the lane stays as it is.
     pub fn look_around(&mut self) -> Result<(), DataplaneError> {
-        let config = &self.state.config;
         let devices = links::all()?;
-        let around = Surroundings::read(&config.ports, &devices)?;
+        self.write_ports(&devices)?;
+        let changes = self.sessions.look(&devices)?;
+        self.write_devices(&devices)?;
+        let config = &self.state.config;
+        let around = Surroundings::read(&config.ports, &devices, &self.sessions.served())?;
         let objections = surroundings::against(config, &around, self.state.options.accept_bypass);
-        ports::write_ports(&self.shared, &self.state.ports, config, &devices)?;
-        ports::write_egress(&self.lane, &self.state.ports, &config.egress, &devices)?;
-        vlans::write(&self.lane, &self.state.ports, &config.egress, &devices)?;
-        macvlans::write(&self.lane, &self.state.ports, config, &devices)?;
-        self.bridges.look(&self.lane, config, &devices)?;
-        let is_port = |device: &&links::Link| config.ports.contains(&device.name);
+        let is_port = |device: &&Link| config.ports.contains(&device.name);
         self.port_mtu = devices
             .iter()
             .filter(is_port)
@@ -59,10 +58,14 @@ impl Router {
             .min()
             .unwrap_or(0);
         let found = self.open_gates(&objections)?;
+        // Not before it is known what speaks against packets of sessions.
+        sessions::have_seen(&self.shared.session_changes, changes)?;
         self.note(&found);
-        if objections == self.state.objections {
+        let sessions = self.sessions.status();
+        if objections == self.state.objections && sessions == self.state.sessions {
             return Ok(());
         }
+        self.state.sessions = sessions;
         for (class, why) in &objections {
             warn!(class, "stays with the kernel: {}", why.join("; "));
         }
@@ -73,6 +76,22 @@ impl Router {
         }
         self.state.objections = objections;
         self.instance.save_state(&self.state)
+    }
+
+    /// Tells the program about ports, and where packets may leave.
+    pub(crate) fn write_ports(&self, devices: &[Link]) -> Result<(), DataplaneError> {
+        let (ports, config) = (&self.state.ports, &self.state.config);
+        ports::write_ports(&self.shared, ports, config, devices)?;
+        ports::write_egress(&self.lane, ports, &config.egress, devices)
+    }
+
+    /// Tells the program about devices over ports, and those that ports belong to.
+    pub(crate) fn write_devices(&mut self, devices: &[Link]) -> Result<(), DataplaneError> {
+        let (ports, config) = (&self.state.ports, &self.state.config);
+        self.sessions.assess(ports, config, devices)?;
+        vlans::write(&self.lane, ports, config, devices, Some(&self.sessions))?;
+        macvlans::write(&self.lane, ports, config, devices)?;
+        self.bridges.look(&self.lane, config, devices)
     }
 
     /// The largest packets that no route forbids, IPv4 and IPv6, where any route asks for an MTU. One that is locked may be
@@ -91,7 +110,7 @@ impl Router {
         if !self.state.options.accept_bypass {
             return Ok(Vec::new());
         }
-        let around = Surroundings::read(&config.ports, &links::all()?)?;
+        let around = Surroundings::read(&config.ports, &links::all()?, &self.sessions.served())?;
         Ok(surroundings::accepted(config, &around))
     }
 
@@ -134,17 +153,19 @@ impl Router {
         // What a driver takes changes with its settings, of which nobody tells.
         if self.egress_asked.elapsed() >= EGRESS_EVERY {
             self.egress_asked = Instant::now();
-            let (devices, config) = (links::all()?, &self.state.config);
-            let ways = &config.egress;
-            ports::write_ports(&self.shared, &self.state.ports, config, &devices)?;
-            ports::write_egress(&self.lane, &self.state.ports, ways, &devices)?;
+            let devices = links::all()?;
+            self.write_ports(&devices)?;
             // Maps of priorities may change without news, and so may XDP programs over a port and ebtables.
-            if self.asked.is_multiple_of(10) {
-                vlans::write(&self.lane, &self.state.ports, ways, &devices)?;
-                macvlans::write(&self.lane, &self.state.ports, config, &devices)?;
-                self.bridges.look(&self.lane, config, &devices)?;
-            }
+            let again = self.asked.is_multiple_of(10);
             self.asked += 1;
+            // Whose packets come and go in sessions decides what is passed by.
+            if sessions::have_changed(&self.shared.session_changes)? {
+                neighbours::are_used(self.noted.used_since(&self.lane.next_hops)?)?;
+                return self.look_around();
+            }
+            if again {
+                self.write_devices(&devices)?;
+            }
             neighbours::are_used(self.noted.used_since(&self.lane.next_hops)?)?;
         }
         let found = self.open_gates(&self.state.objections)?;
@@ -196,7 +217,7 @@ impl Router {
 
 /// Refuses what the surroundings of the ports forbid.
 pub(crate) fn refuse(config: &RouterConfig, accept_bypass: bool) -> Result<(), DataplaneError> {
-    let around = Surroundings::read(&config.ports, &links::all()?)?;
+    let around = Surroundings::read(&config.ports, &links::all()?, &[])?;
     surroundings::refuse(config, &around, accept_bypass)
 }
 

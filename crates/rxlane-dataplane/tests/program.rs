@@ -16,11 +16,14 @@ use rxlane_dataplane::testing::{self, Counts};
 use rxlane_policy::class::{Class, Lane, Trust};
 use rxlane_policy::control::{ControlRates, control};
 use rxlane_policy::headers::ipv4_checksum;
-use rxlane_policy::headers::{Headers, Obstacle, Parsed, parse};
+use rxlane_policy::headers::{Headers, Obstacle, Parsed, parse, parse_session};
 use rxlane_policy::police::{Police, Rate};
 use rxlane_policy::rule::{Flex, Rule, first_match};
 
 const IN_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const PEER: [u8; 6] = [2, 0, 0, 0, 0, 7];
+/// Number of the one session of PPPoE.
+const SESSION: u16 = 0x1234;
 const NEXT_HOP: [u8; 6] = [2, 0, 0, 0, 0, 9];
 const OUT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 const PASS: u32 = 2;
@@ -177,7 +180,7 @@ fn start(classes: Vec<Class>) -> Router {
 /// A packet whose fields come from small sets, so that rules are hit often.
 fn generate(rng: &mut Pcg64Mcg) -> Vec<u8> {
     let mut f = IN_MAC.to_vec();
-    f.extend([2, 0, 0, 0, 0, 7]);
+    f.extend(PEER);
     for _ in 0..[0, 0, 0, 0, 1, 1, 2, 3][rng.random_range(0..8)] {
         f.extend([[0x81, 0x00], [0x88, 0xa8]][rng.random_range(0..2)]);
         let id = [0u16, 1, 5, 4095][rng.random_range(0..4)];
@@ -244,6 +247,65 @@ fn generate(rng: &mut Pcg64Mcg) -> Vec<u8> {
         f.resize(f.len() + rng.random_range(0..20usize), 0);
     }
     f
+}
+
+/// Puts the packet of a frame into a session of PPPoE, mostly one that is served, in the way that it should be or nearly so.
+fn into_session(rng: &mut Pcg64Mcg, frame: &[u8]) -> Vec<u8> {
+    let mut at = 12;
+    while [[0x81, 0x00], [0x88, 0xa8]].contains(&[frame[at], frame[at + 1]]) {
+        at += 4;
+    }
+    let mut protocol = match [frame[at], frame[at + 1]] {
+        [0x86, _] => 0x57u16,
+        _ => 0x21,
+    };
+    let packet = &frame[at + 2..];
+    let mut length = packet.len() as u16 + 2;
+    let (mut version, mut code, mut id) = (0x11, 0, SESSION);
+    let mut sender = PEER;
+    match rng.random_range(0..24) {
+        0 => protocol = [0xc021u16, 0x8021, 0x2145, 0x0281, 0x7fff, 0x8000][rng.random_range(0..6)],
+        1 => length = length.wrapping_add(rng.random_range(0..20)),
+        2 => length -= rng.random_range(0..length.min(20)),
+        3 => version = rng.random(),
+        4 => code = rng.random(),
+        5 => id ^= 1 << rng.random_range(0..16),
+        6 => sender[5] ^= 1,
+        _ => {}
+    }
+    let mut f = frame[..6].to_vec();
+    f.extend(sender);
+    f.extend(&frame[12..at]);
+    f.extend([0x88, 0x64, version, code]);
+    for word in [id, length, protocol] {
+        f.extend(word.to_be_bytes());
+    }
+    f.extend(packet);
+    f
+}
+
+fn is_session(frame: &[u8]) -> bool {
+    parse(frame, 0, IN_MAC) == Parsed::NotIp
+}
+
+/// The reference's answer for a frame on a port with one session: of tags only those without an id are the port's.
+fn parse_known(frame: &[u8]) -> Parsed {
+    let id_of = |at: usize| {
+        frame
+            .get(at..at + 2)
+            .map(|b| u16::from_be_bytes([b[0], b[1]]))
+    };
+    let mut at = 12;
+    let mut ours = true;
+    while at < 20 && matches!(id_of(at), Some(0x8100 | 0x88a8)) {
+        ours &= at == 12 && id_of(at + 2).is_some_and(|tci| tci & 0xfff == 0);
+        at += 4;
+    }
+    let known = frame.get(6..12) == Some(&PEER) && id_of(at + 4) == Some(SESSION);
+    match parse_session(frame, 0, IN_MAC) {
+        Parsed::Ip(headers) if known && ours => Parsed::Ip(headers),
+        _ => parse(frame, 0, IN_MAC),
+    }
 }
 
 /// Flips, overwrites and cuts.
@@ -432,8 +494,11 @@ fn judge(
 /// The bytes on the wire: MAC addresses, no tag, TTL less one, a checksum that holds, and nothing else changed.
 fn forwarded(before: &[u8], after: &[u8]) {
     let tagged = [[0x81, 0], [0x88, 0xa8]].contains(&[before[12], before[13]]);
-    let l2 = if tagged { 18 } else { 14 };
-    let v4 = before[l2 - 2] == 0x08;
+    let mut l2 = if tagged { 18 } else { 14 };
+    if before[l2 - 2..l2] == [0x88, 0x64] {
+        l2 += 8;
+    }
+    let v4 = before[l2] >> 4 == 4;
     // What follows the IP packet is cut off, but for zeros that make the frame as long as Ethernet wants it.
     let field = |at: usize| usize::from(u16::from_be_bytes([before[l2 + at], before[l2 + at + 1]]));
     let len = if v4 { field(2) } else { 40 + field(4) };
@@ -451,7 +516,8 @@ fn forwarded(before: &[u8], after: &[u8]) {
     } else {
         packet[7] -= 1;
     }
-    let wanted = [&NEXT_HOP, &OUT_MAC, &before[l2 - 2..l2], &packet].concat();
+    let kind: &[u8] = if v4 { &[0x08, 0x00] } else { &[0x86, 0xdd] };
+    let wanted = [&NEXT_HOP, &OUT_MAC, kind, &packet].concat();
     assert_eq!(after, wanted);
 }
 
@@ -500,29 +566,106 @@ fn verdicts_agree_with_the_reference_on_generated_and_mutated_packets() {
         // As the daemon does: without anybody who watches, `all` goes back to the kernel, and a slow machine takes long.
         if n % 1000 == 0 {
             router.keep_watch().unwrap();
+            testing::serve_session(&router, ifindex, SESSION, PEER).unwrap();
         }
         let mut frame = generate(&mut rng);
+        if n % 4 < 2 {
+            frame = into_session(&mut rng, &frame);
+        }
         if n % 2 == 1 {
             mutate(&mut rng, &mut frame);
         }
-        // As a daemon does: without one for ten seconds, who trusts without asking stays with the kernel.
-        if n % 1000 == 0 {
-            router.keep_watch().unwrap();
-        }
-        let (wanted, untrusted) = expected(&classes, &rules, &parse(&frame, 0, IN_MAC));
+        let (wanted, untrusted) = expected(&classes, &rules, &parse_known(&frame));
         let out =
             testing::run(&router, &frame, ifindex).unwrap_or_else(|e| panic!("{frame:02x?}: {e}"));
         let after = testing::counts(&router, 0).unwrap();
         judge(&wanted, untrusted, &frame, &out, &minus(&after, &before));
-        *seen.entry(format!("{wanted:?}")).or_insert(0u32) += 1;
+        let in_session = matches!(wanted, Expected::Forward(_)) && is_session(&frame);
+        *seen
+            .entry(format!("{wanted:?} {in_session}"))
+            .or_insert(0u32) += 1;
         before = after;
     }
     router.detach().unwrap();
     // Every outcome must have been tried, or the test proves less than it says.
     assert!(
-        seen.len() >= 14 && seen.values().all(|n| *n >= 20),
+        seen.len() >= 16 && seen.values().all(|n| *n >= 20),
         "{seen:#?}"
     );
+}
+
+/// What leaves in a session has the session's addresses, the tags of its way, a header as long as the packet, and the packet with one
+/// less to live; the first by Linux, which shall see that the session is in use.
+#[test]
+#[ignore = "needs root: make test"]
+fn what_is_routed_into_a_session_leaves_with_its_header_and_its_tags() {
+    let ifindex = namespace();
+    // In the place of a ppp device one that Linux can be told to route through.
+    ip("link add ppp0 type veth peer name ppp0x");
+    ip("link set ppp0 up");
+    ip("link set ppp0x up");
+    ip("addr add 10.3.0.1/24 dev ppp0");
+    ip("addr add fd03::1/64 dev ppp0 nodad");
+    ip("neigh add 10.3.0.9 lladdr 00:00:00:00:00:00 dev ppp0");
+    ip("neigh add fd03::9 lladdr 00:00:00:00:00:00 dev ppp0");
+    ip("route add 10.30.0.0/16 via 10.3.0.9");
+    ip("route add fd30::/16 via fd03::9");
+    let ef = Rule {
+        dscp: Some(1 << 46),
+        ..Rule::default()
+    };
+    let voice = class("voice", express(Trust::All), vec![ef]);
+    let rest = class("rest", testing::stack_lane(), Vec::new());
+    let router = start(vec![voice, rest]);
+    let by_name = |name| rxlane_system::links::by_name(name).unwrap();
+    let (ppp, port) = (by_name("ppp0"), by_name("p1"));
+    let mut v4 = [0x45, 0xb8, 0, 33, 0, 1, 0x40, 0, 64, 17, 0, 0].to_vec();
+    v4.extend([10, 1, 0, 3, 10, 30, 0, 1, 3, 232, 7, 208, 0, 13, 0, 0]);
+    v4.extend([0x5a; 5]);
+    let check = ipv4_checksum(&v4[..20]);
+    v4[10..12].copy_from_slice(&check.to_be_bytes());
+    let mut v6 = [0x6b, 0x80, 0, 0, 0, 13, 17, 64].to_vec();
+    for address in ["2001:db8:1::5", "fd30::1"] {
+        v6.extend(address.parse::<Ipv6Addr>().unwrap().octets());
+    }
+    v6.extend([3, 232, 7, 208, 0, 13, 0, 0]);
+    v6.extend([0x5a; 5]);
+    let mut first = true;
+    for tags in [&[][..], &[35], &[7, 35]] {
+        testing::send_in_session(&router, ppp.ifindex, &port, tags, 0x1234, PEER).unwrap();
+        for (kind, protocol, packet) in [([0x08, 0x00], 0x21, &v4), ([0x86, 0xdd], 0x57, &v6)] {
+            // Padded, as what is shorter than 60 bytes comes from a wire.
+            let mut frame = [&IN_MAC[..], &PEER, &kind, packet].concat();
+            frame.resize(frame.len().max(60), 0);
+            let out = testing::run(&router, &frame, ifindex).unwrap();
+            if first {
+                assert_eq!((out.action, &out.frame), (PASS, &frame));
+                first = false;
+                continue;
+            }
+            let mut sent = packet.clone();
+            if protocol == 0x21 {
+                sent[8] -= 1;
+                sent[10..12].fill(0);
+                let check = ipv4_checksum(&sent[..20]);
+                sent[10..12].copy_from_slice(&check.to_be_bytes());
+            } else {
+                sent[7] -= 1;
+            }
+            let mut wanted = [&PEER[..], &OUT_MAC].concat();
+            for id in tags {
+                wanted.extend([0x81, 0x00, 0, *id as u8]);
+            }
+            let length = sent.len() as u8 + 2;
+            wanted.extend([0x88, 0x64, 0x11, 0, 0x12, 0x34, 0, length, 0, protocol]);
+            wanted.extend(sent);
+            wanted.resize(wanted.len().max(60), 0);
+            let counts = testing::counts(&router, 0).unwrap();
+            assert_eq!(out.action, REDIRECT, "{tags:?} {protocol:#x} {counts:?}");
+            assert_eq!(out.frame, wanted, "{tags:?} {protocol:#x}");
+        }
+    }
+    router.detach().unwrap();
 }
 
 /// A frame that is often near to being control: protocols, ports, hop limits and addresses that matter.
@@ -580,6 +723,9 @@ fn control_packets_are_told_as_the_reference_tells_them() {
     let mut seen = std::collections::BTreeMap::new();
     for n in 0..frames {
         let mut frame = near_control(&mut rng);
+        if n % 8 == 1 {
+            frame = into_session(&mut rng, &frame);
+        }
         if n % 4 == 3 {
             mutate(&mut rng, &mut frame);
         }

@@ -87,8 +87,10 @@ const ICMPV6: u8 = 58;
 const PROTOCOLS: [u8; 4] = [2, 89, 103, 112];
 /// Router and neighbour solicitation and advertisement, redirect (RFC 4861).
 const NEIGHBOUR_DISCOVERY: std::ops::RangeInclusive<u8> = 133..=137;
-/// ARP, slow protocols (LACP), LLDP.
-const ETHERTYPES: [u16; 3] = [0x0806, 0x8809, 0x88cc];
+/// ARP, slow protocols (LACP), LLDP, discovery of PPPoE (RFC 2516).
+const ETHERTYPES: [u16; 4] = [0x0806, 0x8809, 0x88cc, 0x8863];
+/// Protocols of PPP from here on keep its link and others (RFC 1661 section 2).
+const CONTROL_OF_PPP: u16 = 0x8000;
 /// Below this an EtherType is a length: IS-IS, spanning trees (IEEE 802.3).
 const LONGEST_LENGTH: u16 = 1536;
 
@@ -96,12 +98,13 @@ const LONGEST_LENGTH: u16 = 1536;
 pub fn control(frame: &[u8]) -> Option<Control> {
     let destination: [u8; 6] = frame.get(..6)?.try_into().ok()?;
     match headers::parse(frame, 0, destination) {
-        Parsed::Ip(h) => of_packet(&h, frame),
+        Parsed::Ip(h) => of_packet(&h, frame, headers::l3_of(frame)),
         Parsed::NotIp => {
             // Behind tags, if there are some: the link may be a VLAN.
-            let at = headers::l3_of(frame) - 2;
-            let kind = frame.get(at..at + 2)?;
-            let kind = u16::from_be_bytes([kind[0], kind[1]]);
+            let kind = headers::be16(frame, headers::l3_of(frame) - 2)?;
+            if kind == headers::SESSION {
+                return in_session(frame, destination);
+            }
             let to_a_group = destination[0] & 1 == 1;
             let is = ETHERTYPES.contains(&kind) || kind < LONGEST_LENGTH && to_a_group;
             is.then_some(Control {
@@ -113,11 +116,23 @@ pub fn control(frame: &[u8]) -> Option<Control> {
     }
 }
 
-fn of_packet(h: &Headers, frame: &[u8]) -> Option<Control> {
+/// Of a session of PPPoE: what keeps it, and control packets in it.
+fn in_session(frame: &[u8], destination: [u8; 6]) -> Option<Control> {
+    let (protocol, l3) = headers::session_of(frame)?;
+    match headers::parse_session(frame, 0, destination) {
+        Parsed::Ip(h) => of_packet(&h, frame, l3),
+        Parsed::NotIp => (protocol >= CONTROL_OF_PPP).then_some(Control {
+            sender: Sender::Link,
+            to_one_address: false,
+        }),
+        Parsed::NotToUs | Parsed::Malformed => None,
+    }
+}
+
+fn of_packet(h: &Headers, frame: &[u8], l3: usize) -> Option<Control> {
     if h.fragment {
         return None;
     }
-    let l3 = headers::l3_of(frame);
     let is_port = |ports: &[u16], port: Option<u16>| port.is_some_and(|p| ports.contains(&p));
     let known = match h.protocol {
         TCP => {

@@ -1,7 +1,7 @@
 //! What the classifier reads in a packet, and the reference parser that the BPF parser is held to.
 //!
 //! Guarantee: every byte string parses to exactly one [`Parsed`]; nothing panics.
-//! Sources: IEEE 802.1Q (tags), RFC 791, RFC 8200, RFC 1812 section 5.2.2 (header validation).
+//! Sources: IEEE 802.1Q (tags), RFC 2516 (sessions of PPPoE), RFC 791, RFC 8200, RFC 1812 section 5.2.2 (header validation).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -72,7 +72,7 @@ pub enum Parsed {
     Ip(Box<Headers>),
     /// Addressed to another MAC, or broadcast or multicast: the kernel's affair.
     NotToUs,
-    /// Not IP (ARP, LLDP, more than two VLAN tags …).
+    /// Not IP (ARP, LLDP, more than two VLAN tags …), or, to [`parse`], IP in a session of PPPoE.
     NotIp,
     /// Cut short, or a header that contradicts itself.
     Malformed,
@@ -80,6 +80,10 @@ pub enum Parsed {
 
 pub(crate) const ETH_LEN: usize = 14;
 const VLAN_TYPES: [u16; 2] = [0x8100, 0x88a8];
+/// EtherType of a session of PPPoE.
+pub(crate) const SESSION: u16 = 0x8864;
+/// Bytes of a session's header, with the protocol of PPP.
+pub(crate) const SESSION_LEN: usize = 8;
 
 /// Protocols whose first four bytes are source and destination port: TCP, UDP, DCCP, SCTP, UDP-Lite.
 pub const PORT_PROTOCOLS: [u8; 5] = [6, 17, 33, 132, 136];
@@ -103,13 +107,53 @@ pub(crate) fn be16(frame: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]))
 }
 
-/// Where the packet of a frame begins, behind up to two VLAN tags.
+/// Where the packet of a frame begins, behind up to two VLAN tags; a session of PPPoE is a packet here.
 pub(crate) fn l3_of(frame: &[u8]) -> usize {
     let mut at = ETH_LEN;
     while at < ETH_LEN + 8 && be16(frame, at - 2).is_some_and(|t| VLAN_TYPES.contains(&t)) {
         at += 4;
     }
     at
+}
+
+/// The protocol of PPP of a frame that carries a session, and where its packet begins; `None` where the header of the session
+/// is cut short or not of RFC 2516, or says that more follows than does.
+pub(crate) fn session_of(frame: &[u8]) -> Option<(u16, usize)> {
+    let at = l3_of(frame);
+    let header = frame.get(at..at + SESSION_LEN)?;
+    let length = usize::from(be16(header, 4)?);
+    let holds = header[..2] == [0x11, 0] && frame.len() >= at + 6 + length;
+    Some((be16(header, 6)?, at + SESSION_LEN)).filter(|_| holds)
+}
+
+/// Parses what a frame received on port `port`, whose MAC address is `mac`, carries in a session of PPPoE. A frame without a
+/// session is [`Parsed::NotIp`], as is one with anything but IP in it.
+pub fn parse_session(frame: &[u8], port: u8, mac: [u8; 6]) -> Parsed {
+    if parse(frame, port, mac) != Parsed::NotIp || be16(frame, l3_of(frame) - 2) != Some(SESSION) {
+        return Parsed::NotIp;
+    }
+    let Some((protocol, at)) = session_of(frame) else {
+        return Parsed::Malformed;
+    };
+    // As the same packet without a session, which may not be longer than that says.
+    let (kind, length_at, more) = match protocol {
+        0x21 => ([0x08, 0x00], 2, 0),
+        0x57 => ([0x86, 0xdd], 4, 40),
+        _ => return Parsed::NotIp,
+    };
+    let before = at - SESSION_LEN;
+    let bare = [&frame[..before - 2], &kind, &frame[at..]].concat();
+    let Parsed::Ip(mut headers) = parse(&bare, port, mac) else {
+        return Parsed::Malformed;
+    };
+    let says = be16(frame, before + 4).map_or(0, usize::from);
+    if be16(frame, at + length_at).is_none_or(|n| 2 + more + usize::from(n) > says) {
+        return Parsed::Malformed;
+    }
+    headers.head = [0; HEAD];
+    headers.head_len = frame.len().min(HEAD);
+    headers.head[..headers.head_len].copy_from_slice(&frame[..headers.head_len]);
+    Parsed::Ip(headers)
 }
 
 /// Parses a frame received on port `port`, whose MAC address is `mac`.

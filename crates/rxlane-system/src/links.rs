@@ -8,7 +8,7 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
     BondPortState, BridgePortState, InfoBondPort, InfoBridge, InfoBridgePort, InfoData, InfoKind,
     InfoMacVlan, InfoMacVtap, InfoPortData, InfoVeth, InfoVlan, LinkAttribute, LinkFlags, LinkInfo,
-    LinkMessage, LinkXdp, MacVlanMode, VlanFlags, VlanProtocol, VlanQosMapping,
+    LinkLayerType, LinkMessage, LinkXdp, MacVlanMode, VlanFlags, VlanProtocol, VlanQosMapping,
 };
 
 use crate::netlink::{self, Message, News};
@@ -32,6 +32,8 @@ pub struct Link {
     pub up: bool,
     /// Whether its carrier is there.
     pub carrier: bool,
+    /// Whether its link is one of PPP.
+    pub is_ppp: bool,
     /// Kind of a virtual device, such as `veth`.
     pub kind: Option<String>,
     /// Index of the bridge, bond, team or VRF that it belongs to.
@@ -78,6 +80,7 @@ fn from_message(message: &LinkMessage) -> Option<Link> {
     let mut link = Link {
         ifindex: message.header.index,
         up: message.header.flags.contains(LinkFlags::Up),
+        is_ppp: message.header.link_layer_type == LinkLayerType::Ppp,
         // As the kernel has it where it marks routes (nh_netdev_event, fib_netdev_event).
         carrier: message
             .header

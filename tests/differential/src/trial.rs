@@ -273,6 +273,12 @@ fn express(scenario: &Scenario, status: &serde_json::Value) -> BTreeMap<String, 
         let packets = found.and_then(|c| c["express"].as_u64()).unwrap_or(0);
         *by_trust.entry(trust.name().to_owned()).or_insert(0) += packets;
     }
+    // Of what goes through sessions nothing else is counted.
+    let sessions = status["sessions"].as_array().into_iter().flatten();
+    if sessions.filter(|s| s["declined"].is_null()).count() > 0 {
+        let all = by_trust.values().sum();
+        by_trust.insert("any, in routers with a session".to_owned(), all);
+    }
     by_trust
 }
 

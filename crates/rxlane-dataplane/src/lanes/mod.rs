@@ -1,5 +1,5 @@
 //! The lanes of the XDP program: its constants and tables, the rings of stack classes, the guard of each core,
-//! the witness of what Linux forwards,
+//! the witness of what Linux forwards, the sessions of ppp devices,
 //! and what Linux is told of what it does not see.
 
 pub(crate) mod gates;
@@ -9,6 +9,7 @@ pub(crate) mod next_hops;
 pub(crate) mod overload;
 pub(crate) mod program;
 pub(crate) mod rings;
+pub(crate) mod sessions;
 pub(crate) mod tables;
 pub(crate) mod trace;
 pub(crate) mod witness;

@@ -43,6 +43,7 @@ pub(crate) struct Shared {
     pub(crate) guard_plans: MapHandle,
     pub(crate) buckets: MapHandle,
     pub(crate) gates: MapHandle,
+    pub(crate) session_changes: MapHandle,
     pub(crate) ring_classes: MapHandle,
     pub(crate) ring_counters: MapHandle,
     pub(crate) port_counts: MapHandle,
@@ -63,6 +64,7 @@ impl Shared {
             guard_plans: pinned::open_map(pins, "guard_plans")?,
             buckets: pinned::open_map(pins, "buckets")?,
             gates: pinned::open_map(pins, "gates")?,
+            session_changes: pinned::open_map(pins, "session_changes")?,
             ring_classes: pinned::open_map(pins, "ring_classes")?,
             ring_counters: pinned::open_map(pins, "ring_counters")?,
             port_counts: pinned::open_map(pins, "counts_of_ports")?,
@@ -74,6 +76,7 @@ impl Shared {
         pinned::check_layout::<Cpu>(&shared.cpus, "cpus")?;
         pinned::check_layout::<GuardPlan>(&shared.guard_plans, "guard_plans")?;
         pinned::check_layout::<Gates>(&shared.gates, "gates")?;
+        pinned::check_layout::<u32>(&shared.session_changes, "session_changes")?;
         pinned::check_layout::<RingCounters>(&shared.ring_counters, "ring_counters")?;
         pinned::check_layout::<PortCounters>(&shared.port_counts, "counts_of_ports")?;
         pinned::check_layout::<Latencies>(&shared.latencies, "latencies")?;
@@ -95,6 +98,7 @@ impl Shared {
             pin(m.guard_plans.as_fd(), "guard_plans")?;
             pin(buckets.as_fd(), "buckets")?;
             pin(super::gates::create()?.as_fd(), "gates")?;
+            pin(super::sessions::create()?.as_fd(), "session_changes")?;
             pin(m.ring_classes.as_fd(), "ring_classes")?;
             pin(m.ring_counters.as_fd(), "ring_counters")?;
             pin(m.port_counts.as_fd(), "counts_of_ports")?;
@@ -125,6 +129,7 @@ impl Shared {
                 guard_plans: pinned::keep(&m.guard_plans)?,
                 buckets: buckets()?,
                 gates: super::gates::create()?,
+                session_changes: super::sessions::create()?,
                 ring_classes: pinned::keep(&m.ring_classes)?,
                 ring_counters: pinned::keep(&m.ring_counters)?,
                 port_counts: pinned::keep(&m.port_counts)?,

@@ -47,6 +47,8 @@ pub(crate) struct LaneProgram {
     pub(crate) vlan_ways: MapHandle,
     /// Stations by bridge and address, with the port that each is behind ([`crate::bridges`]).
     pub(crate) stations: MapHandle,
+    /// Sessions of PPPoE by device, number and sender ([`crate::pppoe`]).
+    pub(crate) sessions: MapHandle,
     /// Macvlan devices by port and address ([`crate::macvlans`]).
     pub(crate) mac_devices: MapHandle,
     /// Where express packets went lately ([`crate::layout::NextHops`]).
@@ -154,6 +156,9 @@ impl LaneProgram {
             .reuse_fd(shared.gates.as_fd())
             .tried(reuse)?;
         let m = &mut open.maps;
+        m.session_changes
+            .reuse_fd(shared.session_changes.as_fd())
+            .tried(reuse)?;
         m.latencies
             .reuse_fd(shared.latencies.as_fd())
             .tried(reuse)?;
@@ -220,6 +225,7 @@ impl LaneProgram {
             mac_devices: pinned::keep(&m.mac_devices)?,
             vlan_ways: pinned::keep(&m.vlan_ways)?,
             stations: pinned::keep(&m.stations)?,
+            sessions: pinned::keep(&m.sessions)?,
             next_hops: pinned::keep(&m.next_hops)?,
         })
     }

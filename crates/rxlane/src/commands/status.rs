@@ -215,6 +215,16 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
         let mac = format!("to {}", m.mac);
         over.add_row([m.name.clone(), m.port.clone(), mac, express(&m.declined)]);
     }
+    for session in &s.sessions {
+        let under = session.device.clone().unwrap_or_default();
+        let frames = format!("session {}", session.id);
+        over.add_row([
+            session.name.clone(),
+            under,
+            frames,
+            express(&session.declined),
+        ]);
+    }
     for m in &s.masters {
         let kind = format!("{} of it", m.kind);
         over.add_row([m.name.clone(), m.port.clone(), kind, express(&m.declined)]);

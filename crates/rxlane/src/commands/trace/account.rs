@@ -9,7 +9,7 @@ use rxlane_dataplane::instance::State;
 use rxlane_dataplane::layout::REASONS;
 use rxlane_dataplane::trace::{TracedPacket, Verdict, wall_clock};
 use rxlane_policy::class::{Class, Lane, Trust};
-use rxlane_policy::headers::{Headers, Parsed, parse};
+use rxlane_policy::headers::{Headers, Parsed, parse, parse_session};
 use rxlane_policy::rule::first_match;
 use serde::Serialize;
 
@@ -141,8 +141,9 @@ impl Accounts {
         let mac = frame.get(..6)?.try_into().ok()?;
         let name = self.port(packet.ingress);
         let port = self.config.ports.iter().position(|p| *p == name)?;
-        match parse(&frame, u8::try_from(port).ok()?, mac) {
-            Parsed::Ip(headers) => Some(*headers),
+        let port = u8::try_from(port).ok()?;
+        match (parse(&frame, port, mac), parse_session(&frame, port, mac)) {
+            (Parsed::Ip(headers), _) | (Parsed::NotIp, Parsed::Ip(headers)) => Some(*headers),
             _ => None,
         }
     }

@@ -1,0 +1,234 @@
+//! What speaks against serving a session: what Linux would do to its packets besides forwarding them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rxlane_config::{Datapath, RouterConfig};
+use rxlane_system::firewall::{self, Hook};
+use rxlane_system::links::Link as NetDevice;
+use rxlane_system::tc;
+
+use crate::DataplaneError;
+use crate::instance::PortState;
+use crate::lanes::sessions::{AGAINST, FoundSession};
+use crate::{masters, ports, vlans};
+
+/// What decides about all sessions.
+pub(super) struct Around<'a> {
+    pub(super) config: &'a RouterConfig,
+    pub(super) ports: &'a BTreeMap<String, PortState>,
+    pub(super) devices: &'a [NetDevice],
+    /// VLAN devices that are served, each with its port, and whether its tags differ by priority.
+    pub(super) vlans: BTreeMap<u32, (&'a NetDevice, bool)>,
+    /// Devices under sessions, and what sees frames there or below.
+    pub(super) filtered: BTreeMap<u32, String>,
+}
+
+impl Around<'_> {
+    pub(super) fn why_not(
+        &self,
+        device: &NetDevice,
+        found: &FoundSession,
+        under: &NetDevice,
+    ) -> Option<String> {
+        let name = &under.name;
+        if matches!(self.config.datapath, Datapath::Afxdp(_)) {
+            return Some("the engine leaves sessions to the kernel".into());
+        }
+        let vlan = self.vlans.get(&under.ifindex);
+        let port = vlan.map_or(under, |(port, _)| port);
+        if vlan.is_none() && !self.config.ports.contains(name) {
+            return Some(format!(
+                "`{name}`, by which it comes and goes, is no port, nor a VLAN device of one that is served"
+            ));
+        }
+        if vlan.is_none() && masters::taken_by(under, self.config, self.devices).is_some() {
+            return Some(format!("`{name}` belongs to another device"));
+        }
+        let mode = self.ports.get(&port.name).and_then(|p| p.mode.as_deref());
+        if ports::hides_tags(port.kind.as_deref(), mode) {
+            return Some(format!("`{name}` gets its frames from other devices"));
+        }
+        // Of what is below a session the witness sees nothing.
+        if vlan.is_some_and(|(_, maps)| *maps) {
+            return Some(format!(
+                "the priorities of `{name}` are mapped (egress-qos-map)"
+            ));
+        }
+        if let Some(why) = self.filtered.get(&under.ifindex) {
+            return Some(why.clone());
+        }
+        let bits = AGAINST.iter().enumerate();
+        let mut said = bits.filter(|(bit, _)| found.against & 1 << bit != 0);
+        said.next()
+            .map(|(_, why)| (*why).to_owned())
+            .or_else(|| vlans::why_not(device, self.devices))
+    }
+}
+
+/// What sees frames of devices under sessions, there or further below: devices under VLANs, members of bonds.
+pub(super) fn filtered(
+    found: &[FoundSession],
+    devices: &[NetDevice],
+) -> Result<BTreeMap<u32, String>, DataplaneError> {
+    let hooks = firewall::hooks()?;
+    let mut all = BTreeMap::new();
+    for root in found.iter().map(|f| f.device).collect::<BTreeSet<u32>>() {
+        let mut to_ask = vec![root];
+        let mut asked = BTreeSet::new();
+        while let Some(ifindex) = to_ask.pop() {
+            let Some(device) = devices.iter().find(|d| d.ifindex == ifindex) else {
+                continue;
+            };
+            if !asked.insert(ifindex) {
+                continue;
+            }
+            let members = devices.iter().filter(|d| d.master == Some(ifindex));
+            to_ask.extend(members.map(|d| d.ifindex).chain(device.under));
+            if let Some(why) = seen_at(device, &hooks)? {
+                all.insert(root, why);
+                break;
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn seen_at(device: &NetDevice, hooks: &[Hook]) -> Result<Option<String>, DataplaneError> {
+    let name = &device.name;
+    let hook = hooks.iter().find(|h| h.device.as_ref() == Some(name));
+    if let Some(hook) = hook {
+        return Ok(Some(format!("the chain {hook} sees frames of `{name}`")));
+    }
+    let filters = tc::filters(device.ifindex)?;
+    let filter = filters.first();
+    Ok(filter.map(|filter| format!("`{name}` has a filter ({filter})")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rxlane_system::links::Vlan;
+
+    fn device(ifindex: u32, name: &str) -> NetDevice {
+        NetDevice {
+            ifindex,
+            name: name.into(),
+            mac: [2, 0, 0, 0, 0, 1],
+            mtu: 1500,
+            up: true,
+            ..NetDevice::default()
+        }
+    }
+
+    fn vlan(priorities: Vec<(u32, u32)>) -> NetDevice {
+        NetDevice {
+            kind: Some("vlan".into()),
+            under: Some(1),
+            vlan: Some(Vlan {
+                id: 35,
+                reorders: true,
+                egress_priorities: priorities,
+                ..Vlan::default()
+            }),
+            ..device(2, "wan0.35")
+        }
+    }
+
+    fn ppp() -> NetDevice {
+        NetDevice {
+            is_ppp: true,
+            ..device(9, "ppp0")
+        }
+    }
+
+    fn config(datapath: &str) -> RouterConfig {
+        let text =
+            format!("ports = [\"wan0\"]\n{datapath}[[class]]\nname = \"all\"\nlane = \"stack\"\n");
+        rxlane_config::parse(&text).unwrap()
+    }
+
+    fn found(device: u32, against: u32) -> FoundSession {
+        FoundSession {
+            ifindex: 9,
+            device,
+            id: [0, 7],
+            remote: [2, 0, 0, 0, 0, 2],
+            against,
+        }
+    }
+
+    fn declined(
+        devices: &[NetDevice],
+        found: &FoundSession,
+        config: &RouterConfig,
+    ) -> Option<String> {
+        let of = |ifindex| devices.iter().find(|d| d.ifindex == ifindex).unwrap();
+        let native = PortState {
+            slot: 0,
+            ifindex: Some(1),
+            mode: Some("native".into()),
+        };
+        let around = Around {
+            config,
+            ports: &BTreeMap::from([("wan0".to_owned(), native)]),
+            devices,
+            vlans: vlans::express(&config.ports, devices),
+            filtered: BTreeMap::from([(5, "the chain x sees frames".into())]),
+        };
+        around.why_not(of(found.ifindex), found, of(found.device))
+    }
+
+    #[test]
+    fn sessions_over_ports_and_their_vlans_are_served_and_those_over_others_are_not() {
+        let devices = [
+            device(1, "wan0"),
+            vlan(Vec::new()),
+            device(3, "eth9"),
+            ppp(),
+        ];
+        let config = config("");
+        for under in [1, 2] {
+            assert_eq!(declined(&devices, &found(under, 0), &config), None);
+        }
+        let other = declined(&devices, &found(3, 0), &config).unwrap();
+        assert!(other.starts_with("`eth9`, by which it comes"), "{other}");
+    }
+
+    #[test]
+    fn a_session_in_which_linux_does_more_than_forward_is_its_own() {
+        let devices = [device(1, "wan0"), ppp()];
+        for (bit, why) in AGAINST.iter().enumerate() {
+            let said = declined(&devices, &found(1, 1 << bit), &config(""));
+            assert_eq!(said.as_deref(), Some(*why));
+        }
+        let engine = config("datapath = \"afxdp\"\n");
+        assert!(
+            declined(&devices, &found(1, 0), &engine)
+                .unwrap()
+                .contains("the engine")
+        );
+        let down = [devices[0].clone(), NetDevice { up: false, ..ppp() }];
+        let down = declined(&down, &found(1, 0), &config(""));
+        assert_eq!(down.as_deref(), Some("`ppp0` is down"));
+    }
+
+    #[test]
+    fn a_session_is_linuxs_where_something_below_it_decides_that_the_witness_does_not_see() {
+        let mapped = [device(1, "wan0"), vlan(vec![(6, 5)]), ppp()];
+        let said = declined(&mapped, &found(2, 0), &config("")).unwrap();
+        assert!(said.contains("egress-qos-map"), "{said}");
+        let filtered = [device(5, "wan0"), ppp()];
+        let said = declined(&filtered, &found(5, 0), &config(""));
+        assert_eq!(said.as_deref(), Some("the chain x sees frames"));
+        let bridged = NetDevice {
+            master: Some(4),
+            ..device(1, "wan0")
+        };
+        let bridge = NetDevice {
+            kind: Some("bridge".into()),
+            ..device(4, "br0")
+        };
+        let said = declined(&[bridged, bridge, ppp()], &found(1, 0), &config(""));
+        assert_eq!(said.as_deref(), Some("`wan0` belongs to another device"));
+    }
+}
