@@ -65,8 +65,16 @@ impl Router {
         if objections == self.state.objections && sessions == self.state.sessions {
             return Ok(());
         }
+        if objections != self.state.objections {
+            self.say(&objections);
+        }
         self.state.sessions = sessions;
-        for (class, why) in &objections {
+        self.state.objections = objections;
+        self.instance.save_state(&self.state)
+    }
+
+    fn say(&self, objections: &[(String, Vec<String>)]) {
+        for (class, why) in objections {
             warn!(class, "stays with the kernel: {}", why.join("; "));
         }
         for (class, _) in &self.state.objections {
@@ -74,8 +82,6 @@ impl Router {
                 info!(class, "takes the express lane again");
             }
         }
-        self.state.objections = objections;
-        self.instance.save_state(&self.state)
     }
 
     /// Tells the program about ports, and where packets may leave.

@@ -67,6 +67,7 @@ pub(crate) fn statements(router: &str, all: &[Statement]) -> Result<Vec<String>,
             Statement::Ip(_) => refused.extend(ip(router, &lines(group))),
             Statement::Nft(_) => refused.extend(nft(router, &lines(group))?),
             Statement::Sysctl { .. } => refused.extend(write_sysctls(router, group)?),
+            Statement::Session { .. } => refused.extend(sessions(router, group)),
             Statement::ForgetConnections => forget_connections(router)?,
         }
     }
@@ -110,6 +111,23 @@ fn nft(router: &str, lines: &[&str]) -> Result<Vec<String>, OracleError> {
         .filter_map(alone)
         .map(|e| e.to_string())
         .collect())
+}
+
+fn sessions(router: &str, group: &[Statement]) -> Vec<String> {
+    let open = |s: &Statement| match s {
+        Statement::Session {
+            name,
+            device,
+            id,
+            remote,
+        } => crate::sessions::open(router, name, device, *id, *remote).err(),
+        _ => None,
+    };
+    group
+        .iter()
+        .filter_map(open)
+        .map(|e| e.to_string())
+        .collect()
 }
 
 fn write_sysctls(router: &str, group: &[Statement]) -> Result<Vec<String>, OracleError> {

@@ -68,6 +68,8 @@ pub struct Tally {
     pub left: u64,
     /// Packets that took an express lane, by trust.
     pub express: BTreeMap<String, u64>,
+    /// Of these, those of routers that serve a session of PPPoE, in it or beside it.
+    pub beside_sessions: u64,
     /// Differences that two plain routers, or a second trial, do not confirm.
     pub unstable: Vec<u64>,
     /// Differences that look like several before, and were not looked into.
@@ -105,6 +107,7 @@ impl Tally {
         }
         self.packets += outcome.sent;
         self.left += outcome.left;
+        self.beside_sessions += outcome.beside_sessions;
         for (trust, packets) in &outcome.express {
             *self.express.entry(trust.clone()).or_insert(0) += packets;
         }

@@ -15,6 +15,7 @@ mod neighbours;
 pub mod packets;
 pub mod report;
 pub mod scenario;
+mod sessions;
 pub mod shrink;
 pub mod trial;
 mod wire;

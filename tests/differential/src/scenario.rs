@@ -38,6 +38,17 @@ pub enum Statement {
         /// What is written.
         value: String,
     },
+    /// A session of PPPoE, as pppd would have it.
+    Session {
+        /// Name of its ppp device.
+        name: String,
+        /// The device that its frames come and go by.
+        device: String,
+        /// Its number.
+        id: u16,
+        /// MAC address of its other end.
+        remote: [u8; 6],
+    },
     /// All tracked connections are forgotten, as `conntrack -F` does.
     ForgetConnections,
 }
@@ -57,6 +68,17 @@ impl Statement {
             Self::Ip(line) => format!("ip {line}"),
             Self::Nft(line) => format!("nft '{line}'"),
             Self::Sysctl { name, value } => format!("sysctl -w {name}={value}"),
+            Self::Session {
+                name,
+                device,
+                id,
+                remote,
+            } => {
+                let remote = crate::packets::mac_text(*remote);
+                format!(
+                    "pppd plugin pppoe.so nic-{device} rp_pppoe_sess {id}:{remote} ifname {name} noauth"
+                )
+            }
             Self::ForgetConnections => "conntrack -F".into(),
         }
     }

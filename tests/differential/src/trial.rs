@@ -61,6 +61,9 @@ pub struct Outcome {
     pub left: u64,
     /// Packets that took an express lane, by the trust of their class.
     pub express: BTreeMap<String, u64>,
+    /// Of these, those of a router that serves a session of PPPoE, in it or beside it.
+    #[serde(default)]
+    pub beside_sessions: u64,
     /// What `rxlane status --json` said at the end.
     pub status: Option<serde_json::Value>,
 }
@@ -114,6 +117,10 @@ pub fn run(scenario: &Scenario, settings: &Settings) -> Result<Outcome, OracleEr
         outcome.status = daemon.status();
         if let Some(status) = &outcome.status {
             outcome.express = express(scenario, status);
+            let mut sessions = status["sessions"].as_array().into_iter().flatten();
+            if sessions.any(|session| session["declined"].is_null()) {
+                outcome.beside_sessions = outcome.express.values().sum();
+            }
             let packets = shed(status);
             if packets > 0 {
                 return Err(OracleError::Overload { packets });
@@ -272,12 +279,6 @@ fn express(scenario: &Scenario, status: &serde_json::Value) -> BTreeMap<String, 
         let found = all.find(|c| c["name"] == class.name.as_str());
         let packets = found.and_then(|c| c["express"].as_u64()).unwrap_or(0);
         *by_trust.entry(trust.name().to_owned()).or_insert(0) += packets;
-    }
-    // Of what goes through sessions nothing else is counted.
-    let sessions = status["sessions"].as_array().into_iter().flatten();
-    if sessions.filter(|s| s["declined"].is_null()).count() > 0 {
-        let all = by_trust.values().sum();
-        by_trust.insert("any, in routers with a session".to_owned(), all);
     }
     by_trust
 }

@@ -11,7 +11,7 @@ use rxlane_system::{netns, sysctl};
 use crate::apply::{tool, tool_with_input};
 use crate::scenario::PORTS;
 use crate::wire::Wire;
-use crate::{OracleError, apply, scenario::Statement};
+use crate::{OracleError, apply, scenario::Statement, sessions};
 
 /// What the names of all namespaces of the oracle begin with.
 const PREFIX: &str = "diff-";
@@ -174,6 +174,7 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         self.wires.clear();
+        sessions::close(&self.router);
         remove(&self.router);
         remove(&self.outside);
     }
@@ -189,6 +190,20 @@ pub(crate) fn accepts(line: &str) -> bool {
         remove(&name);
     }
     accepted
+}
+
+/// Whether the kernel makes sessions of PPPoE.
+pub(crate) fn has_sessions() -> bool {
+    let name = format!("{PREFIX}s-{}", std::process::id());
+    let lines = "link add port type veth peer name wire\nlink set wire up\nlink set port up\n";
+    let made = tool("ip", &["netns", "add", &name]).is_ok();
+    let there = made
+        && tool_with_input("ip", &["-n", &name, "-batch", "-"], lines).is_ok()
+        && sessions::are_there(&name);
+    if made {
+        remove(&name);
+    }
+    there
 }
 
 /// As `ip netns del`, without a process.

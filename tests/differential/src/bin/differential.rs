@@ -235,6 +235,12 @@ fn summary(tally: &Tally, time: Duration) -> String {
         tally.packets as f64 / seconds,
         tally.left,
     ));
+    if tally.beside_sessions > 0 {
+        let packets = tally.beside_sessions;
+        lines.push(format!(
+            "express, in routers that serve a session: {packets}"
+        ));
+    }
     for (trust, packets) in &tally.express {
         lines.push(format!("express, trust {trust}: {packets}"));
     }

@@ -4,7 +4,7 @@
 //! without them, and a kernel that has none of them sees what it saw before.
 
 use super::{Dice, Kind, Kinds, tunnels};
-use crate::packets::{mac_text, retagged};
+use crate::packets::{Session, into_session, mac_text, retagged};
 use crate::scenario::{Origin, PORTS, Scenario, Statement, Step, Trust};
 use crate::world::{NEIGHBOURS, port_mac};
 
@@ -19,6 +19,10 @@ const VLAN_ID: u16 = 10;
 
 /// The VLAN of a service tag that others are in.
 const SERVICE_ID: u16 = 20;
+
+/// Number of the session that devices are for, and the last byte of its other end's MAC address.
+const SESSION_ID: u16 = 0x2001;
+const PEER: u8 = 0x99;
 
 /// A VLAN that nobody has a device for.
 const UNKNOWN_ID: u16 = 11;
@@ -95,6 +99,9 @@ fn over<'a>(
     if kind == Kind::Vlan {
         tag(dice, port, &shape, scenario);
     }
+    if kind == Kind::Pppoe {
+        put_into_session(dice, port, &shape, scenario);
+    }
     if kind == Kind::Macvlan && dice.chance(80) {
         readdress(dice, port, scenario);
     }
@@ -111,7 +118,30 @@ fn made(dice: &mut Dice, kind: Kind, upper: &str, members: &[&str]) -> Vec<State
     let number = PORTS.iter().position(|p| *p == port).unwrap_or(0);
     let mac = mac_text(port_mac(number));
     let mut lines = Vec::new();
+    let mut session = None;
     match kind {
+        Kind::Pppoe => {
+            let mut under = port.to_owned();
+            if dice.chance(30) {
+                under = format!("{upper}v");
+                let odd = dice.pick(&[
+                    "",
+                    "",
+                    " egress-qos-map 0:1 2:2 4:5 6:6",
+                    " ingress-qos-map 5:6",
+                ]);
+                lines.push(format!(
+                    "link add link {port} name {under} type vlan id {VLAN_ID}{odd}"
+                ));
+                lines.push(format!("link set {under} up"));
+            }
+            session = Some(Statement::Session {
+                name: upper.to_owned(),
+                device: under,
+                id: SESSION_ID,
+                remote: peer_mac(number),
+            });
+        }
         Kind::Bridge => {
             // A bridge that heeds the spanning tree forwards nothing for 60 s.
             lines.push(format!("link add {upper} address {mac} type bridge"));
@@ -191,11 +221,12 @@ fn made(dice: &mut Dice, kind: Kind, upper: &str, members: &[&str]) -> Vec<State
         ]);
         lines.push(format!("link set {port} type bridge_slave {odd}"));
     }
+    let mut made: Vec<Statement> = lines.into_iter().map(Statement::Ip).collect();
+    made.extend(session);
     // Without one it is down, which is sometimes forgotten.
     if dice.chance(92) {
-        lines.push(format!("link set {upper} up"));
+        made.push(Statement::Ip(format!("link set {upper} up")));
     }
-    let mut made: Vec<Statement> = lines.into_iter().map(Statement::Ip).collect();
     if kind != Kind::Vrf {
         for family in ["ipv4", "ipv6"] {
             made.extend(NEIGHBOURS.map(|(name, value)| {
@@ -204,6 +235,11 @@ fn made(dice: &mut Dice, kind: Kind, upper: &str, members: &[&str]) -> Vec<State
         }
     }
     made
+}
+
+/// The MAC address of the other end of a session over a port.
+fn peer_mac(port: usize) -> [u8; 6] {
+    [2, 0, port as u8 + 1, 0, 0, PEER]
 }
 
 /// The MAC address of a macvlan device over a port.
@@ -321,6 +357,37 @@ fn tag(dice: &mut Dice, port: &str, made: &[Statement], scenario: &mut Scenario)
             *hex = retagged(hex, tags, service);
             let kind = if service { "service-tagged" } else { "tagged" };
             *what += &format!(", {kind} {tags:x?}");
+        }
+    }
+}
+
+/// Hosts behind a session send in it, and some do so wrongly.
+fn put_into_session(dice: &mut Dice, port: &str, made: &[Statement], scenario: &mut Scenario) {
+    let number = PORTS.iter().position(|p| *p == port).unwrap_or(0);
+    let over_vlan = made
+        .iter()
+        .any(|s| matches!(s, Statement::Ip(line) if line.contains("type vlan")));
+    for (hex, what) in frames_into(scenario, port) {
+        let mut session = Session {
+            id: SESSION_ID,
+            from: peer_mac(number),
+            longer: 0,
+            code: 0,
+        };
+        match dice.below(100) {
+            0..78 => {}
+            78..82 => session.id ^= 1,
+            82..86 => session.from[5] ^= 1,
+            86..89 => session.longer = 4,
+            89..92 => session.longer = -4,
+            92..94 => session.code = 0xa7,
+            _ => continue,
+        }
+        *hex = into_session(hex, &session);
+        *what += &format!(", {session}");
+        if over_vlan != dice.chance(5) {
+            *hex = retagged(hex, &[VLAN_ID], false);
+            *what += ", tagged";
         }
     }
 }

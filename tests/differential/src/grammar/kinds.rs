@@ -29,13 +29,15 @@ pub enum Kind {
     Ipip,
     /// Anything in IPv6.
     Ip6tnl,
+    /// A session of PPPoE over a port, or over a VLAN device.
+    Pppoe,
     /// IPsec, encrypted by a cipher that does nothing, so that equal routers send equal bytes.
     Esp,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Bridge,
         Self::Bond,
         Self::Vlan,
@@ -46,10 +48,11 @@ impl Kind {
         Self::Gre,
         Self::Ipip,
         Self::Ip6tnl,
+        Self::Pppoe,
         Self::Esp,
     ];
 
-    /// As `ip link` calls it.
+    /// As `ip link` calls it, if that makes it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Bridge => "bridge",
@@ -62,6 +65,7 @@ impl Kind {
             Self::Gre => "gre",
             Self::Ipip => "ipip",
             Self::Ip6tnl => "ip6tnl",
+            Self::Pppoe => "pppoe",
             Self::Esp => "esp",
         }
     }
@@ -79,6 +83,8 @@ impl Kind {
             Self::Gre => "link add kind type gre local 10.1.0.1 remote 10.1.0.10 ttl 64",
             Self::Ipip => "link add kind type ipip local 10.1.0.1 remote 10.1.0.10 ttl 64",
             Self::Ip6tnl => "link add kind type ip6tnl mode any local fd01::1 remote fd01::10",
+            // No line makes one.
+            Self::Pppoe => "",
             Self::Esp => {
                 r#"xfrm state add src 10.1.0.1 dst 10.1.0.10 proto esp spi 0x100 reqid 1 mode tunnel auth digest_null "" enc ecb(cipher_null) """#
             }
@@ -96,7 +102,10 @@ impl Kinds {
         static FOUND: OnceLock<Kinds> = OnceLock::new();
         FOUND
             .get_or_init(|| {
-                let there = |kind: &Kind| world::accepts(kind.example());
+                let there = |kind: &Kind| match kind {
+                    Kind::Pppoe => world::has_sessions(),
+                    kind => world::accepts(kind.example()),
+                };
                 Self(Kind::ALL.into_iter().filter(there).collect())
             })
             .clone()
@@ -156,7 +165,7 @@ mod tests {
                 Ok(text.into())
             );
         }
-        assert_eq!("all".parse::<Kinds>().map(|k| k.list().len()), Ok(11));
+        assert_eq!("all".parse::<Kinds>().map(|k| k.list().len()), Ok(12));
         assert!("bridge,tap".parse::<Kinds>().is_err());
     }
 }

@@ -5,6 +5,7 @@ mod build;
 mod draw;
 mod encapsulated;
 mod number;
+mod session;
 mod tags;
 
 pub use answer::answer;
@@ -12,6 +13,7 @@ pub use build::{Quirk, Spec, Transport, tcp};
 pub(crate) use build::{checksum, id_of};
 pub use draw::draw;
 pub use number::{number_in, payload};
+pub(crate) use session::{Session, into_session};
 pub(crate) use tags::{retagged, tagged, untagged};
 
 /// A MAC address as `ip` reads it.

@@ -1,6 +1,6 @@
-//! VLAN tags, which stand between the addresses of a frame and its type.
+//! VLAN tags, which stand between the addresses of a frame and its type, and the header of a session behind them.
 
-use super::{hex, unhex};
+use super::{hex, session, unhex};
 
 /// Where the tags begin.
 const AT: usize = 12;
@@ -8,7 +8,7 @@ const AT: usize = 12;
 /// The types that tags begin with: IEEE 802.1Q and 802.1ad.
 const TYPES: [[u8; 2]; 2] = [[0x81, 0], [0x88, 0xa8]];
 
-/// The tags of a frame, and the frame without them.
+/// The tags of a frame with the beginning of a session's header, and the frame without them.
 pub(crate) fn untagged(frame: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let mut end = AT;
     while frame
@@ -19,16 +19,27 @@ pub(crate) fn untagged(frame: &[u8]) -> (Vec<u8>, Vec<u8>) {
         end += 4;
     }
     let (head, rest) = frame.split_at(end.min(frame.len()));
-    match head.split_at_checked(AT) {
-        Some((addresses, tags)) => (tags.to_vec(), [addresses, rest].concat()),
-        None => (Vec::new(), frame.to_vec()),
+    match (head.split_at_checked(AT), session::taken_out(rest)) {
+        (Some((addresses, tags)), Some((session, rest))) => {
+            ([tags, &session].concat(), [addresses, &rest].concat())
+        }
+        (Some((addresses, tags)), None) => (tags.to_vec(), [addresses, rest].concat()),
+        (None, _) => (Vec::new(), frame.to_vec()),
     }
 }
 
-/// A frame with tags put before its type.
+/// A frame with tags put before its type, and its packet into a session, as [`untagged`] has found them.
 pub(crate) fn tagged(frame: &[u8], tags: &[u8]) -> Vec<u8> {
+    let session = tags
+        .chunks(4)
+        .position(|tag| tag.starts_with(&session::TYPE));
+    let (tags, session) = tags.split_at(session.map_or(tags.len(), |at| 4 * at));
     match frame.split_at_checked(AT) {
-        Some((addresses, rest)) => [addresses, tags, rest].concat(),
+        Some((addresses, rest)) => {
+            let put_back = (!session.is_empty()).then(|| session::put_back(session, rest));
+            let rest = put_back.flatten().unwrap_or_else(|| rest.to_vec());
+            [addresses, tags, &rest].concat()
+        }
         None => frame.to_vec(),
     }
 }
