@@ -58,7 +58,54 @@ pub struct Rule {
     pub flex: Option<Flex>,
 }
 
+/// Packets of a protocol that have a port at one end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AtPort {
+    /// Number of the protocol.
+    pub protocol: u8,
+    /// The port.
+    pub port: u16,
+    /// The destination's, else the source's.
+    pub destination: bool,
+}
+
+/// Protocols whose ports hardware knows: TCP, UDP, SCTP.
+const FILTERED: [u8; 3] = [6, 17, 132];
+/// Hardware has room for few filters, and most of it matches one port, not a range.
+const MOST_PORTS: usize = 16;
+
 impl Rule {
+    /// The ports of which the rule takes every packet, at either end; empty when it looks at another field, too, or at both ends, names no
+    /// protocol, or more ports than a device would have filters for.
+    pub fn ports_alone(&self) -> Vec<AtPort> {
+        let (ports, destination) = match (&self.src_ports[..], &self.dst_ports[..]) {
+            (ports, []) => (ports, false),
+            ([], ports) => (ports, true),
+            _ => return Vec::new(),
+        };
+        let protocols = self.protocols.as_deref().unwrap_or_default();
+        let alone = Self {
+            protocols: self.protocols.clone(),
+            src_ports: self.src_ports.clone(),
+            dst_ports: self.dst_ports.clone(),
+            ..Self::default()
+        };
+        let known = protocols.iter().all(|p| FILTERED.contains(p));
+        let count: usize = ports.iter().map(|range| range.clone().count()).sum();
+        if *self != alone || !known || count * protocols.len() > MOST_PORTS {
+            return Vec::new();
+        }
+        let at = |protocol| {
+            move |port| AtPort {
+                protocol,
+                port,
+                destination,
+            }
+        };
+        let of = |protocol: &u8| ports.iter().cloned().flatten().map(at(*protocol));
+        protocols.iter().flat_map(of).collect()
+    }
+
     /// The DSCPs of which the rule takes every packet; empty when the rule looks at another field, too.
     pub fn dscps_alone(&self) -> Vec<u8> {
         let alone = Self {
@@ -131,4 +178,74 @@ pub fn first_match<'a>(
     packet: &Headers,
 ) -> Option<usize> {
     rules.into_iter().position(|rule| rule.matches(packet))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn udp(dst_ports: Vec<RangeInclusive<u16>>) -> Rule {
+        Rule {
+            protocols: Some(vec![17]),
+            dst_ports,
+            ..Rule::default()
+        }
+    }
+
+    #[test]
+    fn hardware_gets_ports_of_rules_that_look_at_nothing_else() {
+        let at = |protocol, port, destination| AtPort {
+            protocol,
+            port,
+            destination,
+        };
+        let both = Rule {
+            protocols: Some(vec![6, 17]),
+            src_ports: vec![5060..=5061],
+            ..Rule::default()
+        };
+        assert_eq!(
+            both.ports_alone(),
+            [
+                at(6, 5060, false),
+                at(6, 5061, false),
+                at(17, 5060, false),
+                at(17, 5061, false)
+            ]
+        );
+        assert_eq!(udp(vec![5060..=5060]).ports_alone(), [at(17, 5060, true)]);
+    }
+
+    #[test]
+    fn hardware_gets_no_ports_of_other_rules() {
+        let sip = udp(vec![5060..=5060]);
+        for rule in [
+            Rule::default(),
+            udp(Vec::new()),
+            udp(vec![0..=16]),
+            udp(vec![0..=u16::MAX]),
+            Rule {
+                src_ports: vec![1..=1],
+                ..sip.clone()
+            },
+            Rule {
+                protocols: None,
+                ..sip.clone()
+            },
+            Rule {
+                protocols: Some(vec![33]),
+                ..sip.clone()
+            },
+            Rule {
+                dscp: Some(1),
+                ..sip.clone()
+            },
+            Rule {
+                vlans: Some(vec![7]),
+                ..sip
+            },
+        ] {
+            assert_eq!(rule.ports_alone(), [], "{rule:?}");
+        }
+    }
 }

@@ -58,22 +58,55 @@ struct Rxnfc {
 
 const _: () = assert!(size_of::<FlowSpec>() == 168 && size_of::<Rxnfc>() == 192);
 
-/// IP packets with a DSCP.
+/// Packets that a device can tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Filter {
-    /// 0 to 63.
-    pub dscp: u8,
+    /// What they have in common.
+    pub of: Match,
     /// IPv6, else IPv4.
     pub v6: bool,
 }
 
-impl Filter {
-    /// Of the byte with the DSCP: TOS in `usr_ip4_spec`, traffic class in `usr_ip6_spec`.
-    fn offset(self) -> usize {
-        if self.v6 { 36 } else { 12 }
-    }
+/// What packets of a filter have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Match {
+    /// A DSCP, 0 to 63.
+    Dscp(u8),
+    /// A port of TCP, UDP or SCTP.
+    Port {
+        /// Number of the protocol: 6, 17 or 132.
+        protocol: u8,
+        /// The port.
+        port: u16,
+        /// The destination's, else the source's.
+        destination: bool,
+    },
+}
 
-    /// As `usr_ip4_spec`, whose version stands at 13, or `usr_ip6_spec`.
+impl std::fmt::Display for Match {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Dscp(dscp) => write!(f, "DSCP {dscp}"),
+            Self::Port {
+                protocol,
+                port,
+                destination,
+            } => {
+                let name = match protocol {
+                    6 => "TCP",
+                    17 => "UDP",
+                    _ => "SCTP",
+                };
+                let end = if *destination { "to" } else { "from" };
+                write!(f, "{name} {end} port {port}")
+            }
+        }
+    }
+}
+
+impl Filter {
+    /// As `usr_ip4_spec`, whose version stands at 13, and `usr_ip6_spec`; or as `tcp_ip4_spec` and `tcp_ip6_spec`, which are of UDP and
+    /// SCTP, too.
     fn spec(self, queue: u64, location: u32) -> FlowSpec {
         const IPV4_USER_FLOW: u32 = 0x0d;
         const IPV6_USER_FLOW: u32 = 0x0e;
@@ -81,20 +114,42 @@ impl Filter {
         // The two bits below are ECN's.
         const DSCP: u8 = 0xfc;
         let mut spec = FlowSpec {
-            flow_type: if self.v6 {
-                IPV6_USER_FLOW
-            } else {
-                IPV4_USER_FLOW
-            },
             ring_cookie: queue,
             location,
             ..NO_FLOW
         };
-        let at = self.offset();
-        spec.header[at] = self.dscp << 2;
-        spec.mask[at] = DSCP;
-        if !self.v6 {
-            spec.header[13] = IS_IPV4;
+        match self.of {
+            Match::Dscp(dscp) => {
+                // TOS, or the traffic class.
+                let at = if self.v6 { 36 } else { 12 };
+                spec.flow_type = if self.v6 {
+                    IPV6_USER_FLOW
+                } else {
+                    IPV4_USER_FLOW
+                };
+                spec.header[at] = dscp << 2;
+                spec.mask[at] = DSCP;
+                if !self.v6 {
+                    spec.header[13] = IS_IPV4;
+                }
+            }
+            Match::Port {
+                protocol,
+                port,
+                destination,
+            } => {
+                // TCP_V4_FLOW, UDP_V4_FLOW, SCTP_V4_FLOW; those of IPv6 are four more.
+                let kind = match protocol {
+                    6 => 1,
+                    17 => 2,
+                    _ => 3,
+                };
+                spec.flow_type = kind + if self.v6 { 4 } else { 0 };
+                // Behind the addresses the source's port comes first.
+                let at = if self.v6 { 32 } else { 8 } + if destination { 2 } else { 0 };
+                spec.header[at..at + 2].copy_from_slice(&port.to_be_bytes());
+                spec.mask[at..at + 2].fill(0xff);
+            }
         }
         spec
     }
@@ -102,10 +157,11 @@ impl Filter {
     fn is(self, spec: &FlowSpec) -> bool {
         let own = self.spec(0, 0);
         // Drivers fill in the masks of what they do not look at in their own ways.
-        let at = self.offset();
-        spec.flow_type == own.flow_type
-            && spec.header[at] & own.mask[at] == own.header[at]
-            && spec.mask[at] != 0
+        let same = |at: usize| {
+            own.mask[at] == 0
+                || (spec.header[at] & own.mask[at] == own.header[at] && spec.mask[at] != 0)
+        };
+        spec.flow_type == own.flow_type && (0..own.mask.len()).all(same)
     }
 }
 
@@ -226,13 +282,11 @@ pub fn get(device: &str, filter: Filter) -> Result<Option<Option<u64>>, SystemEr
 /// Sends a filter's packets to a queue, or removes the filter.
 ///
 /// # Errors
-/// When the driver refuses: many cannot match on the DSCP.
+/// When the driver refuses: many cannot match on the DSCP, some not on ports.
 pub fn set(device: &str, filter: Filter, queue: Option<u64>) -> Result<(), SystemError> {
     let tried = || {
-        format!(
-            "set a filter of {device} for DSCP {}: its driver refuses",
-            filter.dscp
-        )
+        let of = filter.of;
+        format!("set a filter of {device} for {of}: its driver refuses")
     };
     if let Some((location, _)) = find(device, filter).tried(tried)? {
         let mut rule = empty(SRXCLSRLDEL);
@@ -290,17 +344,17 @@ mod tests {
 
     #[test]
     fn a_filter_is_written_as_the_kernels_header_has_it() {
-        let v4 = Filter {
-            dscp: 46,
-            v6: false,
-        }
-        .spec(3, 7);
+        let dscp = |v6| Filter {
+            of: Match::Dscp(46),
+            v6,
+        };
+        let v4 = dscp(false).spec(3, 7);
         assert_eq!(
             (v4.flow_type, v4.header[12], v4.mask[12], v4.header[13]),
             (0x0d, 0xb8, 0xfc, 1)
         );
         assert_eq!((v4.ring_cookie, v4.location), (3, 7));
-        let v6 = Filter { dscp: 46, v6: true }.spec(1, 0);
+        let v6 = dscp(true).spec(1, 0);
         assert_eq!(
             (v6.flow_type, v6.header[36], v6.mask[36]),
             (0x0e, 0xb8, 0xfc)
@@ -312,18 +366,45 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_known_again_whatever_the_driver_adds_to_it() {
-        let filter = Filter {
-            dscp: 46,
-            v6: false,
+    fn a_filter_of_a_port_is_one_of_its_protocol_at_its_end() {
+        let of = |protocol, destination, v6| {
+            let of = Match::Port {
+                protocol,
+                port: 5060,
+                destination,
+            };
+            Filter { of, v6 }.spec(3, 7)
         };
+        for (protocol, destination, v6, kind, at) in [
+            (6, true, false, 1, 10),
+            (17, true, false, 2, 10),
+            (17, false, false, 2, 8),
+            (132, true, true, 7, 34),
+            (17, false, true, 6, 32),
+        ] {
+            let spec = of(protocol, destination, v6);
+            assert_eq!(spec.flow_type, kind);
+            assert_eq!(spec.header[at..at + 2], 5060u16.to_be_bytes());
+            assert_eq!(spec.mask[at..at + 2], [0xff; 2]);
+            let others = |bytes: &[u8]| bytes.iter().filter(|b| **b != 0).count();
+            assert_eq!((others(&spec.header), others(&spec.mask)), (2, 2));
+        }
+    }
+
+    #[test]
+    fn a_rule_is_known_again_whatever_the_driver_adds_to_it() {
+        let of_dscp = |dscp, v6| Filter {
+            of: Match::Dscp(dscp),
+            v6,
+        };
+        let filter = of_dscp(46, false);
         let mut spec = filter.spec(3, 7);
         assert!(filter.is(&spec));
         spec.mask[12] = 0xff;
         spec.header[12] |= 1;
         assert!(filter.is(&spec));
-        assert!(!Filter { dscp: 0, v6: false }.is(&spec));
-        assert!(!Filter { dscp: 46, v6: true }.is(&spec));
+        assert!(!of_dscp(0, false).is(&spec));
+        assert!(!of_dscp(46, true).is(&spec));
     }
 
     #[test]
@@ -332,7 +413,7 @@ mod tests {
             get(
                 "lo",
                 Filter {
-                    dscp: 46,
+                    of: Match::Dscp(46),
                     v6: false
                 }
             )

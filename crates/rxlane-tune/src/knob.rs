@@ -3,6 +3,7 @@
 use std::fmt;
 
 use rxlane_system::ethtool::Setting;
+use rxlane_system::filters::{Filter, Match};
 use serde::{Deserialize, Serialize};
 
 use crate::TuneError;
@@ -98,6 +99,19 @@ pub enum Knob {
         /// IPv6, else IPv4.
         v6: bool,
     },
+    /// The queue that packets with a port of TCP, UDP or SCTP are sent to by a hardware filter.
+    PortFilter {
+        /// Name of the network device.
+        device: String,
+        /// Number of the protocol.
+        protocol: u8,
+        /// The port.
+        port: u16,
+        /// The destination's, else the source's.
+        destination: bool,
+        /// IPv6, else IPv4.
+        v6: bool,
+    },
     /// Queues that flows are spread over.
     RssTable {
         /// Name of the network device.
@@ -153,6 +167,7 @@ impl Knob {
             | Self::Ethtool { device, .. }
             | Self::Filtering { device }
             | Self::Filter { device, .. }
+            | Self::PortFilter { device, .. }
             | Self::RssTable { device } => Some(device),
             Self::InterruptCores { .. }
             | Self::IdleStateOff { .. }
@@ -194,6 +209,7 @@ impl Knob {
             | Self::Ethtool { .. }
             | Self::Filtering { .. }
             | Self::Filter { .. }
+            | Self::PortFilter { .. }
             | Self::RssTable { .. } => None,
         }
     }
@@ -217,7 +233,7 @@ impl Knob {
                 Setting::RxUsecs => Kind::Us,
                 Setting::AdaptiveRx => Kind::Switch,
             },
-            Self::Filter { .. } => Kind::Queue,
+            Self::Filter { .. } | Self::PortFilter { .. } => Kind::Queue,
             Self::RssTable { .. } => Kind::Queues,
             Self::QueueThread { .. } => Kind::Scheduling,
         }
@@ -240,6 +256,31 @@ impl Knob {
     pub fn text(&self, value: &Value) -> String {
         self.kind().text(value)
     }
+
+    /// The hardware filter that it is.
+    pub fn filter(&self) -> Option<Filter> {
+        match *self {
+            Self::Filter { dscp, v6, .. } => Some(Filter {
+                of: Match::Dscp(dscp),
+                v6,
+            }),
+            Self::PortFilter {
+                protocol,
+                port,
+                destination,
+                v6,
+                ..
+            } => {
+                let of = Match::Port {
+                    protocol,
+                    port,
+                    destination,
+                };
+                Some(Filter { of, v6 })
+            }
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Knob {
@@ -247,9 +288,11 @@ impl fmt::Display for Knob {
         match self {
             Self::Ethtool { device, setting } => write!(f, "ethtool {device} {}", setting.name()),
             Self::Filtering { device } => write!(f, "hardware filters of {device}"),
-            Self::Filter { device, dscp, v6 } => {
-                let version = if *v6 { 6 } else { 4 };
-                write!(f, "{device} queue of DSCP {dscp} in IPv{version}")
+            Self::Filter { device, .. } | Self::PortFilter { device, .. } => {
+                let filter = self.filter();
+                let version = if filter.is_some_and(|f| f.v6) { 6 } else { 4 };
+                let of = filter.map_or_else(String::new, |f| f.of.to_string());
+                write!(f, "{device} queue of {of} in IPv{version}")
             }
             Self::RssTable { device } => write!(f, "RSS table of {device}"),
             Self::QueueThread { device, queue } => {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use rxlane_system::ethtool::Ethtool;
-use rxlane_system::filters::{self, Filter};
+use rxlane_system::filters;
 use rxlane_system::napi::{self, Napi};
 use rxlane_system::threads::{self, Scheduling};
 use rxlane_system::{SystemError, Tried};
@@ -146,9 +146,10 @@ impl Machine for Live {
                 .get(device, *setting)?
                 .and_then(|v| knob.parse(&v.to_string())),
             Knob::Filtering { device } => filters::enabled(device)?.map(Value::Switch),
-            Knob::Filter { device, dscp, v6 } => {
-                filters::get(device, filter(*dscp, *v6))?.map(Value::Queue)
-            }
+            Knob::Filter { device, .. } | Knob::PortFilter { device, .. } => match knob.filter() {
+                Some(filter) => filters::get(device, filter)?.map(Value::Queue),
+                None => None,
+            },
             Knob::RssTable { device } => filters::rss_table(device)?.map(Value::Queues),
             Knob::QueueThread { device, queue } => {
                 threads::napi_of_queue(device, *queue).map(|thread| {
@@ -180,8 +181,13 @@ impl Machine for Live {
                 self.ethtool.set(device, *setting, u64::from(*on))?;
             }
             (Knob::Filtering { device }, Value::Switch(on)) => filters::enable(device, *on)?,
-            (Knob::Filter { device, dscp, v6 }, Value::Queue(queue)) => {
-                filters::set(device, filter(*dscp, *v6), *queue)?;
+            (
+                Knob::Filter { device, .. } | Knob::PortFilter { device, .. },
+                Value::Queue(queue),
+            ) => {
+                if let Some(filter) = knob.filter() {
+                    filters::set(device, filter, *queue)?;
+                }
             }
             (Knob::RssTable { device }, Value::Queues(queues)) => {
                 filters::set_rss_table(device, queues)?;
@@ -248,10 +254,6 @@ impl Machine for Live {
     }
 }
 
-fn filter(dscp: u8, v6: bool) -> Filter {
-    Filter { dscp, v6 }
-}
-
 /// A tree of another machine's files: `proc` and `sys` as they were, and `ethtool/DEVICE/SETTING`.
 #[derive(Debug, Clone)]
 pub struct Recorded {
@@ -287,6 +289,17 @@ impl Recorded {
             Knob::Filter { device, dscp, v6 } => {
                 let version = if *v6 { 6 } else { 4 };
                 format!("/ethtool/{device}/filter-v{version}-dscp-{dscp}")
+            }
+            Knob::PortFilter {
+                device,
+                protocol,
+                port,
+                destination,
+                v6,
+            } => {
+                let version = if *v6 { 6 } else { 4 };
+                let end = if *destination { "to" } else { "from" };
+                format!("/ethtool/{device}/filter-v{version}-{protocol}-{end}-{port}")
             }
             Knob::RssTable { device } => format!("/ethtool/{device}/rss-table"),
             Knob::QueueThread { device, queue } => format!("/napi-threads/{device}-queue-{queue}"),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use common::{TREES, Tree};
 use proptest::prelude::*;
+use rxlane_policy::rule::AtPort;
 use rxlane_system::SystemError;
 use rxlane_system::napi::Napi;
 use rxlane_tune::inventory::{Inventory, Window};
@@ -28,6 +29,11 @@ fn plan(tree: &Tree, profile: Profile) -> TunePlan {
         profile,
         isolate: true,
         rt_dscps: vec![46],
+        rt_ports: vec![AtPort {
+            protocol: 17,
+            port: 5060,
+            destination: true,
+        }],
         default_sizes: true,
         ..Options::default()
     };

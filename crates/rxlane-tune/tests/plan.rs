@@ -5,6 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{TREES, Tree};
+use rxlane_policy::rule::AtPort;
 use rxlane_tune::Machine;
 use rxlane_tune::inventory::{Inventory, Window};
 use rxlane_tune::plan::{Area, Options, Profile, TunePlan};
@@ -173,6 +174,28 @@ fn rt_classes_get_a_hardware_queue_and_a_thread_where_the_device_can() {
             "{name}"
         );
     }
+}
+
+#[test]
+fn rt_classes_by_port_get_the_same_queue_in_both_families() {
+    let sip = AtPort {
+        protocol: 17,
+        port: 5060,
+        destination: true,
+    };
+    let options = Options {
+        rt_ports: vec![sip],
+        ..Options::default()
+    };
+    let tree = Tree::unpack("ixgbe");
+    let changes = of(&plan(&tree, &options), Area::RtQueue);
+    let filters: Vec<_> = changes.iter().filter(|c| c.0.contains("UDP")).collect();
+    let filter = |version| {
+        let what = format!("enp3s0f0 queue of UDP to port 5060 in IPv{version}");
+        change(&what, "none", "7")
+    };
+    assert_eq!(filters, [&filter(4), &filter(6)]);
+    assert!(!changes.iter().any(|c| c.0.contains("DSCP")));
 }
 
 #[test]

@@ -11,6 +11,7 @@ pub use placement::IRQBALANCE;
 use std::time::Duration;
 
 use rxlane_policy::Nanos;
+use rxlane_policy::rule::AtPort;
 use serde::{Deserialize, Serialize};
 
 use crate::TuneError;
@@ -155,6 +156,8 @@ pub struct Options {
     pub default_sizes: bool,
     /// DSCPs of RT classes, which get a hardware queue of their own.
     pub rt_dscps: Vec<u8>,
+    /// Ports of RT classes, which get it, too.
+    pub rt_ports: Vec<AtPort>,
     /// Also keep packet steering and unbound kernel work off the ports' cores.
     pub isolate: bool,
 }
@@ -170,6 +173,7 @@ impl Default for Options {
             k: 1,
             default_sizes: false,
             rt_dscps: Vec::new(),
+            rt_ports: Vec::new(),
             isolate: false,
         }
     }

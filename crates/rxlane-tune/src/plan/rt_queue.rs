@@ -3,7 +3,7 @@
 
 use rxlane_system::threads::Scheduling;
 
-use super::{Area, Draft, Reason};
+use super::{Area, Draft, Options, Reason};
 use crate::inventory::Nic;
 use crate::{Knob, TuneError, Value};
 
@@ -11,19 +11,37 @@ const SOURCE: &str = "low-latency-router III.A; Documentation/networking/scaling
 /// Above threads of programs, below what the kernel itself runs at 99.
 const PRIORITY: i32 = 50;
 
+/// What a device must tell to sort RT packets, in both families.
+fn filters(nic: &Nic, options: &Options) -> Vec<Knob> {
+    let device = || nic.name.clone();
+    let families = [false, true];
+    let dscps = options.rt_dscps.iter().flat_map(|dscp| {
+        families.map(|v6| Knob::Filter {
+            device: device(),
+            dscp: *dscp,
+            v6,
+        })
+    });
+    let ports = options.rt_ports.iter().flat_map(|at| {
+        families.map(|v6| Knob::PortFilter {
+            device: device(),
+            protocol: at.protocol,
+            port: at.port,
+            destination: at.destination,
+            v6,
+        })
+    });
+    dscps.chain(ports).collect()
+}
+
 /// The last queue becomes the RT classes'.
 pub(super) fn plan(draft: &mut Draft<'_>, nic: &Nic) -> Result<(), TuneError> {
     let device = || nic.name.clone();
-    let dscps = draft.options.rt_dscps.clone();
-    let Some(first) = dscps.first() else {
+    let filters = filters(nic, draft.options);
+    let Some(first) = filters.first() else {
         return Ok(());
     };
-    let any = Knob::Filter {
-        device: device(),
-        dscp: *first,
-        v6: false,
-    };
-    if nic.rx_queues < 2 || draft.machine.get(&any)?.is_none() {
+    if nic.rx_queues < 2 || draft.machine.get(first)?.is_none() {
         let why = match nic.rx_queues {
             0 | 1 => "it has one queue",
             _ => "its driver has no filters",
@@ -58,21 +76,14 @@ pub(super) fn plan(draft: &mut Draft<'_>, nic: &Nic) -> Result<(), TuneError> {
         Value::Switch(true),
         reason("filters are needed".into(), "none"),
     )?;
-    for dscp in dscps {
-        for v6 in [false, true] {
-            let knob = Knob::Filter {
-                device: device(),
-                dscp,
-                v6,
-            };
-            let why = format!("RT packets do not wait behind others in a ring: to queue {queue}");
-            draft.want(
-                Area::RtQueue,
-                knob,
-                Value::Queue(Some(u64::from(queue))),
-                reason(why, "whoever marks packets so gets there too: police it"),
-            )?;
-        }
+    for filter in filters {
+        let why = format!("RT packets do not wait behind others in a ring: to queue {queue}");
+        draft.want(
+            Area::RtQueue,
+            filter,
+            Value::Queue(Some(u64::from(queue))),
+            reason(why, "whoever sends such packets gets there too: police it"),
+        )?;
     }
     let before = draft.plan.changes.len();
     let threaded = Knob::Threaded { device: device() };

@@ -6,11 +6,13 @@ mod measure;
 mod text;
 mod watch;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use rxlane_policy::Nanos;
+use rxlane_policy::rule::{AtPort, Rule};
 use rxlane_system::SystemError;
 use rxlane_tune::inventory::{Inventory, Window};
 use rxlane_tune::journal::{self, Journal};
@@ -79,7 +81,7 @@ pub(crate) struct Wanted {
     /// Interrupts that stay where they are, by number
     #[arg(long, value_delimiter = ',', value_name = "IRQ")]
     except: Vec<u32>,
-    /// A router's configuration: its classes by DSCP in the express lane get a hardware queue of their own
+    /// A router's configuration: its express classes by DSCP alone, or by protocol and ports at one end, get a hardware queue of their own
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Also keep packet steering (RPS, XPS) and unbound kernel work off the ports' cores
@@ -174,6 +176,7 @@ impl Wanted {
         if !(0.25..=3600.0).contains(&self.window) {
             return Err(format!("--window {}: use 0.25 to 3600 s", self.window));
         }
+        let rt = self.rt_packets()?;
         Ok(Options {
             profile: self.profile,
             skip: self.skip.clone(),
@@ -182,31 +185,29 @@ impl Wanted {
             delay: Duration::from_secs_f64(self.delay / 1000.0),
             k: self.k,
             default_sizes: self.default_sizes,
-            rt_dscps: self.rt_dscps()?,
+            rt_dscps: rt.0,
+            rt_ports: rt.1,
             isolate: self.isolate,
         })
     }
 
-    /// DSCPs that belong to an express class whatever else a packet is.
-    fn rt_dscps(&self) -> Result<Vec<u8>, String> {
+    /// DSCPs and ports that belong to an express class whatever else a packet is.
+    fn rt_packets(&self) -> Result<(Vec<u8>, Vec<AtPort>), String> {
         let Some(path) = &self.config else {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), Vec::new()));
         };
         let config = super::config::load(path)?.router;
-        let dscps: Vec<u8> = config
-            .classes
-            .iter()
-            .filter(|c| c.lane.is_express())
-            .flat_map(|c| &c.rules)
-            .flat_map(rxlane_policy::rule::Rule::dscps_alone)
-            .collect();
-        if dscps.is_empty() {
+        let express = config.classes.iter().filter(|c| c.lane.is_express());
+        let rules: Vec<&Rule> = express.flat_map(|c| &c.rules).collect();
+        let dscps: BTreeSet<u8> = rules.iter().flat_map(|r| r.dscps_alone()).collect();
+        let ports: BTreeSet<AtPort> = rules.iter().flat_map(|r| r.ports_alone()).collect();
+        if dscps.is_empty() && ports.is_empty() {
             return Err(format!(
-                "{}: no express class is told by its DSCP alone, and hardware queues are: add a rule like {{ dscp = \"EF\" }}, or leave --config out",
+                "{}: no express class is told by its DSCP alone, or by its protocol and up to 16 ports at one end, and hardware queues are: add a rule like {{ dscp = \"EF\" }} or {{ protocol = \"udp\", dst_port = 5060 }}, or leave --config out",
                 path.display()
             ));
         }
-        Ok(dscps)
+        Ok((dscps.into_iter().collect(), ports.into_iter().collect()))
     }
 
     fn inventory(&self, machine: &dyn Machine) -> Result<Inventory, String> {
