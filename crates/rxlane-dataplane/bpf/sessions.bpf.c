@@ -9,7 +9,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
-#define CORE __attribute__((preserve_access_index))
+#include "kernel.h"
 
 /* include/linux/socket.h, include/uapi/linux/if_pppox.h */
 #define AF_PPPOX 24
@@ -29,19 +29,6 @@
 /* major and minor number of /dev/ppp, as the kernel has them in one word */
 #define PPP_DEVICE (108U << 20)
 
-struct net {
-	__u64 net_cookie;
-} CORE;
-
-typedef struct {
-	struct net *net;
-} CORE possible_net_t;
-
-struct net_device {
-	int ifindex;
-	possible_net_t nd_net;
-} CORE;
-
 /* Since Linux 6.11 what belongs to a device's driver has a name of its own. */
 struct net_device___with_priv {
 	__u8 priv[0];
@@ -56,7 +43,6 @@ struct file {
 	void *private_data;
 } CORE;
 
-struct task_struct;
 struct seq_file;
 
 struct bpf_iter_meta {

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rxlane_config::{Datapath, RouterConfig};
-use rxlane_system::firewall::Place;
+use rxlane_system::firewall::{Hook, Place};
 use rxlane_system::links::Link as NetDevice;
 use rxlane_system::{SystemError, firewall, sysctl, tc};
 use schemars::JsonSchema;
@@ -121,18 +121,27 @@ pub(crate) fn filtered(
     };
     let mut found = BTreeMap::new();
     for port in ports {
-        let hook = hooks.iter().find(|h| h.device.as_ref() == Some(&port.name));
-        let filters = tc::filters(port.ifindex)?;
-        let own = match (hook, filters.first()) {
-            (Some(hook), _) => Some(format!("the chain {hook} sees packets of `{}`", port.name)),
-            (_, Some(filter)) => Some(format!("`{}` has a filter ({filter})", port.name)),
-            _ => None,
-        };
+        let own = seen_at(port, &hooks)?;
         if let Some(why) = all.clone().or(own) {
             found.insert(port.ifindex, why);
         }
     }
     Ok(found)
+}
+
+/// What sees packets of a device itself: a hook of it, or a filter of traffic control.
+///
+/// # Errors
+/// When the kernel cannot be asked.
+pub(crate) fn seen_at(device: &NetDevice, hooks: &[Hook]) -> Result<Option<String>, SystemError> {
+    let name = &device.name;
+    let hook = hooks.iter().find(|h| h.device.as_ref() == Some(name));
+    let filters = tc::filters(device.ifindex)?;
+    Ok(match (hook, filters.first()) {
+        (Some(hook), _) => Some(format!("the chain {hook} sees packets of `{name}`")),
+        (_, Some(filter)) => Some(format!("`{name}` has a filter ({filter})")),
+        _ => None,
+    })
 }
 
 /// What the operator should know of ports that belong to other devices.

@@ -164,15 +164,14 @@ impl Router {
             // Maps of priorities may change without news, and so may XDP programs over a port and ebtables.
             let again = self.asked.is_multiple_of(10);
             self.asked += 1;
+            neighbours::are_used(self.noted.used_since(&self.lane.next_hops)?)?;
             // Whose packets come and go in sessions decides what is passed by.
             if sessions::have_changed(&self.shared.session_changes)? {
-                neighbours::are_used(self.noted.used_since(&self.lane.next_hops)?)?;
                 return self.look_around();
             }
             if again {
                 self.write_devices(&devices)?;
             }
-            neighbours::are_used(self.noted.used_since(&self.lane.next_hops)?)?;
         }
         let found = self.open_gates(&self.state.objections)?;
         self.note(&found);

@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rxlane_config::{Datapath, RouterConfig};
-use rxlane_system::firewall::{self, Hook};
+use rxlane_system::firewall;
 use rxlane_system::links::Link as NetDevice;
-use rxlane_system::tc;
 
 use crate::DataplaneError;
 use crate::instance::PortState;
@@ -84,24 +83,13 @@ pub(super) fn filtered(
             }
             let members = devices.iter().filter(|d| d.master == Some(ifindex));
             to_ask.extend(members.map(|d| d.ifindex).chain(device.under));
-            if let Some(why) = seen_at(device, &hooks)? {
+            if let Some(why) = masters::seen_at(device, &hooks)? {
                 all.insert(root, why);
                 break;
             }
         }
     }
     Ok(all)
-}
-
-fn seen_at(device: &NetDevice, hooks: &[Hook]) -> Result<Option<String>, DataplaneError> {
-    let name = &device.name;
-    let hook = hooks.iter().find(|h| h.device.as_ref() == Some(name));
-    if let Some(hook) = hook {
-        return Ok(Some(format!("the chain {hook} sees frames of `{name}`")));
-    }
-    let filters = tc::filters(device.ifindex)?;
-    let filter = filters.first();
-    Ok(filter.map(|filter| format!("`{name}` has a filter ({filter})")))
 }
 
 #[cfg(test)]
