@@ -2,6 +2,6 @@
 
 fn main() {
     rxlane_bpf_build::main(&[
-        "control", "engine", "lane", "lockstep", "overload", "sessions", "witness",
+        "control", "engine", "lane", "lockstep", "overload", "sessions", "tunnels", "witness",
     ]);
 }

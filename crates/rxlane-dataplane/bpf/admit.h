@@ -24,6 +24,13 @@ const volatile __u32 any_prefix = 0;
 const volatile struct class classes[MAX_CLASSES] = {};
 const volatile __u8 stack_below[MAX_CLASSES] = {}; /* the next stack class; n_classes: there is none */
 
+/* The packet in hand, from here on in numbers. */
+static __always_inline void to_core(const struct packet *p, struct core *core)
+{
+	to_numbers(p, &core->packet);
+	core->packet.control = (engine || core->guarded) && may_be_control(p);
+}
+
 /* A rate of its own function, which the verifier follows once instead of once a class. */
 __noinline int conforms(__u32 class, __u32 bytes)
 {

@@ -14,6 +14,7 @@
 #include "shared.h"
 #include "bounds.h"
 #include "parse.h"
+#include "numbers.h"
 #include "police.h"
 #include "control.h"
 

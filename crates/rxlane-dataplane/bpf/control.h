@@ -113,6 +113,28 @@ static __always_inline __u32 control_of_session(__be16 protocol)
 	return bpf_ntohs(protocol) >= 0x8000 ? CONTROL | CONTROL_OF_LINK : 0;
 }
 
+/* What a packet is, and between whom. */
+static __always_inline __u32 hear(const struct packet *p, struct control_packet *heard)
+{
+	heard->v6 = p->v6;
+	if (!p->v6) {
+		heard->source[0] = p->ip4->saddr;
+		heard->destination[0] = p->ip4->daddr;
+		heard->sender = p->ip4->saddr;
+	} else {
+		__builtin_memcpy(heard->source, &p->ip6->saddr, 16);
+		__builtin_memcpy(heard->destination, &p->ip6->daddr, 16);
+		/* Whoever has a /64 has all addresses of it; on a link each host has one of its own. */
+		if (is_of_link(heard->source[0]))
+			heard->sender = heard->source[2] * 0x9e3779b1 + heard->source[3];
+		else
+			heard->sender = heard->source[0] * 0x9e3779b1 + heard->source[1];
+	}
+	/* In another VLAN it is another sender. */
+	heard->sender += p->tags * 0x9e3779b1;
+	return control_of_packet(p);
+}
+
 /*
  * What a frame is, whoever it is addressed to; 0 if it is no control packet. A function of its own, which the verifier
  * follows once: what comes of it are numbers, so the ways through the parser end here.
@@ -135,23 +157,8 @@ __noinline int control_of(struct xdp_md *ctx, struct control_packet *heard)
 		parsed = parse_session(ctx, &p);
 	switch (parsed) {
 	case PARSED_IPV4:
-		heard->v6 = 0;
-		heard->source[0] = p.ip4->saddr;
-		heard->destination[0] = p.ip4->daddr;
-		/* In another VLAN it is another sender. */
-		heard->sender = p.ip4->saddr + p.tags * 0x9e3779b1;
-		return control_of_packet(&p);
 	case PARSED_IPV6:
-		heard->v6 = 1;
-		__builtin_memcpy(heard->source, &p.ip6->saddr, 16);
-		__builtin_memcpy(heard->destination, &p.ip6->daddr, 16);
-		/* Whoever has a /64 has all addresses of it; on a link each host has one of its own. */
-		if (is_of_link(heard->source[0]))
-			heard->sender = heard->source[2] * 0x9e3779b1 + heard->source[3];
-		else
-			heard->sender = heard->source[0] * 0x9e3779b1 + heard->source[1];
-		heard->sender += p.tags * 0x9e3779b1;
-		return control_of_packet(&p);
+		return hear(&p, heard);
 	case PARSED_NOT_IP:
 		/* The last four bytes tell senders apart. */
 		heard->sender = *(__u32 *)(eth->h_source + 2);
@@ -159,6 +166,16 @@ __noinline int control_of(struct xdp_md *ctx, struct control_packet *heard)
 		return p.tags & TAG_SESSION ? control_of_session(p.type) : control_of_frame(eth, p.type);
 	}
 	return 0;
+}
+
+/* The same of the packet in hand, which came in a tunnel. */
+__noinline int control_in_tunnel(struct xdp_md *ctx, struct core *core)
+{
+	struct packet p;
+
+	if (!core || from_numbers(ctx, &core->packet, &p) < 0)
+		return 0;
+	return hear(&p, &core->heard);
 }
 
 static __always_inline int takes(__u32 index, const volatile struct police *rate)
@@ -170,12 +187,12 @@ static __always_inline int takes(__u32 index, const volatile struct police *rate
 }
 
 /* Linux would deliver it to the router itself; where it forwards nothing it delivers what it takes. */
-static __always_inline int is_for_router(struct xdp_md *ctx, const struct control_packet *heard)
+static __always_inline int is_for_router(struct xdp_md *ctx, __u32 device, const struct control_packet *heard)
 {
 	struct bpf_fib_lookup fib = {};
 	long ret;
 
-	fib.ifindex = ctx->ingress_ifindex;
+	fib.ifindex = device;
 	if (!heard->v6) {
 		fib.family = 2; /* AF_INET */
 		fib.ipv4_src = heard->source[0];
@@ -198,11 +215,11 @@ static __always_inline int is_for_router(struct xdp_md *ctx, const struct contro
  */
 __noinline int comes_first(struct xdp_md *ctx, struct core *core)
 {
-	__u32 sender, of, what;
+	__u32 sender, of, what, device;
 
 	if (!core)
 		return 0;
-	what = control_of(ctx, &core->heard);
+	what = core->came_in.tunnel ? control_in_tunnel(ctx, core) : control_of(ctx, &core->heard);
 	if (!what)
 		return 0;
 	/* Of another port it is another sender, whatever address it says. */
@@ -213,7 +230,8 @@ __noinline int comes_first(struct xdp_md *ctx, struct core *core)
 		core->control_policed++;
 		return 0;
 	}
-	if (what & CONTROL_TO_ONE && !is_for_router(ctx, &core->heard))
+	device = core->came_in.tunnel ? core->came_in.tunnel : ctx->ingress_ifindex;
+	if (what & CONTROL_TO_ONE && !is_for_router(ctx, device, &core->heard))
 		return 0;
 	if (!takes(of + CONTROL_BUCKETS, &control_all)) {
 		core->control_policed++;

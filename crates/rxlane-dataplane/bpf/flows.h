@@ -121,6 +121,9 @@ static __always_inline int had_packet(__u32 place, __u32 hash, __u64 now)
 	return had;
 }
 
+/* No action of XDP: the class of the packet is known, which leaves through a tunnel. */
+#define KNOWN_BY_TUNNEL 64
+
 /*
  * The verdict about a packet of a flow that is known, or -1: then everything is looked up, and `core` has what
  * remember() needs. A function of its own, which the verifier follows once.
@@ -158,8 +161,10 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	class = class_index(flow->class);
 	if (is_closed(find_gates(), class) || ip_length(&p) > flow->mtu || is_longer_than_routes(&p))
 		return -1;
-	leaves = choose_way(core, &p, flow->egress, flow->to, &way);
-	if (leaves < 0 && leaves != REFUSED(REASON_QDISC))
+	if (core->came_in.tunnel && !entry_is_witnessed(core))
+		return -1;
+	leaves = choose_way(core, &p, 0, flow->egress, flow->to, &way);
+	if (leaves < 0 && leaves != REFUSED(REASON_QDISC) && leaves != REFUSED(REASON_EGRESS))
 		return -1;
 	bytes = core->packet.length;
 	count = &core->classes[class];
@@ -174,15 +179,22 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 		count->early_drops++;
 		return XDP_DROP;
 	}
-	if (leaves < 0)
+	if (leaves == REFUSED(REASON_QDISC))
 		return to_qdisc(core, class);
+	core->hop.egress = flow->egress;
+	/* It was remembered, so it leaves through a tunnel. */
+	if (leaves < 0) {
+		core->place = 0;
+		core->departure.flow = 1;
+		core->departure.nat = flow->nat;
+		return KNOWN_BY_TUNNEL;
+	}
 	/* Global functions may have changed the packet, for all that the verifier knows. */
 	if (from_numbers(ctx, &core->packet, &p) < 0)
 		return XDP_DROP;
-	core->hop.egress = flow->egress;
 	__builtin_memcpy(core->hop.to, flow->to, ETH_ALEN);
 	__builtin_memcpy(core->hop.from, flow->from, ETH_ALEN);
-	ret = hand_over(ctx, &p, &flow->nat, &core->hop, way, 1);
+	ret = hand_over(ctx, &p, &flow->nat, &core->hop, way, 0, 1);
 	if (ret < 0)
 		return to_kernel(core, REASON_MALFORMED);
 	if (ret == XDP_ABORTED) {

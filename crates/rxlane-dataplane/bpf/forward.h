@@ -181,7 +181,7 @@ static __always_inline int source_holds(struct xdp_md *ctx, const struct packet 
  */
 static __always_inline int trim(struct xdp_md *ctx, struct packet *p, __u32 l2_after)
 {
-	__u64 l2 = masked(l2_length(p->tags), 31), len = l2 + ip_length(p), least = ETH_ZLEN + l2 - l2_after;
+	__u64 l2 = masked(p->l2, MAX_L2), len = l2 + ip_length(p), least = ETH_ZLEN + l2 - l2_after;
 	__u64 l4 = p->l4 ? masked(p->l4 - p->data, 127) : 0;
 	/* Numbers, kept apart from pointers: Linux 6.1 follows no sum of both. */
 	__s64 excess = (__s64)readable(p) - (__s64)masked(len, 0x1ffff);
@@ -222,15 +222,6 @@ static __always_inline int is_longer_than_routes(const struct packet *p)
 	return mtu && ip_length(p) > mtu;
 }
 
-static __always_inline int is_same_mac(const __u8 *a, const __u8 *b)
-{
-	UNROLLED
-	for (int i = 0; i < ETH_ALEN; i++)
-		if (a[i] != b[i])
-			return 0;
-	return 1;
-}
-
 /*
  * For the daemon, which tells the kernel: a neighbour that nobody seems to use is never asked whether it is still
  * there.
@@ -259,13 +250,13 @@ static __always_inline void note_next_hop(const struct bpf_fib_lookup *fib)
  * with the reason for leaving the packet, unchanged but for its padding, to the kernel.
  */
 static __always_inline int hand_over(struct xdp_md *ctx, struct packet *p, const struct translation *nat,
-				     const struct hop *hop, const struct vlan_way *way, const int full)
+				     const struct hop *hop, const struct vlan_way *way, __u32 room, const int full)
 {
 	struct ethhdr *eth;
 
 	if (observes)
 		return XDP_REDIRECT;
-	if (trim(ctx, p, l2_of_way(way)) < 0)
+	if (trim(ctx, p, l2_of_way(way) + room) < 0)
 		return REFUSED(REASON_MALFORMED);
 	eth = p->data;
 	if (full && any_conntrack && nat->translated && translate(p, nat) < 0)
@@ -276,9 +267,9 @@ static __always_inline int hand_over(struct xdp_md *ctx, struct packet *p, const
 		age_ipv4(p->ip4);
 	else
 		p->ip6->hop_limit--;
-	if (p->tags || way) {
+	if (p->l2 != ETH_HLEN || way || room) {
 		/* It is not the packet any more that the kernel should have. */
-		if (retag(ctx, p, way))
+		if (retag(ctx, p, way, room))
 			return XDP_ABORTED;
 		eth = p->data;
 	}
@@ -312,11 +303,12 @@ static __always_inline int to_port(const struct core *core, __u32 ifindex)
 }
 
 /*
- * How a packet to a neighbour leaves through an interface, a port, a VLAN device or a session over one or a bridge over
- * some: XDP_REDIRECT, with the target set, or REFUSED. `way` is that of the VLAN device or session, or null.
+ * How a packet, with `room` for outer headers, to a neighbour leaves through an interface, a port, a VLAN device or a
+ * session over one or a bridge over some: XDP_REDIRECT, with the target set, or REFUSED. `way` is that of the VLAN
+ * device or session, or null.
  */
-static __always_inline int choose_way(const struct core *core, const struct packet *p, __u32 ifindex, const __u8 *to,
-				      const struct vlan_way **way)
+static __always_inline int choose_way(const struct core *core, const struct packet *p, __u32 room, __u32 ifindex,
+				      const __u8 *to, const struct vlan_way **way)
 {
 	int ret = to_port(core, ifindex);
 
@@ -326,7 +318,7 @@ static __always_inline int choose_way(const struct core *core, const struct pack
 	*way = bpf_map_lookup_elem(&vlan_ways, &ifindex);
 	if (!*way)
 		return to_port(core, port_behind(ifindex, to));
-	if (l2_of_way(*way) + ip_length(p) > (*way)->mtu + FRAME_ROOM)
+	if (l2_of_way(*way) + room + ip_length(p) > (*way)->mtu + FRAME_ROOM)
 		return REFUSED(REASON_MTU);
 	if (has_other_priority(p, *way))
 		return REFUSED(REASON_VLAN);
@@ -346,6 +338,7 @@ static __always_inline int forward(struct xdp_md *ctx, const struct core *core, 
 	int leaves;
 	long ret;
 
+	hop->egress = 0;
 	fib_key(p, t, &fib);
 	ret = bpf_fib_lookup(ctx, &fib, sizeof(fib), 0);
 	if (ret != BPF_FIB_LKUP_RET_SUCCESS)
@@ -353,15 +346,19 @@ static __always_inline int forward(struct xdp_md *ctx, const struct core *core, 
 	/* Back where it came from: the kernel also sends the ICMP redirect. */
 	if (fib.ifindex == p->ingress)
 		return REFUSED(REASON_EGRESS);
-	leaves = choose_way(core, p, fib.ifindex, fib.dmac, &way);
+	leaves = choose_way(core, p, 0, fib.ifindex, fib.dmac, &way);
 	if (leaves == REFUSED(REASON_SESSION))
 		left_by_linux(fib.ifindex);
-	if (leaves < 0 && leaves != REFUSED(REASON_QDISC))
+	/* Where it is no port, nor anything over one, it may be a tunnel. */
+	if (leaves < 0 && leaves != REFUSED(REASON_QDISC) && leaves != REFUSED(REASON_EGRESS))
 		return leaves;
-	/* Linux sends this flow another way: a mark chose the route, or it has just changed; or its priority is
-	 * another. */
+	/*
+	 * Linux sends this flow another way: a mark chose the route, or it has just changed; or its priority is
+	 * another. What a tunnel has for an address of its neighbour says nothing.
+	 */
 	if (full && t->egress &&
-	    (t->egress != fib.ifindex || !is_same_mac(t->next_hop, fib.dmac) || t->tag != tag_by(p, way)))
+	    (t->egress != fib.ifindex || (leaves >= 0 && !is_same_mac(t->next_hop, fib.dmac)) ||
+	     t->tag != tag_by(p, way)))
 		return REFUSED(REASON_UNSEEN);
 	if (is_longer_than_routes(p))
 		return REFUSED(REASON_MTU);
@@ -375,7 +372,7 @@ static __always_inline int forward(struct xdp_md *ctx, const struct core *core, 
 	/* The other end of a session is nobody's neighbour. */
 	if (!way || !way->session.there)
 		note_next_hop(&fib);
-	return hand_over(ctx, p, &t->nat, hop, way, full);
+	return hand_over(ctx, p, &t->nat, hop, way, 0, full);
 }
 
 #endif

@@ -35,6 +35,7 @@ struct net_device {
 } CORE;
 
 struct sk_buff {
+	struct net_device *dev;
 	unsigned long _nfct;
 	int skb_iif;
 	__be16 protocol;

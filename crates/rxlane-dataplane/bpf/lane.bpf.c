@@ -53,6 +53,7 @@ const volatile __u8 port_of_slot[MAX_PORTS] = {};
 #include "cpu.h"
 #include "latency.h"
 #include "parse.h"
+#include "numbers.h"
 #include "classify.h"
 #include "police.h"
 #include "control.h"
@@ -62,10 +63,11 @@ const volatile __u8 port_of_slot[MAX_PORTS] = {};
 #include "vlan.h"
 #include "bridge.h"
 #include "admit.h"
+#include "outer.h"
 #include "forward.h"
 #include "macvlan.h"
-#include "numbers.h"
 #include "session.h"
+#include "tunnel.h"
 #include "stack.h"
 #include "leave.h"
 #include "apart.h"
@@ -80,7 +82,6 @@ const volatile __u8 port_of_slot[MAX_PORTS] = {};
 static __always_inline int serve(struct xdp_md *ctx, struct core *core, const int full)
 {
 	struct packet p = {};
-	struct hop hop;
 	struct departure own = {}, *t = full ? &core->departure : &own;
 	const volatile struct class *c;
 	struct class_counters *count;
@@ -94,6 +95,13 @@ static __always_inline int serve(struct xdp_md *ctx, struct core *core, const in
 		core->place = 0;
 		if (may_be_known() && known_dscps >> (core->packet.dscp & 63) & 1) {
 			ret = by_known_flow(ctx, core);
+			if (ret == KNOWN_BY_TUNNEL) {
+				class = class_index(core->asked);
+				c = &classes[class];
+				count = &core->classes[class];
+				ret = by_tunnel(ctx, core);
+				goto forwarded;
+			}
 			if (ret >= 0)
 				return ret;
 		}
@@ -119,6 +127,10 @@ static __always_inline int serve(struct xdp_md *ctx, struct core *core, const in
 			return leave(ctx, core, REASON_SOURCE);
 		if (full && t->flow && !is_witnessed(core))
 			return leave(ctx, core, REASON_UNSEEN);
+		if (full && t->flow && core->came_in.tunnel && !entry_is_witnessed(core))
+			return leave(ctx, core, REASON_UNSEEN);
+		if (!(full && t->flow) && passes_by_rules(core))
+			return leave(ctx, core, REASON_OBJECTION);
 	}
 	if (engine) {
 		if (passes_first(ctx, core, class))
@@ -144,7 +156,13 @@ static __always_inline int serve(struct xdp_md *ctx, struct core *core, const in
 		count->early_drops++;
 		return XDP_DROP;
 	}
-	ret = full ? forward_apart(ctx, core) : forward(ctx, core, &p, t, &hop, 0);
+	ret = full ? forward_apart(ctx, core) : forward(ctx, core, &p, t, &core->hop, 0);
+	if (ret == REFUSED(REASON_EGRESS)) {
+		if (!full)
+			core->departure.flow = core->departure.nat.translated = 0;
+		ret = by_tunnel(ctx, core);
+	}
+forwarded:
 	/* Only if cutting off the tail has failed, after which the verifier takes the packet's pointers for lost. */
 	if (ret == REFUSED(REASON_MALFORMED))
 		return to_kernel(core, REASON_MALFORMED);
@@ -159,8 +177,6 @@ static __always_inline int serve(struct xdp_md *ctx, struct core *core, const in
 		count_reason(core, REASON_MALFORMED);
 		return ret;
 	}
-	if (!full && core->look)
-		core->hop.egress = hop.egress;
 	count->express++;
 	if (full && may_be_known() && t->flow)
 		remember(core, class);
@@ -208,6 +224,7 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 	p.ingress = port->device;
 	core->packet.seen_as = port->seen_as;
 	core->master = port->master;
+	core->came_in.tunnel = 0;
 	if (p.data + sizeof(struct ethhdr) > p.data_end)
 		action = to_kernel(core, REASON_MALFORMED);
 	else if (!is_to_us(&p, core, port))
@@ -238,8 +255,11 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 		default:
 			action = to_kernel(core, REASON_MALFORMED);
 		}
-	if (served)
+	if (served) {
+		if (is_tunneled(core->packet.protocol))
+			enter_tunnel(ctx, core);
 		action = serve(ctx, core, full);
+	}
 	if (core->look)
 		action = look_back(ctx, core, served, action);
 	return observes ? XDP_PASS : action;

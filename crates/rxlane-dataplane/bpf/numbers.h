@@ -8,7 +8,7 @@
 static __always_inline void to_numbers(const struct packet *p, struct parsed_packet *n)
 {
 	n->in_pieces = is_in_pieces(p);
-	n->length = n->in_pieces ? l2_length(p->tags) + ip_length(p) : readable(p);
+	n->length = n->in_pieces ? p->l2 + ip_length(p) : readable(p);
 	n->l4_len = p->l4_len;
 	n->ingress = p->ingress;
 	n->tags = p->tags;
@@ -16,7 +16,7 @@ static __always_inline void to_numbers(const struct packet *p, struct parsed_pac
 	n->pcp = p->pcp;
 	n->src_port = p->src_port;
 	n->dst_port = p->dst_port;
-	n->l3 = (void *)p->ip4 - p->data;
+	n->l3 = p->l2;
 	n->l4 = p->l4 ? p->l4 - p->data : 0;
 	n->v6 = p->v6;
 	n->port = p->port;
@@ -24,13 +24,6 @@ static __always_inline void to_numbers(const struct packet *p, struct parsed_pac
 	n->protocol = p->protocol;
 	n->fragment = p->fragment;
 	n->port_flags = p->port_flags;
-}
-
-/* The packet in hand, from here on in numbers. */
-static __always_inline void to_core(const struct packet *p, struct core *core)
-{
-	to_numbers(p, &core->packet);
-	core->packet.control = (engine || core->guarded) && may_be_control(p);
 }
 
 /* The packet as it was, or -1: never, but the verifier cannot know. */
@@ -43,6 +36,7 @@ static __always_inline int from_numbers(struct xdp_md *ctx, const struct parsed_
 	p->l4_len = n->l4_len;
 	p->ingress = n->ingress;
 	p->tags = n->tags;
+	p->l2 = n->l3;
 	p->vlan = n->vlan;
 	p->pcp = n->pcp;
 	p->src_port = n->src_port;
@@ -53,7 +47,7 @@ static __always_inline int from_numbers(struct xdp_md *ctx, const struct parsed_
 	p->fragment = n->fragment;
 	p->port_flags = n->port_flags;
 	p->l4 = n->l4 ? p->data + masked(n->l4, 127) : 0;
-	l3 = p->data + masked(n->l3, 31);
+	l3 = p->data + masked(n->l3, MAX_L2);
 	if (n->v6) {
 		p->v6 = told(1);
 		p->ip6 = l3;

@@ -24,6 +24,7 @@ struct packet {
 	};
 	__u32 ingress; /* ifindex of the port or, of a tagged packet, of the VLAN device over it */
 	__u32 tags; /* TAG_* and id of the outer tag in the low half, of the inner one in the high half; 0: none */
+	__u32 l2; /* bytes before the packet: Ethernet, tags, and what it is encapsulated in */
 	__u32 src_port; /* host order or NO_PORT */
 	__u32 dst_port;
 	__u16 vlan; /* id of the outer tag or NO_VLAN */
@@ -55,7 +56,7 @@ static __always_inline int is_there(struct xdp_md *ctx, const struct packet *p, 
 {
 	if (l3 + len <= p->data_end)
 		return 1;
-	return l3 + FIRST_PIECE <= p->data_end && bpf_xdp_get_buff_len(ctx) >= l2_length(p->tags) + len;
+	return l3 + FIRST_PIECE <= p->data_end && bpf_xdp_get_buff_len(ctx) >= p->l2 + len;
 }
 
 /* Bytes of the frame that can be read. */
@@ -67,7 +68,7 @@ static __always_inline __u64 readable(const struct packet *p)
 
 static __always_inline int is_in_pieces(const struct packet *p)
 {
-	return l2_length(p->tags) + ip_length(p) > readable(p);
+	return p->l2 + ip_length(p) > readable(p);
 }
 
 static __always_inline void parse_ports(struct packet *p, void *l4, __u32 len)
@@ -171,6 +172,7 @@ static __always_inline int parse(struct xdp_md *ctx, struct packet *p)
 		l3 = tag + 1;
 	}
 	p->type = type;
+	p->l2 = l2_length(p->tags);
 	if (type == bpf_htons(ETH_P_IP))
 		return parse_ipv4(ctx, p, l3);
 	if (type == bpf_htons(ETH_P_IPV6))
@@ -184,7 +186,7 @@ static __always_inline int parse(struct xdp_md *ctx, struct packet *p)
  */
 static __always_inline int parse_session(struct xdp_md *ctx, struct packet *p)
 {
-	__u64 l2 = masked(l2_length(p->tags), 31), length;
+	__u64 l2 = masked(p->l2, MAX_L2), length;
 	struct session_header *session = p->data + l2;
 	void *l3 = session + 1;
 	int parsed;
@@ -193,6 +195,7 @@ static __always_inline int parse_session(struct xdp_md *ctx, struct packet *p)
 		return PARSED_MALFORMED;
 	length = bpf_ntohs(session->length);
 	p->tags |= TAG_SESSION;
+	p->l2 += sizeof(*session);
 	p->type = session->protocol;
 	if (session->version != SESSION_VERSION || session->code ||
 	    bpf_xdp_get_buff_len(ctx) < l2 + __builtin_offsetof(struct session_header, protocol) + length)

@@ -53,7 +53,7 @@ __noinline int enter_session(struct xdp_md *ctx, struct core *core)
 		enter_vlan(&p, core);
 	if (p.port_flags & PORT_HIDES_TAGS)
 		return 0;
-	session = p.data + masked(l2_length(p.tags), 31);
+	session = p.data + masked(p.l2, MAX_L2);
 	if ((void *)(session + 1) > p.data_end)
 		return 0;
 	key.device = p.ingress;

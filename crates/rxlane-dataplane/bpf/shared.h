@@ -31,7 +31,7 @@ enum reason {
 	REASON_FRAGMENT,
 	REASON_FORWARDING_OFF,
 	REASON_NOT_ROUTED, /* local, blackhole, unreachable, prohibit */
-	REASON_TUNNEL,
+	REASON_TUNNEL, /* a route with an encapsulation of its own */
 	REASON_NO_NEIGHBOUR,
 	REASON_MTU,
 	REASON_EGRESS, /* the route leaves through no express port, or where it came from */
@@ -86,6 +86,16 @@ struct port {
 
 struct port_table {
 	struct port at[PORT_TABLE];
+};
+
+/* A device over a port, which takes some of its frames. */
+struct device_over {
+	__u32 ifindex;
+	__u32 seen_as; /* as of a port */
+	__u8 flags; /* of a port */
+	__u8 priorities; /* whose frames get a priority that an IPv6 packet keeps, one bit for each PCP of the outer tag
+			  */
+	__u8 pad[2];
 };
 
 struct class_counters {
@@ -174,6 +184,16 @@ struct hop {
 	__u8 to[6], from[6];
 };
 
+/* A packet of a tunnel, as its outer header has it. */
+struct outer {
+	__u32 tunnel; /* ifindex of the tunnel's device; 0: none */
+	__u32 device; /* by which it came in, as Linux notes it, or by which it leaves */
+	__u32 tag; /* as in struct witnessed, if it leaves */
+	__u8 tos, ttl;
+	__be16 flags; /* of fragmentation, if it leaves */
+	__u32 length; /* with the outer headers, if it leaves */
+};
+
 /*
  * What is done about packets beside serving them: those of this poll are measured, the one in hand is traced, somebody
  * traces.
@@ -218,6 +238,9 @@ struct core {
 	struct control_packet heard;
 	__s32 obstacle; /* REASON_* why no express class takes it, or -1 */
 	__u32 master; /* as of its port, unless the packet is known to come in by it */
+	struct outer came_in; /* what it was taken out of */
+	struct outer leaves; /* what it is put into */
+	struct bpf_fib_lookup outer_route; /* of that */
 };
 
 /* A class's ring on one CPU, counted by batch. */
@@ -239,13 +262,20 @@ struct engine_ring {
 	__u64 program[5];
 };
 
+/* A route of IPv4 has several next hops: Linux chooses by other rules for what it sends itself, so that nothing is put
+ * into tunnels. */
+#define TUNNELS_SEVERAL_HOPS 1
+/* Outer packets pass rules that do something, which only those of flows that Linux was seen to forward heed. */
+#define TUNNELS_RULED 2
+
 /* Which classes stay with the kernel for now, because of what surrounds the router. */
 struct gates {
 	__u64 watched_ns; /* when the daemon looked last, CLOCK_MONOTONIC */
 	__u32 closed; /* classes, one bit each */
 	__u32 route_mtu[2]; /* the largest packet where a route asks for an MTU, IPv4 and IPv6; 0: none does */
 	__u16 untracked; /* connection tracking knows of no flow, so nobody needs to be asked about one */
-	__u16 idle; /* nor can any other class be express: packets need not be classified */
+	__u8 idle; /* nor can any other class be express: packets need not be classified */
+	__u8 tunnels; /* TUNNELS_*: why packets do not use tunnels */
 };
 
 /* Where express packets went lately, by a hash of the address: of two that share a place the last. */

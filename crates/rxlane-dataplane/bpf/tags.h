@@ -38,11 +38,13 @@ static __always_inline int is_vlan(__be16 type)
 	return type == bpf_htons(ETH_P_8021Q) || type == bpf_htons(ETH_P_8021AD);
 }
 
-/* Bytes before the packet. */
+/* Bytes before what tags are before of. */
 static __always_inline __u32 l2_length(__u32 tags)
 {
-	return sizeof(struct ethhdr) + (tags & TAG_THERE ? 4 : 0) + (tags >> 16 & TAG_THERE ? 4 : 0) +
-	       (tags & TAG_SESSION ? sizeof(struct session_header) : 0);
+	return sizeof(struct ethhdr) + (tags & TAG_THERE ? 4 : 0) + (tags >> 16 & TAG_THERE ? 4 : 0);
 }
+
+/* Before a packet there are at most two tags, the header of a session, and an IPv4 header with one of GRE: 58 bytes. */
+#define MAX_L2 63
 
 #endif

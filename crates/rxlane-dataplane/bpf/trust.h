@@ -126,54 +126,59 @@ static __always_inline __u32 fingerprint(const struct nf_conn *ct)
 	return (h >> 32) | 1;
 }
 
-/*
- * Whether Linux was lately seen to forward this direction of a flow as it would go now; if not, asks for it. A function
- * of its own, which the verifier follows once.
- */
-__noinline int is_witnessed(struct core *core)
+static __always_inline int is_same_mac(const __u8 *a, const __u8 *b)
 {
-	struct departure *t;
-	struct witnessed_key key = {};
+	UNROLLED
+	for (int i = 0; i < ETH_ALEN; i++)
+		if (a[i] != b[i])
+			return 0;
+	return 1;
+}
+
+/* What is asked of the witness, here and not on the stack, which functions that call each other share. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct witnessed);
+} questions SEC(".maps");
+
+/* What Linux was lately seen to do with packets as it would with this one, or null: then it is asked for. */
+static __always_inline const struct witnessed *witnessed(const struct witnessed_key *key, __u32 flow, __u32 ingress,
+							 __u8 tos, __u8 ttl)
+{
 	struct witness *witness;
 	struct witnessed *seen;
 	__u32 zero = 0, again;
 	__u64 now, ticks;
 
-	if (!core || !any_conntrack)
-		return 0;
-	t = &core->departure;
-	key.conntrack = t->conntrack;
-	key.direction = t->direction;
 	now = bpf_ktime_get_coarse_ns();
 	witness = bpf_map_lookup_elem(&witnesses, &zero);
 	if (!witness)
 		return 0;
-	seen = bpf_map_lookup_elem(&witnessed_flows, &key);
+	seen = bpf_map_lookup_elem(&witnessed_flows, key);
 	again = seen && awaits_answer(seen);
-	if (seen && seen->flow == t->flow && seen->ingress == core->packet.seen_as && seen->tos == t->tos &&
-	    (seen->ttl == t->ttl || !seen->ttl) && seen->generation == witness->generation) {
+	if (seen && seen->flow == flow && seen->ingress == ingress && seen->tos == tos &&
+	    (seen->ttl == ttl || !seen->ttl) && seen->generation == witness->generation) {
 		/* The coarse clock may be a tick behind that of the witness. */
 		__s64 age = now - seen->seen_ns;
 
 		if (seen->seen_ns && age < WITNESS_STALE_NS &&
-		    (age < WITNESS_FRESH_NS || now - seen->asked_ns < WITNESS_ASK_NS)) {
-			t->egress = seen->egress;
-			t->tag = seen->tag;
-			__builtin_memcpy(t->next_hop, seen->next_hop, ETH_ALEN);
-			return 1;
-		}
+		    (age < WITNESS_FRESH_NS || now - seen->asked_ns < WITNESS_ASK_NS))
+			return seen;
 		seen->asked_ns = now;
 	} else {
-		struct witnessed ask = {
-			.flow = t->flow,
-			.asked_ns = now,
-			.generation = witness->generation,
-			.ingress = core->packet.seen_as,
-			.tos = t->tos,
-			.ttl = t->ttl,
-		};
+		struct witnessed *ask = bpf_map_lookup_elem(&questions, &zero);
 
-		bpf_map_update_elem(&witnessed_flows, &key, &ask, BPF_ANY);
+		if (!ask)
+			return 0;
+		ask->flow = flow;
+		ask->asked_ns = now;
+		ask->generation = witness->generation;
+		ask->ingress = ingress;
+		ask->tos = tos;
+		ask->ttl = ttl;
+		bpf_map_update_elem(&witnessed_flows, key, ask, BPF_ANY);
 	}
 	ticks = bpf_jiffies64();
 	if (ticks - witness->asked_ticks > WITNESS_ANSWER_TICKS)
@@ -183,6 +188,56 @@ __noinline int is_witnessed(struct core *core)
 	if (!again || !witness->open)
 		__sync_fetch_and_add(&witness->open, 1);
 	return 0;
+}
+
+/* A function of its own, which the verifier follows once. */
+__noinline int is_witnessed(struct core *core)
+{
+	struct witnessed_key key = {};
+	const struct witnessed *seen;
+	struct departure *t;
+
+	if (!core || !any_conntrack)
+		return 0;
+	t = &core->departure;
+	key.conntrack = t->conntrack;
+	key.direction = t->direction;
+	seen = witnessed(&key, t->flow, core->packet.seen_as, t->tos, t->ttl);
+	if (!seen)
+		return 0;
+	t->egress = seen->egress;
+	t->tag = seen->tag;
+	__builtin_memcpy(t->next_hop, seen->next_hop, ETH_ALEN);
+	return 1;
+}
+
+/* Whether Linux was lately seen to take packets of the tunnel that have such an outer header, from the same device. */
+__noinline int entry_is_witnessed(struct core *core)
+{
+	struct witnessed_key key = {};
+	const struct outer *outer;
+
+	if (!core || !any_conntrack)
+		return 0;
+	outer = &core->came_in;
+	tunnel_flow(&key, outer->tunnel, WITNESS_TUNNEL_IN, outer->tos, outer->ttl);
+	return witnessed(&key, outer->tunnel, outer->device, outer->tos, outer->ttl) != 0;
+}
+
+/* Whether Linux was lately seen to send such packets of the tunnel by the way that `core` has for this one. */
+__noinline int exit_is_witnessed(struct core *core)
+{
+	struct witnessed_key key = {};
+	const struct witnessed *seen;
+	const struct outer *outer;
+
+	if (!core || !any_conntrack)
+		return 0;
+	outer = &core->leaves;
+	tunnel_flow(&key, outer->tunnel, WITNESS_TUNNEL_OUT, outer->tos, outer->ttl);
+	seen = witnessed(&key, outer->tunnel, 0, outer->tos, outer->ttl);
+	return seen && seen->egress == outer->device && seen->tag == outer->tag &&
+	       is_same_mac(seen->next_hop, core->hop.to);
 }
 
 static __always_inline int judge(struct nf_conn *ct, __u8 protocol, int v4, __u8 direction, struct departure *t)

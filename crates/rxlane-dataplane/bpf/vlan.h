@@ -17,16 +17,6 @@ struct vlan_key {
 	__u32 tags; /* as in struct packet */
 };
 
-/* A device over a port, which takes some of its frames. */
-struct device_over {
-	__u32 ifindex;
-	__u32 seen_as; /* as of a port */
-	__u8 flags; /* of a port */
-	__u8 priorities; /* whose frames get a priority that an IPv6 packet keeps, one bit for each PCP of the outer tag
-			  */
-	__u8 pad[2];
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -186,16 +176,17 @@ static __always_inline __u32 l2_of_way(const struct vlan_way *way)
 }
 
 /*
- * The frame gets the tags and the session of its way, or none; the packet starts where it ends up, and its addresses
- * are still to be written. What has room for a redirect has room for these, so this fails only on a driver that breaks
- * its promises.
+ * The frame gets the tags and the session of its way, or none, and room for the outer headers of a tunnel; its
+ * addresses are still to be written. What has room for a redirect has room for these, so this fails only on a driver
+ * that breaks its promises.
  */
-static __always_inline int retag(struct xdp_md *ctx, struct packet *p, const struct vlan_way *way)
+static __always_inline int retag(struct xdp_md *ctx, struct packet *p, const struct vlan_way *way, __u32 room)
 {
-	__u32 had = masked(l2_length(p->tags), 31), has = l2_of_way(way);
-	__be16 type = p->v6 ? bpf_htons(ETH_P_IPV6) : bpf_htons(ETH_P_IP), *at;
-	__be16 protocol = p->v6 ? bpf_htons(PPP_IPV6) : bpf_htons(PPP_IPV4);
-	__u16 outer = 0, inner = 0, length = ip_length(p);
+	__u32 had = masked(p->l2, MAX_L2), has = l2_of_way(way) + room;
+	__u64 v6 = p->v6 && !room;
+	__be16 type = v6 ? bpf_htons(ETH_P_IPV6) : bpf_htons(ETH_P_IP), *at;
+	__be16 protocol = v6 ? bpf_htons(PPP_IPV6) : bpf_htons(PPP_IPV4);
+	__u16 outer = 0, inner = 0, length = ip_length(p) + room;
 	void *data, *end;
 
 	if (way) {

@@ -5,6 +5,8 @@
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_tracing.h>
@@ -15,6 +17,7 @@
 #include "kernel.h"
 #include "tags.h"
 #include "witness.h"
+#include "outer.h"
 
 /* include/linux/skbuff.h, include/net/netfilter/nf_conntrack_common.h: how an skb names its flow. */
 #define NFCT_INFOMASK 7UL
@@ -24,6 +27,9 @@
 #define IFF_SLAVE 0x800
 /* include/uapi/linux/if_arp.h */
 #define ARPHRD_PPP 512
+#define ARPHRD_TUNNEL 768
+#define ARPHRD_SIT 776
+#define ARPHRD_IPGRE 778
 /* The first letters of a kind of device as one number, as memory has it. */
 #define KIND(a, b, c, d, e) ((__u64)(a) | (__u64)(b) << 8 | (__u64)(c) << 16 | (__u64)(d) << 24 | (__u64)(e) << 32)
 
@@ -103,6 +109,38 @@ static __always_inline int was_encrypted(const struct sk_buff *skb)
 	return skb->active_extensions >> bpf_core_enum_value(enum skb_ext_id, SKB_EXT_SEC_PATH) & 1;
 }
 
+/* Links without addresses. */
+static __always_inline int has_no_addresses(const struct net_device *dev)
+{
+	return dev->type == ARPHRD_PPP || dev->type == ARPHRD_TUNNEL || dev->type == ARPHRD_SIT ||
+	       dev->type == ARPHRD_IPGRE;
+}
+
+/* Whether it is the outer packet of a tunnel that the router has made, and which. */
+static __always_inline int is_of_tunnel(const struct sk_buff *skb, struct witnessed_key *flow)
+{
+	struct {
+		struct iphdr ip;
+		__be32 gre[2];
+	} outer;
+	struct tunnel_key key = {};
+	const struct device_over *device;
+	__u32 local;
+	__u64 v6;
+
+	if (bpf_probe_read_kernel(&outer, sizeof(outer), skb->head + skb->network_header) || outer.ip.version != 4 ||
+	    outer.ip.ihl != 5 || !is_tunneled(outer.ip.protocol) || !tunnel_of(&outer.ip, &outer + 1, &key, &v6))
+		return 0;
+	local = key.remote;
+	key.remote = key.local;
+	key.local = local;
+	device = bpf_map_lookup_elem(&tunnels, &key);
+	if (!device)
+		return 0;
+	tunnel_flow(flow, device->ifindex, WITNESS_TUNNEL_OUT, outer.ip.tos, outer.ip.ttl);
+	return 1;
+}
+
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device *dev)
 {
@@ -110,6 +148,7 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 	struct witnessed *seen;
 	struct witnessed_key key;
 	__u32 zero = 0, info, tag, egress;
+	int tunneled;
 	__u64 now;
 
 	witness = bpf_map_lookup_elem(&witnesses, &zero);
@@ -118,11 +157,14 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 	/* Most of the time nothing is asked, or all is answered, and this is all. */
 	if (!witness->open || bpf_jiffies64() - witness->asked_ticks > WITNESS_ANSWER_TICKS)
 		return 0;
-	key.conntrack = skb->_nfct & ~NFCT_INFOMASK;
-	info = skb->_nfct & NFCT_INFOMASK;
-	if (!key.conntrack || (info != IP_CT_ESTABLISHED && info != IP_CT_ESTABLISHED_REPLY))
-		return 0;
-	key.direction = info == IP_CT_ESTABLISHED_REPLY;
+	tunneled = is_of_tunnel(skb, &key);
+	if (!tunneled) {
+		key.conntrack = skb->_nfct & ~NFCT_INFOMASK;
+		info = skb->_nfct & NFCT_INFOMASK;
+		if (!key.conntrack || (info != IP_CT_ESTABLISHED && info != IP_CT_ESTABLISHED_REPLY))
+			return 0;
+		key.direction = info == IP_CT_ESTABLISHED_REPLY;
+	}
 	seen = bpf_map_lookup_elem(&witnessed_flows, &key);
 	if (!seen)
 		return 0;
@@ -130,7 +172,9 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 	now = bpf_ktime_get_ns();
 	if (now - seen->asked_ns > WITNESS_ANSWER_NS || dev->nd_net.net->net_cookie != netns_cookie)
 		return 0;
-	if (seen->ingress != skb->skb_iif || was_encrypted(skb) || !is_as_it_came(skb, seen))
+	if (was_encrypted(skb))
+		return 0;
+	if (!tunneled && (seen->ingress != (__u32)skb->skb_iif || !is_as_it_came(skb, seen)))
 		return 0;
 	tag = tag_of(skb);
 	switch (over_others(dev)) {
@@ -158,10 +202,10 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 	if (tag && !seen->through)
 		return 0;
 	/*
-	 * At this place the frame is complete: its data begin with the address of the next hop. A link of PPP has no
-	 * addresses, and what is below it sees another packet: ppp_start_xmit() forgets its flow.
+	 * At this place the frame is complete: its data begin with the address of the next hop. A link of PPP and a tunnel
+	 * have no addresses, and what is below them sees another packet: its flow is forgotten.
 	 */
-	if (dev->type == ARPHRD_PPP)
+	if (has_no_addresses(dev))
 		__builtin_memset(seen->next_hop, 0, sizeof(seen->next_hop));
 	else if (bpf_probe_read_kernel(seen->next_hop, sizeof(seen->next_hop), skb->data))
 		return 0;

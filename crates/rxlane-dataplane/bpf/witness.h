@@ -53,6 +53,19 @@ struct witnessed {
 
 #define WITNESS_TAGGED 0x10000
 
+/*
+ * Outer packets of a tunnel are witnessed, too: firewall and routes decide about them by themselves. In place of a flow's
+ * entry, whose address is never so small, there is the tunnel's device.
+ */
+#define WITNESS_TUNNEL_IN 2
+#define WITNESS_TUNNEL_OUT 3
+
+static __always_inline void tunnel_flow(struct witnessed_key *key, __u32 tunnel, __u32 direction, __u8 tos, __u8 ttl)
+{
+	key->conntrack = tunnel;
+	key->direction = direction | tos << 8 | ttl << 16;
+}
+
 /* Whether a flow has been asked for and not been seen since. */
 static __always_inline int awaits_answer(const struct witnessed *seen)
 {

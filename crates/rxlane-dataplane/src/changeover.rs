@@ -76,7 +76,7 @@ fn replace(
         old.map(|o| o.config.classes.as_slice()),
     )?;
     let witness = established(state)
-        .then(|| witness::settle(instance, old.map_or(&[], |o| &o.programs)))
+        .then(|| witness::settle(instance, &shared.tunnels, old.map_or(&[], |o| &o.programs)))
         .transpose()?;
     let (maps, accepted) = witness.unzip();
     for (name, port) in &mut state.ports {

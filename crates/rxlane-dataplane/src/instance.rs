@@ -15,6 +15,7 @@ use crate::features::Features;
 use crate::options::Options;
 use crate::pinned;
 use crate::pppoe::SessionStatus;
+use crate::tunnels::TunnelStatus;
 use crate::undo::{Ask, Unconfirmed};
 use crate::verifier::Accepted;
 use crate::watch::monotonic;
@@ -66,6 +67,9 @@ pub struct State {
     /// Devices of PPPoE sessions, as they were found last.
     #[serde(default)]
     pub sessions: Vec<SessionStatus>,
+    /// Tunnels, as they were found last.
+    #[serde(default)]
+    pub tunnels: Vec<TunnelStatus>,
     /// Things the operator should know.
     pub warnings: Vec<String>,
     /// What is gone back to unless somebody confirms.

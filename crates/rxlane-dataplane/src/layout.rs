@@ -255,7 +255,7 @@ pub struct Core {
     pub packet: [u32; 12],
     pub departure: [u32; 18],
     pub flow: [u32; 22],
-    pub heard: [u32; 12],
+    pub heard: [u32; 38],
 }
 
 /// What happened to the packets of a ring (`struct ring`).
@@ -301,7 +301,30 @@ pub struct Gates {
     /// Whether connection tracking knows of no flow at all.
     pub untracked: u16,
     /// Whether no other class can be express either, so that packets need not be classified.
-    pub idle: u16,
+    pub idle: u8,
+    /// Why packets do not use tunnels: [`TUNNELS_SEVERAL_HOPS`], [`TUNNELS_RULED`].
+    pub tunnels: u8,
+}
+
+/// A route of IPv4 has several next hops.
+pub const TUNNELS_SEVERAL_HOPS: u8 = 1;
+/// Outer packets pass rules of the firewall that do something.
+pub const TUNNELS_RULED: u8 = 2;
+
+/// A device over a port, or one whose packets come in others (`struct device_over`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct DeviceOver {
+    /// Its index.
+    pub ifindex: u32,
+    /// The device that Linux notes for what comes in by it.
+    pub seen_as: u32,
+    /// As of a port.
+    pub flags: u8,
+    /// Code points of received frames whose packets get a priority, one bit each.
+    pub priorities: u8,
+    /// Not used: it fills the space that C leaves here.
+    pub pad: [u8; 2],
 }
 
 /// Places in [`NextHops`].

@@ -36,6 +36,7 @@ mod pppoe;
 mod qdiscs;
 mod skeletons;
 mod tags;
+mod tunnels;
 mod xsk;
 
 #[cfg(feature = "testing")]

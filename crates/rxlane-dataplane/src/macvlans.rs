@@ -13,9 +13,10 @@ use serde::Serialize;
 use crate::DataplaneError;
 use crate::instance::PortState;
 use crate::lanes::program::LaneProgram;
+use crate::layout::DeviceOver;
 use crate::masters;
 use crate::ports;
-use crate::vlans::{self, DeviceOver};
+use crate::vlans;
 
 /// A macvlan device over a port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

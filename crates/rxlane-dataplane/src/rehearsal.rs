@@ -61,7 +61,7 @@ pub fn rehearse(config: &RouterConfig, options: Options) -> Result<Rehearsal, Da
         .then(WitnessMaps::create)
         .transpose()?;
     if let Some(maps) = &witness {
-        programs.push(witness::load(maps, None)?);
+        programs.push(witness::load(maps, &shared.tunnels, None)?);
     }
     let wanted = Wanted {
         features: &features,

@@ -27,6 +27,7 @@ use crate::options::Options;
 use crate::pinned;
 use crate::ports;
 use crate::tags;
+use crate::tunnels::Tunnels;
 use crate::watch;
 use crate::{masters, pppoe::Sessions};
 use rxlane_config::{Datapath, RouterConfig};
@@ -59,6 +60,7 @@ pub struct Router {
     pub(crate) batches: Batches,
     pub(crate) bridges: Bridges,
     pub(crate) sessions: Sessions,
+    pub(crate) tunnels: Tunnels,
     _lock: crate::instance::Lock,
 }
 
@@ -124,6 +126,7 @@ impl Router {
                     batches,
                     bridges: Bridges::default(),
                     sessions,
+                    tunnels: Tunnels::default(),
                     _lock: lock,
                 };
                 if let Err(error) = router.look_around() {
@@ -170,6 +173,7 @@ impl Router {
             programs: controller,
             objections: Vec::new(),
             sessions: Vec::new(),
+            tunnels: Vec::new(),
             warnings: Vec::new(),
             unconfirmed: old.as_ref().and_then(|o| o.unconfirmed.clone()),
         };

@@ -30,6 +30,10 @@ pub(crate) mod sessions {
     include!(concat!(env!("OUT_DIR"), "/sessions.skel.rs"));
 }
 
+pub(crate) mod tunnels {
+    include!(concat!(env!("OUT_DIR"), "/tunnels.skel.rs"));
+}
+
 pub(crate) mod witness {
     include!(concat!(env!("OUT_DIR"), "/witness.skel.rs"));
 }

@@ -23,6 +23,7 @@ pub use crate::masters::MasterStatus;
 use crate::pinned::{get, get_percpu};
 pub use crate::pppoe::SessionStatus;
 use crate::qdiscs;
+pub use crate::tunnels::TunnelStatus;
 use crate::verifier::Accepted;
 pub use crate::vlans::VlanStatus;
 use crate::{macvlans, masters, vlans};
@@ -60,6 +61,8 @@ pub struct Status {
     pub macvlans: Vec<MacvlanStatus>,
     /// Devices of PPPoE sessions, as they were found last.
     pub sessions: Vec<SessionStatus>,
+    /// Tunnels over IPv4, as they were found last.
+    pub tunnels: Vec<TunnelStatus>,
     /// Devices that ports belong to, such as bridges and VRFs, and why packets of some ports stay with the kernel.
     pub masters: Vec<MasterStatus>,
     /// Classes over all ports, highest priority first.
@@ -197,6 +200,7 @@ pub fn read() -> Result<Status, DataplaneError> {
         vlans: vlans::status(&state.config, &devices),
         macvlans: macvlans::status(&state.config.ports, &devices),
         sessions: state.sessions.clone(),
+        tunnels: state.tunnels.clone(),
         masters: masters::status(&state.config, &devices),
         ports,
         classes,

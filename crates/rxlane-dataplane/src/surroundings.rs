@@ -21,6 +21,8 @@ use crate::{macvlans, masters, vlans};
 pub struct Surroundings {
     /// Hooks of the firewall whose rules can do something to a forwarded packet.
     pub hooks: Vec<Hook>,
+    /// Hooks whose rules can do something to what is to the router or of it, where there are tunnels, whose outer packets are.
+    pub local_hooks: Vec<Hook>,
     /// Rules of policy routing.
     pub rules: Vec<Rule>,
     /// Number of IPsec policies for forwarded packets.
@@ -36,7 +38,7 @@ pub struct Surroundings {
 
 impl Surroundings {
     /// Looks around in the current network namespace, which has these devices. What is said of ports goes for the VLAN and macvlan devices
-    /// over them, too, whose packets may be express, and for the devices of `sessions` of PPPoE.
+    /// over them, too, whose packets may be express, for the devices of `sessions` of PPPoE and for those of `tunnels`.
     ///
     /// # Errors
     /// When netlink fails.
@@ -44,6 +46,7 @@ impl Surroundings {
         ports: &[String],
         links: &[Link],
         sessions: &[String],
+        tunnels: &[String],
     ) -> Result<Self, SystemError> {
         let over = macvlans::served(ports, links);
         let over = over.into_iter().map(|(device, _)| device.name.clone());
@@ -52,7 +55,7 @@ impl Surroundings {
         let over = vlans
             .into_iter()
             .chain(over)
-            .chain(sessions.iter().cloned());
+            .chain(sessions.iter().chain(tunnels).cloned());
         let ports: Vec<String> = ports.iter().cloned().chain(over).collect();
         let passed: Vec<&String> = ports.iter().chain(&beside).collect();
         let mut found = Self {
@@ -61,6 +64,9 @@ impl Surroundings {
             ipsec_policies: xfrm::policies()?,
             ..Self::default()
         };
+        if !tunnels.is_empty() {
+            found.local_hooks = firewall::local_hooks()?;
+        }
         found.hooks.retain(|hook| {
             let of = hook.device.as_ref();
             of.is_none_or(|device| passed.contains(&device))
@@ -190,6 +196,17 @@ pub fn objections(trust: &Trust, around: &Surroundings) -> Vec<Objection> {
     found
 }
 
+/// Why classes that trust all or prefixes do not use tunnels, if something speaks against it that nobody accepted.
+pub(crate) fn against_tunnels(around: &Surroundings, accepted: bool) -> Option<String> {
+    around.local_hooks.iter().find_map(|hook| {
+        let e = hook.effects;
+        // Marks may choose another route for outer packets.
+        let never = e.translates || e.marks;
+        let does = never || !accepted && (e.filters || e.rewrites);
+        does.then(|| format!("the chain {hook} has rules about packets to the router or of it"))
+    })
+}
+
 /// The objections against each express class that has some; of the acceptable ones, those that nobody accepted.
 pub fn against(
     config: &RouterConfig,
@@ -294,6 +311,27 @@ mod tests {
                 assert!(o.acceptable && o.why.contains("inet fw c at "), "{o:?}");
             }
         }
+    }
+
+    #[test]
+    fn rules_about_what_is_to_the_router_concern_tunnels_only() {
+        let with = |effects| {
+            let hooks = hook(Place::Input, effects).hooks;
+            Surroundings {
+                local_hooks: hooks,
+                ..Surroundings::default()
+            }
+        };
+        let around = with(FILTERS);
+        assert_eq!(objections(&Trust::All, &around), []);
+        let why = against_tunnels(&around, false).unwrap();
+        assert!(why.contains("inet fw c at input"), "{why}");
+        assert_eq!(against_tunnels(&around, true), None);
+        let marks = Effects {
+            marks: true,
+            ..Effects::default()
+        };
+        assert!(against_tunnels(&with(marks), true).is_some());
     }
 
     #[test]

@@ -76,6 +76,18 @@ pub fn send_in_session(
     crate::pppoe::send(&router.lane, ifindex, port, tags, id, remote)
 }
 
+/// Tells the program that packets in tunnels came in by these devices, and that what is routed through one leaves in its tunnel, until
+/// the router looks at devices itself ([`Router::keep_watch`]).
+///
+/// # Errors
+/// When a map cannot be written.
+pub fn serve_tunnels(
+    router: &Router,
+    tunnels: &[(u32, rxlane_system::tunnels::Tunnel)],
+) -> Result<(), DataplaneError> {
+    crate::tunnels::serve(&router.shared, &router.lane, tunnels)
+}
+
 /// What frames are to the router itself (bpf/control.h), by their own program.
 pub struct ControlProgram(OwnedFd);
 

@@ -14,7 +14,7 @@ use crate::DataplaneError;
 use crate::error::BpfTried;
 use crate::instance::PortState;
 use crate::lanes::program::LaneProgram;
-use crate::layout::PORT_HIDES_TAGS;
+use crate::layout::{DeviceOver, PORT_HIDES_TAGS};
 use crate::masters;
 use crate::ports;
 use crate::pppoe::Sessions;
@@ -189,16 +189,6 @@ fn maps(vlan: &Vlan) -> bool {
 struct Key {
     port: u32,
     tags: u32,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct DeviceOver {
-    pub(crate) ifindex: u32,
-    pub(crate) seen_as: u32,
-    pub(crate) flags: u8,
-    pub(crate) priorities: u8,
-    pub(crate) pad: [u8; 2],
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]

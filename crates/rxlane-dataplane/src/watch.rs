@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use rxlane_config::RouterConfig;
 use rxlane_policy::Nanos;
+use rxlane_system::SystemError;
 use rxlane_system::links::{self, Link};
 use rxlane_system::neighbours;
 use rxlane_system::sysctl::Held;
@@ -48,8 +49,11 @@ impl Router {
         let changes = self.sessions.look(&devices)?;
         self.write_devices(&devices)?;
         let config = &self.state.config;
-        let around = Surroundings::read(&config.ports, &devices, &self.sessions.served())?;
-        let objections = surroundings::against(config, &around, self.state.options.accept_bypass);
+        let around = self.surroundings(&devices)?;
+        let accepted = self.state.options.accept_bypass;
+        let objections = surroundings::against(config, &around, accepted);
+        let rules = surroundings::against_tunnels(&around, accepted);
+        self.tunnels.only_established = rules;
         let is_port = |device: &&Link| config.ports.contains(&device.name);
         self.port_mtu = devices
             .iter()
@@ -61,16 +65,29 @@ impl Router {
         // Not before it is known what speaks against packets of sessions.
         sessions::have_seen(&self.shared.session_changes, changes)?;
         self.note(&found);
-        let sessions = self.sessions.status();
-        if objections == self.state.objections && sessions == self.state.sessions {
+        let (sessions, tunnels) = (self.sessions.status(), self.tunnels.status());
+        let state = &self.state;
+        if objections == state.objections && sessions == state.sessions && tunnels == state.tunnels
+        {
             return Ok(());
         }
         if objections != self.state.objections {
             self.say(&objections);
         }
         self.state.sessions = sessions;
+        self.state.tunnels = tunnels;
         self.state.objections = objections;
         self.instance.save_state(&self.state)
+    }
+
+    fn surroundings(&self, devices: &[Link]) -> Result<Surroundings, SystemError> {
+        let ports = &self.state.config.ports;
+        Surroundings::read(
+            ports,
+            devices,
+            &self.sessions.served(),
+            &self.tunnels.served(),
+        )
     }
 
     fn say(&self, objections: &[(String, Vec<String>)]) {
@@ -97,6 +114,10 @@ impl Router {
         self.sessions.assess(ports, config, devices)?;
         vlans::write(&self.lane, ports, config, devices, Some(&self.sessions))?;
         macvlans::write(&self.lane, ports, config, devices)?;
+        self.tunnels.assess(config, devices)?;
+        self.tunnels
+            .write(&self.shared, &self.lane, config, devices)?;
+        self.tunnels.follow(config, &self.shared, &self.lane);
         self.bridges.look(&self.lane, config, devices)
     }
 
@@ -116,7 +137,7 @@ impl Router {
         if !self.state.options.accept_bypass {
             return Ok(Vec::new());
         }
-        let around = Surroundings::read(&config.ports, &links::all()?, &self.sessions.served())?;
+        let around = self.surroundings(&links::all()?)?;
         Ok(surroundings::accepted(config, &around))
     }
 
@@ -187,7 +208,8 @@ impl Router {
             closed: gates::closed(&self.state.config.classes, objections),
             route_mtu: self.largest_packets().map(|mtu| mtu.unwrap_or(0)),
             untracked: u16::from(untracked),
-            idle: u16::from(untracked && gates::only_established(&config.classes)),
+            idle: u8::from(untracked && gates::only_established(&config.classes)),
+            tunnels: self.tunnels.obstacles(&self.route_mtu),
         };
         gates::set(&self.shared.gates, &found)?;
         Ok(found)
@@ -222,7 +244,7 @@ impl Router {
 
 /// Refuses what the surroundings of the ports forbid.
 pub(crate) fn refuse(config: &RouterConfig, accept_bypass: bool) -> Result<(), DataplaneError> {
-    let around = Surroundings::read(&config.ports, &links::all()?, &[])?;
+    let around = Surroundings::read(&config.ports, &links::all()?, &[], &[])?;
     surroundings::refuse(config, &around, accept_bypass)
 }
 

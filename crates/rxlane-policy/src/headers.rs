@@ -101,6 +101,16 @@ impl Headers {
         let at = usize::from(offset);
         (at + 2 <= self.head_len).then(|| u16::from_be_bytes([self.head[at], self.head[at + 1]]))
     }
+
+    /// The same packet as part of the frame that another one was read in: with that frame's tag, and bytes.
+    pub(crate) fn in_frame_of(self, outer: &Self) -> Self {
+        Self {
+            vlan: outer.vlan,
+            head: outer.head,
+            head_len: outer.head_len,
+            ..self
+        }
+    }
 }
 
 pub(crate) fn be16(frame: &[u8], at: usize) -> Option<u16> {

@@ -53,6 +53,7 @@ pub mod rule;
 pub mod snaplen;
 pub mod strategy;
 pub mod throttle;
+pub mod tunneled;
 pub mod units;
 
 mod error;

@@ -1,12 +1,13 @@
-//! Which devices have addresses.
+//! Addresses of this machine, and which devices have some.
 
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 
 use netlink_packet_route::address::AddressMessage;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
-use crate::SystemError;
 use crate::netlink;
+use crate::{SystemError, Tried};
 
 /// Indices of the devices of the current network namespace that have an IPv4 address.
 ///
@@ -23,4 +24,15 @@ pub fn devices_with_ipv4() -> Result<BTreeSet<u32>, SystemError> {
         _ => None,
     };
     Ok(all.iter().filter_map(device).collect())
+}
+
+/// All IPv4 addresses of the current network namespace.
+///
+/// # Errors
+/// When netlink fails.
+pub fn own_ipv4() -> Result<BTreeSet<Ipv4Addr>, SystemError> {
+    let all = nix::ifaddrs::getifaddrs().tried(|| "list addresses".into())?;
+    let address =
+        |interface: nix::ifaddrs::InterfaceAddress| Some(interface.address?.as_sockaddr_in()?.ip());
+    Ok(all.filter_map(address).collect())
 }

@@ -48,8 +48,12 @@ pub enum Place {
     Ingress,
     /// Before routing.
     Prerouting,
+    /// Of what is for this machine: the outer packets of its tunnels.
+    Input,
     /// Between routing and sending.
     Forward,
+    /// Of what this machine sends.
+    Output,
     /// Before sending.
     Postrouting,
     /// As the last, at the egress device.
@@ -62,10 +66,17 @@ impl Place {
         match self {
             Self::Ingress => "ingress",
             Self::Prerouting => "prerouting",
+            Self::Input => "input",
             Self::Forward => "forward",
+            Self::Output => "output",
             Self::Postrouting => "postrouting",
             Self::Egress => "egress",
         }
+    }
+
+    /// Whether forwarded packets do not come by.
+    fn is_local(self) -> bool {
+        matches!(self, Self::Input | Self::Output)
     }
 
     fn of(family: &str, number: u32) -> Option<Self> {
@@ -74,7 +85,9 @@ impl Place {
             ("netdev", 1) => Self::Egress,
             ("netdev", _) => return None,
             (_, 0) => Self::Prerouting,
+            (_, 1) => Self::Input,
             (_, 2) => Self::Forward,
+            (_, 3) => Self::Output,
             (_, 4) => Self::Postrouting,
             _ => return None,
         })
@@ -139,11 +152,23 @@ impl std::fmt::Display for Hook {
 /// When netfilter cannot be asked, for instance without CAP_NET_ADMIN.
 pub fn hooks() -> Result<Vec<Hook>, SystemError> {
     let mut hooks = nftables_hooks()?;
+    hooks.retain(|hook| !hook.place.is_local());
     for family in ["ip", "ip6"] {
         let names =
             std::fs::read_to_string(format!("/proc/net/{family}_tables_names")).unwrap_or_default();
         hooks.extend(names.lines().filter_map(|name| legacy(family, name)));
     }
+    Ok(hooks)
+}
+
+/// Hooks on the way of packets that are for this machine or from it, which those of tunnels are, too. Legacy iptables have none
+/// here: [`hooks`] has them.
+///
+/// # Errors
+/// When netfilter cannot be asked.
+pub fn local_hooks() -> Result<Vec<Hook>, SystemError> {
+    let mut hooks = nftables_hooks()?;
+    hooks.retain(|hook| hook.place.is_local());
     Ok(hooks)
 }
 

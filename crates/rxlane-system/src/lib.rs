@@ -33,6 +33,7 @@ pub mod stop;
 pub mod sysctl;
 pub mod tc;
 pub mod threads;
+pub mod tunnels;
 pub mod xdp;
 pub mod xfrm;
 

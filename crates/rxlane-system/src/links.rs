@@ -12,6 +12,7 @@ use netlink_packet_route::link::{
 };
 
 use crate::netlink::{self, Message, News};
+use crate::tunnels::Tunnel;
 use crate::{SystemError, Tried};
 
 /// Multicast group of link changes (RTNLGRP_LINK).
@@ -48,6 +49,8 @@ pub struct Link {
     pub takes_from: Option<u32>,
     /// What makes it a VLAN device, if it is one.
     pub vlan: Option<Vlan>,
+    /// What makes it a tunnel over IPv4, if it is one.
+    pub tunnel: Option<Tunnel>,
     /// Id of an XDP program that is attached without being asked for here; 0 for none.
     pub xdp_program: u32,
 }
@@ -102,6 +105,7 @@ fn from_message(message: &LinkMessage) -> Option<Link> {
             LinkAttribute::LinkInfo(infos) => {
                 takes = takes_all(infos);
                 link.vlan = vlan_of(infos);
+                link.tunnel = Tunnel::of(infos);
                 for info in infos {
                     match info {
                         LinkInfo::Kind(kind) => link.kind = Some(kind_name(kind)),
@@ -122,6 +126,9 @@ fn from_message(message: &LinkMessage) -> Option<Link> {
             }
             _ => {}
         }
+    }
+    if let Some(tunnel) = link.tunnel.as_mut().filter(|_| elsewhere) {
+        tunnel.besides = Some("sends and takes its packets in another network namespace");
     }
     link.under = under.filter(|_| !elsewhere);
     link.takes_from = link.under.filter(|_| takes);

@@ -1,6 +1,6 @@
-//! MTUs that routes ask for (`ip route ... mtu N`), which `bpf_fib_lookup` does not look at.
+//! What `bpf_fib_lookup` does not say of routes: MTUs that they ask for (`ip route ... mtu N`), and whether there are several next hops.
 //!
-//! Only the smallest is followed: hardly any router has one, and a table may have a million routes without.
+//! Of MTUs only the smallest is followed: hardly any router has one, and a table may have a million routes without.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -20,16 +20,26 @@ const NEW_ROUTE: u16 = 24;
 const DELETE_ROUTE: u16 = 25;
 const GET_ROUTE: u16 = 26;
 const METRICS: u16 = 8;
+const MULTIPATH: u16 = 9;
 const MTU: u16 = 2;
-/// `struct rtmsg`.
+/// `struct rtmsg`, in which this flag (`RTM_F_CLONED`) says that the kernel has made the route of another one.
 const HEADER: usize = 12;
+const FLAGS: usize = 8;
+const LEARNED: u32 = 0x200;
 
 /// The smallest MTUs of routes, followed.
 pub struct RouteMtu {
     socket: Socket,
-    smallest: [Option<u32>; 2],
+    found: Found,
     /// Whether routes have to be read anew, which may fail.
     stale: bool,
+}
+
+/// What was found among all routes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Found {
+    smallest: [Option<u32>; 2],
+    several: bool,
 }
 
 /// News taken in at a time: whoever follows routes has other things to do, too, while a routing daemon learns a table.
@@ -50,14 +60,19 @@ impl RouteMtu {
         socket.set_non_blocking(true).tried(tried)?;
         Ok(Self {
             socket,
-            smallest: read()?,
+            found: read()?,
             stale: false,
         })
     }
 
     /// The smallest MTU that a route asks for, if any does: IPv4 and IPv6.
     pub fn smallest(&self) -> [Option<u32>; 2] {
-        self.smallest
+        self.found.smallest
+    }
+
+    /// Whether a route of IPv4 has several next hops, among which Linux chooses in its own way for what it sends itself.
+    pub fn have_several_hops(&self) -> bool {
+        self.found.several
     }
 
     /// Takes in what has changed since the last call, or the first of it; whether anything has. As long as there is more the
@@ -72,9 +87,10 @@ impl RouteMtu {
                 Ok((datagram, _)) => {
                     news = true;
                     for message in messages(&datagram).map_while(Result::ok) {
-                        match (message.kind, mtu(message.body)) {
-                            (NEW_ROUTE, Some(_)) => note(&mut self.smallest, message.body),
-                            (DELETE_ROUTE, Some(_)) => self.stale = true,
+                        let says = mtu(message.body).is_some() || has_several_hops(message.body);
+                        match message.kind {
+                            NEW_ROUTE if says => self.found.note(message.body),
+                            DELETE_ROUTE if says => self.stale = true,
                             _ => {}
                         }
                     }
@@ -85,7 +101,7 @@ impl RouteMtu {
             }
         }
         if self.stale {
-            self.smallest = read()?;
+            self.found = read()?;
             self.stale = false;
             news = true;
         }
@@ -99,18 +115,32 @@ impl AsFd for RouteMtu {
     }
 }
 
-fn read() -> Result<[Option<u32>; 2], SystemError> {
+fn read() -> Result<Found, SystemError> {
     steadily("list routes", || {
-        let mut smallest = [None; 2];
+        let mut found = Found::default();
         for family in FAMILIES {
             let mut request = [0; HEADER];
             request[0] = family as u8;
             dump_each(NETLINK_ROUTE, GET_ROUTE, &request, "list routes", |body| {
-                note(&mut smallest, body);
+                found.note(body);
             })?;
         }
-        Ok(smallest)
+        Ok(found)
     })
+}
+
+impl Found {
+    fn note(&mut self, body: &[u8]) {
+        note(&mut self.smallest, body);
+        self.several |= has_several_hops(body);
+    }
+}
+
+/// Whether it is a route of IPv4 with several next hops, those of a group included.
+fn has_several_hops(body: &[u8]) -> bool {
+    let is_v4 = body.first() == Some(&(libc::AF_INET as u8));
+    let mut all = attributes(body.get(HEADER..).unwrap_or_default());
+    is_v4 && all.any(|(kind, _)| kind == MULTIPATH)
 }
 
 pub(crate) fn note(smallest: &mut [Option<u32>; 2], body: &[u8]) {
@@ -121,9 +151,39 @@ pub(crate) fn note(smallest: &mut [Option<u32>; 2], body: &[u8]) {
     }
 }
 
-/// The MTU of a route.
+/// The MTU that a route asks for. What Linux has learned of a single destination is listed among routes, too, but look-ups know it; each
+/// destination behind a tunnel has such an entry.
 fn mtu(body: &[u8]) -> Option<u32> {
+    let flags = u32::from_ne_bytes(body.get(FLAGS..FLAGS + 4)?.try_into().ok()?);
+    if flags & LEARNED != 0 {
+        return None;
+    }
     let (_, metrics) = attributes(body.get(HEADER..)?).find(|(kind, _)| *kind == METRICS)?;
     let (_, mtu) = attributes(metrics).find(|(kind, _)| *kind == MTU)?;
     Some(u32::from_ne_bytes(mtu.try_into().ok()?)).filter(|mtu| *mtu > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A route of IPv4 with an MTU, as netlink tells it.
+    fn route(mtu: u32, flags: u32) -> Vec<u8> {
+        let mut body = vec![libc::AF_INET as u8, 32, 0, 0, 254, 3, 0, 1];
+        body.extend(flags.to_ne_bytes());
+        for word in [12, METRICS, 8, MTU] {
+            body.extend(word.to_ne_bytes());
+        }
+        body.extend(mtu.to_ne_bytes());
+        body
+    }
+
+    #[test]
+    fn what_linux_learned_of_a_destination_is_no_mtu_of_a_route() {
+        let mut found = Found::default();
+        found.note(&route(1472, LEARNED));
+        assert_eq!(found, Found::default());
+        found.note(&route(1400, 0));
+        assert_eq!(found.smallest, [Some(1400), None]);
+    }
 }

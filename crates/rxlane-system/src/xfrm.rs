@@ -19,13 +19,24 @@ const IN: u8 = 0;
 /// # Errors
 /// When the kernel refuses, for instance without CAP_NET_ADMIN.
 pub fn policies() -> Result<usize, SystemError> {
-    let all = dump(
+    Ok(all()?.iter().filter(|body| forwards(body)).count())
+}
+
+/// Whether there are policies at all, those for packets to this machine and from it included.
+///
+/// # Errors
+/// As [`policies`].
+pub fn are_there() -> Result<bool, SystemError> {
+    Ok(!all()?.is_empty())
+}
+
+fn all() -> Result<Vec<Vec<u8>>, SystemError> {
+    dump(
         NETLINK_XFRM,
         GET_POLICY,
         &[0; POLICY_ID],
         "list IPsec policies",
-    )?;
-    Ok(all.iter().filter(|body| forwards(body)).count())
+    )
 }
 
 /// Whether a policy is for forwarded packets, from the body of its message; what cannot be read is.

@@ -1,5 +1,5 @@
 //! The lanes of the XDP program: its constants and tables, the rings of stack classes, the guard of each core,
-//! the witness of what Linux forwards, the sessions of ppp devices,
+//! the witness of what Linux forwards, the sessions of ppp devices, the entries of tunnels,
 //! and what Linux is told of what it does not see.
 
 pub(crate) mod gates;
@@ -12,4 +12,5 @@ pub(crate) mod rings;
 pub(crate) mod sessions;
 pub(crate) mod tables;
 pub(crate) mod trace;
+pub(crate) mod tunnels;
 pub(crate) mod witness;

@@ -14,7 +14,7 @@ use crate::instance::Instance;
 use crate::lanes::latency::Latencies;
 use crate::lanes::trace::TraceMaps;
 use crate::layout::{
-    Core, Cpu, Gates, GuardPlan, MAX_PORTS, PortCounters, PortTable, RingCounters,
+    Core, Cpu, DeviceOver, Gates, GuardPlan, MAX_PORTS, PortCounters, PortTable, RingCounters,
 };
 use crate::pinned;
 use crate::skeletons::overload as skel;
@@ -44,6 +44,7 @@ pub(crate) struct Shared {
     pub(crate) buckets: MapHandle,
     pub(crate) gates: MapHandle,
     pub(crate) session_changes: MapHandle,
+    pub(crate) tunnels: MapHandle,
     pub(crate) ring_classes: MapHandle,
     pub(crate) ring_counters: MapHandle,
     pub(crate) port_counts: MapHandle,
@@ -65,6 +66,7 @@ impl Shared {
             buckets: pinned::open_map(pins, "buckets")?,
             gates: pinned::open_map(pins, "gates")?,
             session_changes: pinned::open_map(pins, "session_changes")?,
+            tunnels: pinned::open_map(pins, "tunnels")?,
             ring_classes: pinned::open_map(pins, "ring_classes")?,
             ring_counters: pinned::open_map(pins, "ring_counters")?,
             port_counts: pinned::open_map(pins, "counts_of_ports")?,
@@ -77,6 +79,7 @@ impl Shared {
         pinned::check_layout::<GuardPlan>(&shared.guard_plans, "guard_plans")?;
         pinned::check_layout::<Gates>(&shared.gates, "gates")?;
         pinned::check_layout::<u32>(&shared.session_changes, "session_changes")?;
+        pinned::check_layout::<DeviceOver>(&shared.tunnels, "tunnels")?;
         pinned::check_layout::<RingCounters>(&shared.ring_counters, "ring_counters")?;
         pinned::check_layout::<PortCounters>(&shared.port_counts, "counts_of_ports")?;
         pinned::check_layout::<Latencies>(&shared.latencies, "latencies")?;
@@ -99,6 +102,7 @@ impl Shared {
             pin(buckets.as_fd(), "buckets")?;
             pin(super::gates::create()?.as_fd(), "gates")?;
             pin(super::sessions::create()?.as_fd(), "session_changes")?;
+            pin(super::tunnels::create()?.as_fd(), "tunnels")?;
             pin(m.ring_classes.as_fd(), "ring_classes")?;
             pin(m.ring_counters.as_fd(), "ring_counters")?;
             pin(m.port_counts.as_fd(), "counts_of_ports")?;
@@ -130,6 +134,7 @@ impl Shared {
                 buckets: buckets()?,
                 gates: super::gates::create()?,
                 session_changes: super::sessions::create()?,
+                tunnels: super::tunnels::create()?,
                 ring_classes: pinned::keep(&m.ring_classes)?,
                 ring_counters: pinned::keep(&m.ring_counters)?,
                 port_counts: pinned::keep(&m.port_counts)?,

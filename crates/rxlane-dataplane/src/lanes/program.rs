@@ -45,6 +45,7 @@ pub(crate) struct LaneProgram {
     pub(crate) vlan_devices: MapHandle,
     /// See [`LaneProgram::vlan_devices`].
     pub(crate) vlan_ways: MapHandle,
+    pub(crate) tunnel_ways: MapHandle,
     /// Stations by bridge and address, with the port that each is behind ([`crate::bridges`]).
     pub(crate) stations: MapHandle,
     /// Sessions of PPPoE by device, number and sender ([`crate::pppoe`]).
@@ -159,6 +160,7 @@ impl LaneProgram {
         m.session_changes
             .reuse_fd(shared.session_changes.as_fd())
             .tried(reuse)?;
+        m.tunnels.reuse_fd(shared.tunnels.as_fd()).tried(reuse)?;
         m.latencies
             .reuse_fd(shared.latencies.as_fd())
             .tried(reuse)?;
@@ -224,6 +226,7 @@ impl LaneProgram {
             vlan_devices: pinned::keep(&m.vlan_devices)?,
             mac_devices: pinned::keep(&m.mac_devices)?,
             vlan_ways: pinned::keep(&m.vlan_ways)?,
+            tunnel_ways: pinned::keep(&m.tunnel_ways)?,
             stations: pinned::keep(&m.stations)?,
             sessions: pinned::keep(&m.sessions)?,
             next_hops: pinned::keep(&m.next_hops)?,

@@ -86,6 +86,7 @@ impl WitnessMaps {
 /// Loads the program, and attaches and pins it unless this is a rehearsal.
 pub(crate) fn load(
     maps: &WitnessMaps,
+    tunnels: &MapHandle,
     instance: Option<&Instance>,
 ) -> Result<Accepted, DataplaneError> {
     let mut storage = MaybeUninit::uninit();
@@ -104,6 +105,7 @@ pub(crate) fn load(
         .witnessed_flows
         .reuse_fd(maps.flows.as_fd())
         .tried(reuse)?;
+    open.maps.tunnels.reuse_fd(tunnels.as_fd()).tried(reuse)?;
     let loaded = verifier::load(PROGRAM, || open.load())?;
     let program = &loaded.progs.linux_forwards;
     if let Some(instance) = instance {
@@ -118,6 +120,7 @@ pub(crate) fn load(
 /// Attaches the witness, unless it is there: then what it has seen stays believed.
 pub(crate) fn settle(
     instance: &Instance,
+    tunnels: &MapHandle,
     known: &[Accepted],
 ) -> Result<(WitnessMaps, Accepted), DataplaneError> {
     let link = instance.pins.join(PROGRAM);
@@ -126,7 +129,7 @@ pub(crate) fn settle(
         Some(accepted) if link.exists() => Ok((maps, accepted.clone())),
         _ => {
             pinned::remove_pin(&link)?;
-            let accepted = load(&maps, Some(instance))?;
+            let accepted = load(&maps, tunnels, Some(instance))?;
             Ok((maps, accepted))
         }
     }

@@ -23,8 +23,8 @@ use crate::instance::{Instance, PortState};
 use crate::lanes::overload::Shared;
 use crate::lanes::program::LaneProgram;
 use crate::lanes::sessions::{self, AGAINST, FoundSession, SessionIterator};
-use crate::layout::PORT_HIDES_TAGS;
-use crate::vlans::{self, DeviceOver};
+use crate::layout::{DeviceOver, PORT_HIDES_TAGS};
+use crate::vlans;
 use crate::{masters, ports, qdiscs};
 use declined::{Around, filtered};
 

@@ -225,6 +225,14 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
             express(&session.declined),
         ]);
     }
+    for t in &s.tunnels {
+        let frames = format!("{} to {}", t.kind, t.remote);
+        let served = match &t.only_established {
+            Some(why) => format!("`established` only: {why}"),
+            None => express(&t.declined),
+        };
+        over.add_row([t.name.clone(), String::new(), frames, served]);
+    }
     for m in &s.masters {
         let kind = format!("{} of it", m.kind);
         over.add_row([m.name.clone(), m.port.clone(), kind, express(&m.declined)]);

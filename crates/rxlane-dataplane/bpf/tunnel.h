@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Packets in tunnels. One that came in a tunnel came in by that tunnel's device; what a route sends through the device
+ * gets an outer header, and leaves where the kernel's routes send that. Linux decides about outer packets by
+ * themselves: as those to the router and those of it.
+ */
+#ifndef RXLANE_TUNNEL_H
+#define RXLANE_TUNNEL_H
+
+#include "outer.h"
+
+/* What leaves through the device of a tunnel. */
+struct tunnel_way {
+	struct tunnel_key key;
+	__u32 link; /* ifindex of the device that outer packets must leave through; 0: any */
+	__u8 room; /* bytes of the outer headers */
+	__u8 ttl; /* 0: that of the packet */
+	__u8 tos; /* 1: that of the packet */
+	__u8 by_qdisc; /* the device's queueing discipline is to see it */
+	__be16 flags; /* of fragmentation: IP_DF, or none but the packet's own */
+	__u8 pad[2];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, MAX_TUNNELS);
+	__type(key, __u32);
+	__type(value, struct tunnel_way);
+} tunnel_ways SEC(".maps");
+
+/* As locally made packets are routed: by no device. */
+#define LOOPBACK_IFINDEX 1
+
+static __always_inline __u8 tos_of(const struct packet *p)
+{
+	return p->v6 ? p->ip6->priority << 4 | p->ip6->flow_lbl[0] >> 4 : p->ip4->tos;
+}
+
+/* Whether Linux would deliver it to the router itself. */
+static __always_inline int is_local(struct xdp_md *ctx, const struct packet *p)
+{
+	struct bpf_fib_lookup fib = {
+		.family = 2, /* AF_INET */
+		.l4_protocol = p->protocol,
+		.ifindex = p->ingress,
+		.tos = p->ip4->tos,
+		.ipv4_src = p->ip4->saddr,
+		.ipv4_dst = p->ip4->daddr,
+	};
+
+	return bpf_fib_lookup(ctx, &fib, sizeof(fib), 0) == BPF_FIB_LKUP_RET_NOT_FWDED;
+}
+
+/*
+ * Of the packet in hand, which may be the outer one of a tunnel: if it is, and the tunnel is served, the core has the
+ * inner one from here on. It must come from where the tunnel's other end is, as Linux would have it under the strictest
+ * of its rules. Marks of congestion that the inner packet would get are left to Linux (RFC 6040).
+ */
+__noinline int enter_tunnel(struct xdp_md *ctx, struct core *core)
+{
+	const struct device_over *device;
+	const struct gates *g = find_gates();
+	struct tunnel_key key = {};
+	struct packet p;
+	__u32 room, outer_length;
+	__u64 v6;
+	__u8 ecn;
+	int parsed;
+
+	if (!core || engine || core->master || from_numbers(ctx, &core->packet, &p) < 0 || p.v6 || obstacle(&p) >= 0)
+		return 0;
+	if ((void *)(p.ip4 + 1) > p.data_end)
+		return 0;
+	room = tunnel_of(p.ip4, p.data_end, &key, &v6);
+	if (!room)
+		return 0;
+	device = bpf_map_lookup_elem(&tunnels, &key);
+	if (!device || !g || !is_watched(g))
+		return 0;
+	__builtin_memset(&core->departure, 0, sizeof(core->departure));
+	core->departure.source = SOURCE_STRICT;
+	if (!is_local(ctx, &p) || !source_holds(ctx, &p, &core->departure))
+		return 0;
+	core->came_in.device = core->packet.seen_as;
+	core->came_in.tos = p.ip4->tos;
+	core->came_in.ttl = p.ip4->ttl;
+	ecn = p.ip4->tos & ECN_MASK;
+	outer_length = ip_length(&p);
+	p.l2 += room;
+	p.l4 = 0;
+	p.l4_len = 0;
+	if (v6)
+		parsed = parse_ipv6(ctx, &p, p.data + masked(p.l2, MAX_L2));
+	else
+		parsed = parse_ipv4(ctx, &p, p.data + masked(p.l2, MAX_L2));
+	if (parsed == PARSED_MALFORMED || room + ip_length(&p) > outer_length)
+		return 0;
+	if (ecn && ecn != (tos_of(&p) & ECN_MASK))
+		return 0;
+	core->came_in.tunnel = device->ifindex;
+	p.ingress = device->ifindex;
+	p.port_flags = device->flags | (p.port_flags & PORT_PRIORITY);
+	core->packet.seen_as = device->seen_as;
+	to_core(&p, core);
+	return 1;
+}
+
+/* Writes the outer headers, for which there is room behind `l2` bytes. */
+static __always_inline int write_outer(struct xdp_md *ctx, const struct core *core, const struct tunnel_way *out,
+				       __u32 l2, __u64 v6)
+{
+	struct iphdr *ip = packet_pointer(ctx->data) + masked(l2, MAX_L2);
+	void *end = packet_pointer(ctx->data_end);
+	__be16 *gre = (void *)(ip + 1);
+	const __u16 *words = (const __u16 *)ip;
+	__u32 sum = 0, i;
+
+	/* At least a header of the inner packet is behind it. */
+	if ((void *)gre + 8 > end)
+		return -1;
+	ip->version = 4;
+	ip->ihl = 5;
+	ip->tos = core->leaves.tos;
+	ip->tot_len = bpf_htons(core->leaves.length);
+	/* Linux, too, takes some number of which nobody knows the next. */
+	ip->id = bpf_get_prandom_u32();
+	ip->frag_off = core->leaves.flags;
+	ip->ttl = core->leaves.ttl;
+	ip->protocol = out->key.protocol;
+	ip->check = 0;
+	ip->saddr = out->key.local;
+	ip->daddr = out->key.remote;
+	UNROLLED
+	for (i = 0; i < 10; i++)
+		sum += words[i];
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	ip->check = ~sum;
+	if (out->key.protocol != IPPROTO_GRE)
+		return 0;
+	gre[0] = out->key.keyed ? bpf_htons(GRE_KEY) : 0;
+	gre[1] = v6 ? bpf_htons(ETH_P_IPV6) : bpf_htons(ETH_P_IP);
+	if (out->key.keyed)
+		*(__be32 *)(gre + 2) = out->key.key;
+	return 0;
+}
+
+/* Whether a packet in hand that came in a tunnel, and whose flow nobody witnesses, passes by rules about outer packets.
+ */
+static __always_inline int passes_by_rules(const struct core *core)
+{
+	const struct gates *g = find_gates();
+
+	return core->came_in.tunnel && (!g || g->tunnels & TUNNELS_RULED);
+}
+
+/*
+ * Sends the packet in hand through the tunnel that its route leads into, if that is one and served: as forward(), to
+ * which it is the second half. What Linux makes of a packet in a tunnel is in ip_tunnel_xmit (net/ipv4/ip_tunnel.c) and
+ * ipip6_tunnel_xmit (net/ipv6/sit.c).
+ */
+__noinline int by_tunnel(struct xdp_md *ctx, struct core *core)
+{
+	struct bpf_fib_lookup *fib;
+	const struct tunnel_way *out;
+	const struct vlan_way *way;
+	const struct gates *g = find_gates();
+	struct packet p;
+	__u32 room, l2, device;
+	__u8 tos, ecn;
+	int leaves;
+	long ret;
+
+	if (!core || engine || from_numbers(ctx, &core->packet, &p) < 0)
+		return REFUSED(REASON_EGRESS);
+	device = core->hop.egress;
+	out = bpf_map_lookup_elem(&tunnel_ways, &device);
+	if (!out || !g || !is_watched(g) || g->tunnels & TUNNELS_SEVERAL_HOPS)
+		return REFUSED(REASON_EGRESS);
+	if (!core->departure.flow && g->tunnels & TUNNELS_RULED)
+		return REFUSED(REASON_OBJECTION);
+	if (out->by_qdisc)
+		return REFUSED(REASON_QDISC);
+	room = out->room;
+	core->leaves.length = room + ip_length(&p);
+	tos = out->tos == 1 ? tos_of(&p) : out->tos;
+	ecn = tos_of(&p) & ECN_MASK;
+	core->leaves.tunnel = core->hop.egress;
+	core->leaves.tos = (tos & ~ECN_MASK) | (ecn == ECN_CE ? ECN_ECT_0 : ecn);
+	core->leaves.ttl = out->ttl ? out->ttl : (p.v6 ? p.ip6->hop_limit : p.ip4->ttl) - 1;
+	core->leaves.flags = out->flags | (p.v6 ? 0 : p.ip4->frag_off & bpf_htons(IP_DF));
+	fib = &core->outer_route;
+	__builtin_memset(fib, 0, sizeof(*fib));
+	fib->family = 2; /* AF_INET */
+	fib->l4_protocol = out->key.protocol;
+	fib->tot_len = core->leaves.length;
+	fib->tos = tos;
+	fib->ipv4_src = out->key.local;
+	fib->ipv4_dst = out->key.remote;
+	fib->ifindex = out->link ? out->link : LOOPBACK_IFINDEX;
+	ret = bpf_fib_lookup(ctx, fib, sizeof(*fib), out->link ? BPF_FIB_LOOKUP_OUTPUT : 0);
+	if (ret != BPF_FIB_LKUP_RET_SUCCESS)
+		return REFUSED(reason_of_fib(ret));
+	leaves = choose_way(core, &p, room, fib->ifindex, fib->dmac, &way);
+	if (leaves == REFUSED(REASON_SESSION))
+		left_by_linux(fib->ifindex);
+	if (leaves < 0)
+		return leaves;
+	if ((g->route_mtu[0] && core->leaves.length > g->route_mtu[0]) ||
+	    (out->key.protocol == IPPROTO_IPV6 && fib->mtu_result < IPV6_MIN_MTU + sizeof(struct iphdr)))
+		return REFUSED(REASON_MTU);
+	core->leaves.device = fib->ifindex;
+	core->leaves.tag = tag_by(&p, way);
+	__builtin_memcpy(core->hop.to, fib->dmac, ETH_ALEN);
+	__builtin_memcpy(core->hop.from, fib->smac, ETH_ALEN);
+	if (any_conntrack && core->departure.flow && !exit_is_witnessed(core))
+		return REFUSED(REASON_UNSEEN);
+	/* Global functions may have changed the packet, for all that the verifier knows. */
+	if (from_numbers(ctx, &core->packet, &p) < 0)
+		return REFUSED(REASON_EGRESS);
+	if (!way || !way->session.there)
+		note_next_hop(fib);
+	l2 = l2_of_way(way);
+	ret = hand_over(ctx, &p, &core->departure.nat, &core->hop, way, room, 1);
+	if (ret == XDP_REDIRECT && !observes && write_outer(ctx, core, out, l2, p.v6))
+		return XDP_ABORTED;
+	return ret;
+}
+
+#endif

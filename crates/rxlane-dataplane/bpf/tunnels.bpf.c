@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The witness at the entries of tunnels: says of outer packets that the express lane has asked for whether Linux takes them
+ * out of their tunnel, which is after the firewall has let them in (witness.h). What leaves is seen by witness.bpf.c.
+ */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+
+#include "shared.h"
+#include "bounds.h"
+#include "kernel.h"
+#include "tags.h"
+#include "witness.h"
+#include "outer.h"
+
+const volatile __u64 netns_cookie = 0;
+
+static __always_inline int taken(const struct sk_buff *skb)
+{
+	struct {
+		struct iphdr ip;
+		__be32 gre[2];
+	} outer;
+	struct tunnel_key key = {};
+	struct witnessed_key flow;
+	const struct device_over *device;
+	struct witness *witness;
+	struct witnessed *seen;
+	__u32 zero = 0;
+	__u64 now, v6;
+
+	witness = bpf_map_lookup_elem(&witnesses, &zero);
+	if (!witness || !witness->open || bpf_jiffies64() - witness->asked_ticks > WITNESS_ANSWER_TICKS)
+		return 0;
+	if (bpf_probe_read_kernel(&outer, sizeof(outer), skb->head + skb->network_header) || outer.ip.version != 4 ||
+	    outer.ip.ihl != 5 || !tunnel_of(&outer.ip, &outer + 1, &key, &v6))
+		return 0;
+	device = bpf_map_lookup_elem(&tunnels, &key);
+	if (!device)
+		return 0;
+	tunnel_flow(&flow, device->ifindex, WITNESS_TUNNEL_IN, outer.ip.tos, outer.ip.ttl);
+	seen = bpf_map_lookup_elem(&witnessed_flows, &flow);
+	if (!seen)
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (now - seen->asked_ns > WITNESS_ANSWER_NS || seen->ingress != (__u32)skb->dev->ifindex ||
+	    skb->dev->nd_net.net->net_cookie != netns_cookie)
+		return 0;
+	if (awaits_answer(seen) && witness->open)
+		__sync_fetch_and_sub(&witness->open, 1);
+	seen->seen_ns = now;
+	return 0;
+}
+
+/* IP in IP, and GRE. */
+SEC("fentry/ip_tunnel_rcv")
+int BPF_PROG(tunnel_takes, const void *tunnel, const struct sk_buff *skb)
+{
+	return taken(skb);
+}
+
+/* IPv6 in IPv4. */
+SEC("fentry/ipip6_rcv")
+int BPF_PROG(sit_takes, const struct sk_buff *skb)
+{
+	return taken(skb);
+}
+
+char LICENSE[] SEC("license") = "GPL";

@@ -1,0 +1,177 @@
+//! What speaks against serving a tunnel: what Linux does to its packets besides putting them into another one.
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+
+use rxlane_config::{Datapath, RouterConfig};
+use rxlane_system::links::Link as NetDevice;
+use rxlane_system::tunnels::Tunnel;
+
+use super::Key;
+use crate::lanes::tunnels::MAX_TUNNELS;
+use crate::vlans;
+
+/// What decides about all tunnels.
+pub(super) struct Around<'a> {
+    pub(super) config: &'a RouterConfig,
+    pub(super) devices: &'a [NetDevice],
+    /// Addresses of this network namespace.
+    pub(super) addresses: BTreeSet<Ipv4Addr>,
+    /// Whether there are IPsec policies.
+    pub(super) encrypts: bool,
+}
+
+impl Around<'_> {
+    /// `served`: how many tunnels are.
+    pub(super) fn why_not(
+        &self,
+        device: &NetDevice,
+        tunnel: &Tunnel,
+        served: usize,
+    ) -> Option<String> {
+        let name = &device.name;
+        let reason = |holds: bool, why: String| holds.then_some(why);
+        let own = |why: &str| format!("`{name}` {why}");
+        let engine = matches!(self.config.datapath, Datapath::Afxdp(_));
+        let ends = [tunnel.local, tunnel.remote];
+        let of_other = self.devices.iter().find(|other| {
+            let same = |t: &Tunnel| Key::of(t) == Key::of(tunnel);
+            other.ifindex != device.ifindex && other.tunnel.as_ref().is_some_and(same)
+        });
+        reason(engine, "the engine leaves tunnels to the kernel".into())
+            .or_else(|| tunnel.besides.map(own))
+            .or_else(|| {
+                let open = ends.iter().any(|a| a.is_unspecified() || a.is_multicast());
+                reason(open, own("has not both ends set (local, remote)"))
+            })
+            .or_else(|| {
+                let odd = tunnel.tos & 1 == 1 && tunnel.tos != 1;
+                reason(odd, own("has an odd type of service"))
+            })
+            .or_else(|| {
+                let local = tunnel.local;
+                let gone = !self.addresses.contains(&local);
+                reason(gone, format!("{local} is no address of this router"))
+            })
+            .or_else(|| of_other.map(|other| format!("`{}` has the same ends and key", other.name)))
+            .or_else(|| {
+                let why = "there are IPsec policies (ip xfrm policy)";
+                reason(self.encrypts, why.into())
+            })
+            .or_else(|| {
+                let master = device.master.is_some();
+                reason(master, own("belongs to another device"))
+            })
+            .or_else(|| vlans::why_not(device, self.devices))
+            .or_else(|| {
+                let full = served >= MAX_TUNNELS;
+                reason(full, format!("there are more than {MAX_TUNNELS} tunnels"))
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tunnel() -> Tunnel {
+        Tunnel {
+            protocol: 47,
+            local: [10, 1, 0, 1].into(),
+            remote: [10, 1, 0, 10].into(),
+            key: None,
+            link: 0,
+            ttl: 64,
+            tos: 0,
+            discovers_mtu: true,
+            besides: None,
+        }
+    }
+
+    fn device(ifindex: u32, name: &str, tunnel: Tunnel) -> NetDevice {
+        NetDevice {
+            ifindex,
+            name: name.into(),
+            mtu: 1476,
+            up: true,
+            tunnel: Some(tunnel),
+            ..NetDevice::default()
+        }
+    }
+
+    fn declined(devices: &[NetDevice], datapath: &str, encrypts: bool) -> Option<String> {
+        let text =
+            format!("ports = [\"wan0\"]\n{datapath}[[class]]\nname = \"all\"\nlane = \"stack\"\n");
+        let config = rxlane_config::parse(&text).unwrap();
+        let around = Around {
+            config: &config,
+            devices,
+            addresses: [Ipv4Addr::new(10, 1, 0, 1)].into(),
+            encrypts,
+        };
+        let tunnel = devices[0].tunnel.unwrap();
+        around.why_not(&devices[0], &tunnel, 0)
+    }
+
+    #[test]
+    fn a_tunnel_between_two_addresses_is_served() {
+        assert_eq!(declined(&[device(5, "gre1", tunnel())], "", false), None);
+        let other = Tunnel {
+            key: Some(7),
+            ..tunnel()
+        };
+        let two = [device(5, "gre1", tunnel()), device(6, "gre2", other)];
+        assert_eq!(declined(&two, "", false), None);
+    }
+
+    #[test]
+    fn a_tunnel_that_does_more_or_is_not_alone_is_linuxs() {
+        let with = |change: fn(&mut Tunnel)| {
+            let mut tunnel = tunnel();
+            change(&mut tunnel);
+            vec![device(5, "gre1", tunnel)]
+        };
+        let mut bridged = device(5, "gre1", tunnel());
+        bridged.master = Some(9);
+        let two = vec![device(5, "gre1", tunnel()), device(6, "gre2", tunnel())];
+        for (devices, datapath, encrypts, why) in [
+            (
+                with(|t| t.remote = Ipv4Addr::UNSPECIFIED),
+                "",
+                false,
+                "both ends",
+            ),
+            (
+                with(|t| t.remote = [224, 0, 0, 9].into()),
+                "",
+                false,
+                "both ends",
+            ),
+            (
+                with(|t| t.besides = Some("is odd")),
+                "",
+                false,
+                "`gre1` is odd",
+            ),
+            (with(|t| t.tos = 5), "", false, "odd type"),
+            (
+                with(|t| t.local = [10, 9, 0, 1].into()),
+                "",
+                false,
+                "no address",
+            ),
+            (two, "", false, "`gre2` has the same"),
+            (with(|_| {}), "", true, "IPsec"),
+            (
+                with(|_| {}),
+                "datapath = \"afxdp\"\n",
+                false,
+                "the engine leaves",
+            ),
+            (vec![bridged], "", false, "belongs to another"),
+        ] {
+            let said = declined(&devices, datapath, encrypts).unwrap_or_default();
+            assert!(said.contains(why), "{said}");
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Tunnels over IPv4 whose packets may be express: which of them, and the tables that say how (bpf/outer.h, bpf/tunnel.h).
+//!
+//! What comes in a tunnel came in by the tunnel's device, and leaves through one with an outer header, as in Linux. Outer packets are
+//! those of the router itself: for classes of established flows Linux must have been seen to take and to send such ones, too.
+
+mod declined;
+
+use std::collections::BTreeMap;
+
+use bytemuck::{Pod, Zeroable};
+use rxlane_config::RouterConfig;
+use rxlane_policy::class::Trust;
+use rxlane_system::links::Link as NetDevice;
+use rxlane_system::route_mtu::RouteMtu;
+use rxlane_system::tunnels::Tunnel;
+use rxlane_system::{addresses, xfrm};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tracing::warn;
+
+use crate::DataplaneError;
+use crate::lanes::overload::Shared;
+use crate::lanes::program::{LaneProgram, trusts};
+use crate::lanes::tunnels::{Entries, Followed};
+use crate::layout::{DeviceOver, PORT_HIDES_TAGS, TUNNELS_RULED, TUNNELS_SEVERAL_HOPS};
+use crate::{masters, ports, qdiscs, vlans};
+use declined::Around;
+
+/// A tunnel over IPv4.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TunnelStatus {
+    /// Name of its device.
+    pub name: String,
+    /// `ipip`, `sit` or `gre`.
+    pub kind: String,
+    /// The other end.
+    pub remote: String,
+    /// Why its packets stay with the kernel; missing if they may be express.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub declined: Option<String>,
+    /// Why only flows of `established` classes use it; missing if all may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only_established: Option<String>,
+}
+
+/// IPv4 headers without options, and what GRE adds without and with a key.
+const OUTER: u8 = 20;
+const GRE: u8 = 4;
+const GRE_KEY: u8 = 4;
+const GRE_PROTOCOL: u8 = 47;
+/// Not to be fragmented (RFC 791).
+const DF: u16 = 0x4000;
+
+/// A tunnel's device, and what speaks against it.
+struct Assessed {
+    device: NetDevice,
+    tunnel: Tunnel,
+    declined: Option<String>,
+}
+
+/// The tunnels of this network namespace, as they were found last.
+#[derive(Default)]
+pub(crate) struct Tunnels {
+    all: Vec<Assessed>,
+    entries: Option<Entries>,
+    /// What the kernel has refused to follow.
+    refused: Option<Followed>,
+    /// Rules about outer packets, which only flows that Linux was seen to forward heed.
+    pub(crate) only_established: Option<String>,
+}
+
+impl Tunnels {
+    /// What speaks against each tunnel, by what devices there are now.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked.
+    pub(crate) fn assess(
+        &mut self,
+        config: &RouterConfig,
+        devices: &[NetDevice],
+    ) -> Result<(), DataplaneError> {
+        self.all.clear();
+        if devices.iter().all(|d| d.tunnel.is_none()) {
+            return Ok(());
+        }
+        let around = Around {
+            config,
+            devices,
+            addresses: addresses::own_ipv4()?,
+            encrypts: xfrm::are_there()?,
+        };
+        for device in devices {
+            let Some(tunnel) = device.tunnel else {
+                continue;
+            };
+            // Modules make one of their own, which has no ends and is for whatever no other tunnel takes.
+            if tunnel.local.is_unspecified() && tunnel.remote.is_unspecified() && !device.up {
+                continue;
+            }
+            self.all.push(Assessed {
+                device: device.clone(),
+                tunnel,
+                declined: around.why_not(device, &tunnel, self.served().len()),
+            });
+        }
+        Ok(())
+    }
+
+    /// Follows what Linux takes out of tunnels, where a class asks for that and there are some.
+    pub(crate) fn follow(&mut self, config: &RouterConfig, shared: &Shared, lane: &LaneProgram) {
+        let asks = trusts(config, |t| *t == Trust::Established) && !self.served().is_empty();
+        let Some(witness) = lane.witness.as_ref().filter(|_| asks) else {
+            self.entries = None;
+            return;
+        };
+        let there = Followed::of_this_kernel();
+        if self.entries.as_ref().is_some_and(|e| e.followed == there) || self.refused == Some(there)
+        {
+            return;
+        }
+        match Entries::follow(there, &shared.tunnels, witness) {
+            Ok(entries) => self.entries = Some(entries),
+            Err(error) => {
+                warn!(%error, "established flows that come in tunnels stay with the kernel until rxlane is started again");
+                self.refused = Some(there);
+            }
+        }
+    }
+
+    /// What a router does about tunnels, by what was assessed last.
+    pub(crate) fn status(&self) -> Vec<TunnelStatus> {
+        let status = |a: &Assessed| TunnelStatus {
+            name: a.device.name.clone(),
+            kind: kind(&a.tunnel).into(),
+            remote: if a.tunnel.remote.is_unspecified() {
+                "any".into()
+            } else {
+                a.tunnel.remote.to_string()
+            },
+            declined: a.declined.clone(),
+            only_established: match a.declined {
+                None => self.only_established.clone(),
+                Some(_) => None,
+            },
+        };
+        self.all.iter().map(status).collect()
+    }
+
+    /// What keeps packets out of all tunnels ([`TUNNELS_SEVERAL_HOPS`], [`TUNNELS_RULED`]).
+    pub(crate) fn obstacles(&self, routes: &RouteMtu) -> u8 {
+        let bit = |bit: u8, there: bool| if there { bit } else { 0 };
+        bit(TUNNELS_SEVERAL_HOPS, routes.have_several_hops())
+            | bit(TUNNELS_RULED, self.only_established.is_some())
+    }
+
+    /// The devices of tunnels that are served.
+    pub(crate) fn served(&self) -> Vec<String> {
+        let served = self.all.iter().filter(|a| a.declined.is_none());
+        served.map(|a| a.device.name.clone()).collect()
+    }
+
+    /// Tells the programs about the tunnels that are served.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked, or a map cannot be written.
+    pub(crate) fn write(
+        &self,
+        shared: &Shared,
+        lane: &LaneProgram,
+        config: &RouterConfig,
+        devices: &[NetDevice],
+    ) -> Result<(), DataplaneError> {
+        let (mut entries, mut ways) = (BTreeMap::new(), BTreeMap::new());
+        let served: Vec<&Assessed> = self.all.iter().filter(|a| a.declined.is_none()).collect();
+        if !served.is_empty() {
+            let addressed = addresses::devices_with_ipv4()?;
+            let by_qdisc = qdiscs::in_the_way(&config.egress, devices)?;
+            for Assessed { device, tunnel, .. } in served {
+                let own = ports::flags(device, None, addressed.contains(&device.ifindex));
+                let entry = DeviceOver {
+                    ifindex: device.ifindex,
+                    seen_as: masters::seen_as(device, devices),
+                    flags: own & !PORT_HIDES_TAGS,
+                    priorities: 0,
+                    pad: [0; 2],
+                };
+                let way = Way::of(tunnel, by_qdisc.contains_key(&device.ifindex));
+                entries.insert(bytemuck::bytes_of(&way.key).to_vec(), entry);
+                ways.insert(device.ifindex.to_ne_bytes().to_vec(), way);
+            }
+        }
+        vlans::replace(&shared.tunnels, &entries)?;
+        vlans::replace(&lane.tunnel_ways, &ways)
+    }
+}
+
+/// What `ip link` calls it.
+fn kind(tunnel: &Tunnel) -> &'static str {
+    match tunnel.protocol {
+        4 => "ipip",
+        GRE_PROTOCOL => "gre",
+        _ => "sit",
+    }
+}
+
+/// `struct tunnel_key` of bpf/outer.h.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
+#[repr(C)]
+struct Key {
+    local: [u8; 4],
+    remote: [u8; 4],
+    key: [u8; 4],
+    protocol: u8,
+    keyed: u8,
+    pad: [u8; 2],
+}
+
+impl Key {
+    fn of(tunnel: &Tunnel) -> Self {
+        Self {
+            local: tunnel.local.octets(),
+            remote: tunnel.remote.octets(),
+            key: tunnel.key.unwrap_or_default().to_be_bytes(),
+            protocol: tunnel.protocol,
+            keyed: u8::from(tunnel.key.is_some()),
+            pad: [0; 2],
+        }
+    }
+}
+
+/// `struct tunnel_way` of bpf/tunnel.h.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+struct Way {
+    key: Key,
+    link: u32,
+    room: u8,
+    ttl: u8,
+    tos: u8,
+    by_qdisc: u8,
+    flags: [u8; 2],
+    pad: [u8; 2],
+}
+
+impl Way {
+    fn of(tunnel: &Tunnel, by_qdisc: bool) -> Self {
+        let gre = match tunnel.key {
+            _ if tunnel.protocol != GRE_PROTOCOL => 0,
+            None => GRE,
+            Some(_) => GRE + GRE_KEY,
+        };
+        Self {
+            key: Key::of(tunnel),
+            link: tunnel.link,
+            room: OUTER + gre,
+            ttl: tunnel.ttl,
+            tos: tunnel.tos,
+            by_qdisc: u8::from(by_qdisc),
+            flags: if tunnel.discovers_mtu { DF } else { 0 }.to_be_bytes(),
+            pad: [0; 2],
+        }
+    }
+}
+
+/// See [`crate::testing::serve_tunnels`].
+#[cfg(feature = "testing")]
+pub(crate) fn serve(
+    shared: &Shared,
+    lane: &LaneProgram,
+    tunnels: &[(u32, Tunnel)],
+) -> Result<(), DataplaneError> {
+    let (mut entries, mut ways) = (BTreeMap::new(), BTreeMap::new());
+    for (ifindex, tunnel) in tunnels {
+        let way = Way::of(tunnel, false);
+        let entry = DeviceOver {
+            ifindex: *ifindex,
+            seen_as: *ifindex,
+            flags: 0,
+            priorities: 0,
+            pad: [0; 2],
+        };
+        entries.insert(bytemuck::bytes_of(&way.key).to_vec(), entry);
+        ways.insert(ifindex.to_ne_bytes().to_vec(), way);
+    }
+    vlans::replace(&shared.tunnels, &entries)?;
+    vlans::replace(&lane.tunnel_ways, &ways)
+}

@@ -1,0 +1,234 @@
+//! What leaves in sessions and tunnels, byte by byte.
+
+use std::net::Ipv6Addr;
+
+use rxlane_dataplane::testing;
+use rxlane_policy::class::{Class, Trust};
+use rxlane_policy::headers::ipv4_checksum;
+use rxlane_policy::rule::Rule;
+
+use crate::world::{
+    IN_MAC, NEXT_HOP, OUT_MAC, PASS, PEER, REDIRECT, class, express, ip, namespace, start, tunnel,
+};
+
+/// A device that Linux can be told to route 10.N.0.0/16 and fdN::/16 through, in the place of one that this kernel may not have.
+fn stand_in(name: &str, n: u8) {
+    for line in [
+        format!("link add {name} type veth peer name {name}x"),
+        format!("link set {name} up"),
+        format!("link set {name}x up"),
+        format!("addr add 10.{m}.0.1/24 dev {name}", m = n - 27),
+        format!("addr add fd{m:02}::1/64 dev {name} nodad", m = n - 27),
+        format!(
+            "neigh add 10.{m}.0.9 lladdr 00:00:00:00:00:00 dev {name}",
+            m = n - 27
+        ),
+        format!(
+            "neigh add fd{m:02}::9 lladdr 00:00:00:00:00:00 dev {name}",
+            m = n - 27
+        ),
+        format!("route add 10.{n}.0.0/16 via 10.{m}.0.9", m = n - 27),
+        format!("route add fd{n}::/16 via fd{m:02}::9", m = n - 27),
+    ] {
+        ip(&line);
+    }
+}
+
+/// Whatever is EF is express.
+fn voice() -> Vec<Class> {
+    let ef = Rule {
+        dscp: Some(1 << 46),
+        ..Rule::default()
+    };
+    vec![
+        class("voice", express(Trust::All), vec![ef]),
+        class("rest", testing::stack_lane(), Vec::new()),
+    ]
+}
+
+/// Writes the checksum of an IPv4 header.
+fn check(packet: &mut [u8]) {
+    packet[10..12].fill(0);
+    let check = ipv4_checksum(&packet[..20]);
+    packet[10..12].copy_from_slice(&check.to_be_bytes());
+}
+
+/// Five bytes in UDP, EF, with a mark of congestion, not to be fragmented.
+fn udp4(to: [u8; 4]) -> Vec<u8> {
+    let mut packet = [0x45, 0xba, 0, 33, 0, 1, 0x40, 0, 64, 17, 0, 0].to_vec();
+    packet.extend([10, 1, 0, 3]);
+    packet.extend(to);
+    packet.extend([3, 232, 7, 208, 0, 13, 0, 0]);
+    packet.extend([0x5a; 5]);
+    check(&mut packet);
+    packet
+}
+
+/// The same in IPv6.
+fn udp6(to: &str) -> Vec<u8> {
+    let mut packet = [0x6b, 0xa0, 0, 0, 0, 13, 17, 64].to_vec();
+    for address in ["2001:db8:1::5", to] {
+        packet.extend(address.parse::<Ipv6Addr>().unwrap().octets());
+    }
+    packet.extend([3, 232, 7, 208, 0, 13, 0, 0]);
+    packet.extend([0x5a; 5]);
+    packet
+}
+
+/// The packet with one less to live.
+fn aged(packet: &[u8]) -> Vec<u8> {
+    let mut packet = packet.to_vec();
+    if packet[0] >> 4 == 4 {
+        packet[8] -= 1;
+        check(&mut packet);
+    } else {
+        packet[7] -= 1;
+    }
+    packet
+}
+
+/// A frame to p0, padded, as what is shorter than 60 bytes comes from a wire.
+fn arrives(packet: &[u8]) -> Vec<u8> {
+    let kind = if packet[0] >> 4 == 4 {
+        [0x08, 0x00]
+    } else {
+        [0x86, 0xdd]
+    };
+    let mut frame = [&IN_MAC[..], &PEER, &kind, packet].concat();
+    frame.resize(frame.len().max(60), 0);
+    frame
+}
+
+/// What leaves in a session has the session's addresses, the tags of its way, a header as long as the packet, and the packet with one
+/// less to live; the first by Linux, which shall see that the session is in use.
+#[test]
+#[ignore = "needs root: make test"]
+fn what_is_routed_into_a_session_leaves_with_its_header_and_its_tags() {
+    let ifindex = namespace();
+    stand_in("ppp0", 30);
+    let router = start(voice());
+    let by_name = |name| rxlane_system::links::by_name(name).unwrap();
+    let (ppp, port) = (by_name("ppp0"), by_name("p1"));
+    let (v4, v6) = (udp4([10, 30, 0, 1]), udp6("fd30::1"));
+    let mut first = true;
+    for tags in [&[][..], &[35], &[7, 35]] {
+        testing::send_in_session(&router, ppp.ifindex, &port, tags, 0x1234, PEER).unwrap();
+        for (protocol, packet) in [(0x21, &v4), (0x57, &v6)] {
+            let frame = arrives(packet);
+            let out = testing::run(&router, &frame, ifindex).unwrap();
+            if first {
+                assert_eq!((out.action, &out.frame), (PASS, &frame));
+                first = false;
+                continue;
+            }
+            let sent = aged(packet);
+            let mut wanted = [&PEER[..], &OUT_MAC].concat();
+            for id in tags {
+                wanted.extend([0x81, 0x00, 0, *id as u8]);
+            }
+            let length = sent.len() as u8 + 2;
+            wanted.extend([0x88, 0x64, 0x11, 0, 0x12, 0x34, 0, length, 0, protocol]);
+            wanted.extend(sent);
+            wanted.resize(wanted.len().max(60), 0);
+            let counts = testing::counts(&router, 0).unwrap();
+            assert_eq!(out.action, REDIRECT, "{tags:?} {protocol:#x} {counts:?}");
+            assert_eq!(out.frame, wanted, "{tags:?} {protocol:#x}");
+        }
+    }
+    router.detach().unwrap();
+}
+
+/// What leaves in a tunnel has its outer header, in front of which is what a packet to the tunnel's other end has: a session, with
+/// tags, or nothing.
+#[test]
+#[ignore = "needs root: make test"]
+fn what_is_routed_into_a_tunnel_leaves_with_its_outer_header() {
+    let ifindex = namespace();
+    stand_in("ppp0", 30);
+    stand_in("tun0", 31);
+    let router = start(voice());
+    let by_name = |name| rxlane_system::links::by_name(name).unwrap();
+    let (ppp, tun, port) = (by_name("ppp0"), by_name("tun0"), by_name("p1"));
+    let mut v4 = udp4([10, 31, 0, 1]);
+    let v6 = udp6("fd31::1");
+    let by_port = [[10, 2, 0, 1], [10, 2, 0, 9]];
+    let by_session = [[10, 3, 0, 1], [10, 30, 0, 9]];
+    let session = |tags: &[u16]| {
+        testing::send_in_session(&router, ppp.ifindex, &port, tags, 0x1234, PEER).unwrap();
+    };
+    // The first packet in a session is Linux's, which shall see it in use.
+    session(&[]);
+    let first = testing::run(&router, &arrives(&udp4([10, 30, 0, 1])), ifindex).unwrap();
+    assert_eq!(first.action, PASS);
+    let mut tried = 0;
+    for (ends, tags) in [
+        (by_port, None),
+        (by_session, Some(&[][..])),
+        (by_session, Some(&[35])),
+        (by_session, Some(&[7, 35])),
+    ] {
+        session(tags.unwrap_or_default());
+        for (protocol, key) in [(4, None), (41, None), (47, None), (47, Some(300))] {
+            for (ttl, tos, discovers_mtu, df) in [
+                (0, 1, true, true),
+                (9, 0, false, true),
+                (0, 0x28, true, false),
+                (255, 1, false, false),
+            ] {
+                let mut way = tunnel(protocol, ends, key);
+                (way.ttl, way.tos, way.discovers_mtu) = (ttl, tos, discovers_mtu);
+                testing::serve_tunnels(&router, &[(tun.ifindex, way)]).unwrap();
+                v4[6] = if df { 0x40 } else { 0 };
+                check(&mut v4);
+                for packet in [&v4, &v6] {
+                    let is_v6 = packet[0] >> 4 == 6;
+                    if (protocol == 4 && is_v6) || (protocol == 41 && !is_v6) {
+                        continue;
+                    }
+                    let out = testing::run(&router, &arrives(packet), ifindex).unwrap();
+                    let mut header = match key {
+                        _ if protocol != 47 => Vec::new(),
+                        None => vec![0, 0],
+                        Some(_) => vec![0x20, 0],
+                    };
+                    if protocol == 47 {
+                        header.extend(if is_v6 { [0x86, 0xdd] } else { [8, 0] });
+                        header.extend(key.map_or(Vec::new(), |k: u32| k.to_be_bytes().to_vec()));
+                    }
+                    let room = 20 + header.len();
+                    let length = (room + packet.len()) as u8;
+                    let mut before = match tags {
+                        None => [&NEXT_HOP[..], &OUT_MAC].concat(),
+                        Some(_) => [&PEER[..], &OUT_MAC].concat(),
+                    };
+                    for id in tags.unwrap_or_default() {
+                        before.extend([0x81, 0x00, 0, *id as u8]);
+                    }
+                    before.extend(match tags {
+                        None => vec![8, 0],
+                        Some(_) => vec![0x88, 0x64, 0x11, 0, 0x12, 0x34, 0, length + 2, 0, 0x21],
+                    });
+                    let l3 = before.len();
+                    let counts = testing::counts(&router, 0).unwrap();
+                    let case = format!("{tags:?} {way:?} {df} {:02x?} {counts:?}", out.frame);
+                    assert_eq!(out.action, REDIRECT, "{case}");
+                    assert_eq!(ipv4_checksum(&out.frame[l3..l3 + 20]), 0, "{case}");
+                    // The packet's own mark of congestion, whatever the tunnel's type of service.
+                    let outer_tos = if tos == 1 { 0xba } else { tos | 2 };
+                    let keeps_df = discovers_mtu || (df && !is_v6);
+                    let mut outer = vec![0x45, outer_tos, 0, length];
+                    outer.extend(&out.frame[l3 + 4..l3 + 6]);
+                    outer.extend([if keeps_df { 0x40 } else { 0 }, 0]);
+                    outer.extend([if ttl == 0 { 63 } else { ttl }, protocol]);
+                    outer.extend(&out.frame[l3 + 10..l3 + 12]);
+                    outer.extend(ends.concat());
+                    let wanted = [before, outer, header, aged(packet)].concat();
+                    assert_eq!(out.frame, wanted, "{case}");
+                    tried += 1;
+                }
+            }
+        }
+    }
+    router.detach().unwrap();
+    assert_eq!(tried, 4 * 4 * (1 + 1 + 2 + 2));
+}

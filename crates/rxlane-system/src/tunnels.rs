@@ -1,0 +1,211 @@
+//! Tunnels over IPv4 that are network devices: IP in IP, IPv6 in IPv4 (`sit`), GRE.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use netlink_packet_core::Nla;
+use netlink_packet_route::link::{
+    GreEncapType, GreIOFlags, InfoData, InfoGre, InfoIpTunnel, InfoKind, LinkInfo, TunnelEncapType,
+};
+
+/// `IFLA_GRE_IGNORE_DF` of include/uapi/linux/if_tunnel.h.
+const GRE_IGNORE_DF: u16 = 19;
+/// Protocols of what is inside, as the outer header has them.
+const IP_IN_IP: u8 = 4;
+const IPV6_IN_IP: u8 = 41;
+const GRE: u8 = 47;
+
+/// What makes a device a tunnel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tunnel {
+    /// Protocol of the outer header: 4, 41 or 47; 0 where the tunnel carries more than one.
+    pub protocol: u8,
+    /// Source of what is sent; unspecified: chosen for each packet.
+    pub local: Ipv4Addr,
+    /// The other end; unspecified: there are many.
+    pub remote: Ipv4Addr,
+    /// The key of GRE in both directions.
+    pub key: Option<u32>,
+    /// Index of the device that outer packets must leave through; 0: any.
+    pub link: u32,
+    /// TTL of outer packets; 0: that of the packet inside.
+    pub ttl: u8,
+    /// Type of service of outer packets; 1: that of the packet inside.
+    pub tos: u8,
+    /// Whether outer packets must not be fragmented, whatever is inside.
+    pub discovers_mtu: bool,
+    /// What it does besides, which forwarding by these values would not.
+    pub besides: Option<&'static str>,
+}
+
+impl Tunnel {
+    fn new(protocol: u8) -> Self {
+        Self {
+            protocol,
+            local: Ipv4Addr::UNSPECIFIED,
+            remote: Ipv4Addr::UNSPECIFIED,
+            key: None,
+            link: 0,
+            ttl: 0,
+            tos: 0,
+            discovers_mtu: false,
+            besides: None,
+        }
+    }
+
+    /// The tunnel that the kernel describes, if it is one of these.
+    pub(crate) fn of(infos: &[LinkInfo]) -> Option<Self> {
+        let kind = |kind: InfoKind| infos.contains(&LinkInfo::Kind(kind));
+        infos.iter().find_map(|info| match info {
+            LinkInfo::Data(InfoData::GreTun(all)) => Some(of_gre(all)),
+            LinkInfo::Data(InfoData::IpTunnel(all)) if kind(InfoKind::IpIp) => {
+                Some(of_ip(all, IP_IN_IP))
+            }
+            LinkInfo::Data(InfoData::IpTunnel(all)) if kind(InfoKind::SitTun) => {
+                Some(of_ip(all, IPV6_IN_IP))
+            }
+            _ => None,
+        })
+    }
+}
+
+fn of_ip(all: &[InfoIpTunnel], usual: u8) -> Tunnel {
+    let mut tunnel = Tunnel::new(usual);
+    let v4 = |address: &IpAddr| match address {
+        IpAddr::V4(v4) => *v4,
+        IpAddr::V6(_) => Ipv4Addr::UNSPECIFIED,
+    };
+    for setting in all {
+        match setting {
+            InfoIpTunnel::Local(address) => tunnel.local = v4(address),
+            InfoIpTunnel::Remote(address) => tunnel.remote = v4(address),
+            InfoIpTunnel::Link(index) => tunnel.link = *index,
+            InfoIpTunnel::Ttl(ttl) => tunnel.ttl = *ttl,
+            InfoIpTunnel::Tos(tos) => tunnel.tos = *tos,
+            InfoIpTunnel::PMtuDisc(discovers) => tunnel.discovers_mtu = *discovers,
+            InfoIpTunnel::Protocol(protocol) => tunnel.protocol = u8::from(*protocol),
+            InfoIpTunnel::EncapType(TunnelEncapType::None) => {}
+            InfoIpTunnel::EncapType(_) => tunnel.besides = Some("is itself put into UDP (encap)"),
+            InfoIpTunnel::CollectMetadata => {
+                tunnel.besides = Some("gets its ends from each route (external)");
+            }
+            InfoIpTunnel::FwMark(mark) if *mark != 0 => {
+                tunnel.besides = Some("gives its packets a mark (fwmark)");
+            }
+            // The relay's own prefix is 2002::/16, of which no tunnel with another end makes use.
+            InfoIpTunnel::Ipv6RdRelayPrefixLen(length) if *length != 0 => {
+                tunnel.besides = Some("finds other ends by their addresses (6rd)");
+            }
+            _ => {}
+        }
+    }
+    if tunnel.protocol != usual {
+        tunnel.besides = Some("carries more than one protocol (mode any)");
+    }
+    tunnel
+}
+
+fn of_gre(all: &[InfoGre]) -> Tunnel {
+    let mut tunnel = Tunnel::new(GRE);
+    let (mut flags, mut keys) = ([GreIOFlags::empty(); 2], [0; 2]);
+    for setting in all {
+        match setting {
+            InfoGre::Local(address) => tunnel.local = *address,
+            InfoGre::Remote(address) => tunnel.remote = *address,
+            InfoGre::Link(index) => tunnel.link = *index,
+            InfoGre::Ttl(ttl) => tunnel.ttl = *ttl,
+            InfoGre::Tos(tos) => tunnel.tos = *tos,
+            InfoGre::PathMTUDiscovery(discovers) => tunnel.discovers_mtu = *discovers,
+            InfoGre::IFlags(of) => flags[0] = *of,
+            InfoGre::OFlags(of) => flags[1] = *of,
+            InfoGre::IKey(key) => keys[0] = *key,
+            InfoGre::OKey(key) => keys[1] = *key,
+            InfoGre::EncapType(GreEncapType::None) => {}
+            InfoGre::EncapType(_) => tunnel.besides = Some("is itself put into UDP (encap)"),
+            InfoGre::CollectMetadata => {
+                tunnel.besides = Some("gets its ends from each route (external)");
+            }
+            InfoGre::FwMask(mark) if *mark != 0 => {
+                tunnel.besides = Some("gives its packets a mark (fwmark)");
+            }
+            InfoGre::Other(other) if other.kind() == GRE_IGNORE_DF => {
+                let mut value = vec![0; other.value_len()];
+                other.emit_value(&mut value);
+                if value.first().is_some_and(|ignores| *ignores != 0) {
+                    tunnel.besides = Some("forgets what must not be fragmented (ignore-df)");
+                }
+            }
+            _ => {}
+        }
+    }
+    if (flags[0] | flags[1]).difference(GreIOFlags::Key) != GreIOFlags::empty() {
+        tunnel.besides = Some("has checksums or sequence numbers");
+    } else if flags[0] != flags[1] || keys[0] != keys[1] {
+        tunnel.besides = Some("has other keys in either direction");
+    } else if flags[0].contains(GreIOFlags::Key) {
+        tunnel.key = Some(keys[0]);
+    }
+    tunnel
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gre(more: &[InfoGre]) -> Tunnel {
+        let mut all = vec![
+            InfoGre::Local([10, 0, 0, 1].into()),
+            InfoGre::Remote([10, 0, 0, 2].into()),
+            InfoGre::PathMTUDiscovery(true),
+            InfoGre::Ttl(64),
+        ];
+        all.extend_from_slice(more);
+        let infos = [
+            LinkInfo::Kind(InfoKind::GreTun),
+            LinkInfo::Data(InfoData::GreTun(all)),
+        ];
+        Tunnel::of(&infos).expect("a tunnel")
+    }
+
+    #[test]
+    fn a_tunnel_is_what_its_settings_say() {
+        let plain = gre(&[]);
+        assert_eq!((plain.protocol, plain.key, plain.ttl), (47, None, 64));
+        assert!(plain.discovers_mtu && plain.besides.is_none());
+        let key = GreIOFlags::Key;
+        let keyed = [
+            InfoGre::IFlags(key),
+            InfoGre::OFlags(key),
+            InfoGre::IKey(7),
+            InfoGre::OKey(7),
+        ];
+        assert_eq!(gre(&keyed).key, Some(7));
+        let infos = [
+            LinkInfo::Kind(InfoKind::SitTun),
+            LinkInfo::Data(InfoData::IpTunnel(vec![
+                InfoIpTunnel::Local(IpAddr::from([10, 0, 0, 1])),
+                InfoIpTunnel::Ipv6RdPrefixLen(16),
+                InfoIpTunnel::Ipv6RdRelayPrefixLen(0),
+                InfoIpTunnel::Tos(1),
+            ])),
+        ];
+        let sit = Tunnel::of(&infos).expect("a tunnel");
+        assert_eq!((sit.protocol, sit.tos, sit.besides), (41, 1, None));
+        assert_eq!(sit.remote, Ipv4Addr::UNSPECIFIED);
+    }
+
+    #[test]
+    fn what_a_tunnel_does_besides_is_found() {
+        let key = GreIOFlags::Key;
+        for (more, why) in [
+            (vec![InfoGre::OFlags(GreIOFlags::Seq)], "sequence numbers"),
+            (vec![InfoGre::IFlags(GreIOFlags::Checksum)], "checksums"),
+            (vec![InfoGre::IFlags(key), InfoGre::IKey(7)], "other keys"),
+            (vec![InfoGre::CollectMetadata], "external"),
+            (vec![InfoGre::EncapType(GreEncapType::Fou)], "encap"),
+            (vec![InfoGre::FwMask(1)], "fwmark"),
+        ] {
+            let besides = gre(&more).besides.unwrap_or_default();
+            assert!(besides.contains(why), "{besides}");
+        }
+    }
+}
