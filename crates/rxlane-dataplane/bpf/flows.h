@@ -142,7 +142,7 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	if (!core || !may_be_known())
 		return -1;
 	witness = bpf_map_lookup_elem(&witnesses, &zero);
-	if (!witness || core->master || from_numbers(ctx, &core->packet, &p) < 0 || obstacle(&p) >= 0 ||
+	if (!witness || core->master || core->packet.unfinished || from_numbers(ctx, &core->packet, &p) < 0 || obstacle(&p) >= 0 ||
 	    goes_on(&p) != TRUSTED)
 		return -1;
 	core->generation = witness->generation;

@@ -46,6 +46,7 @@ enum reason {
 	REASON_QDISC, /* it leaves through a port whose queueing discipline is to see it */
 	REASON_MASTER, /* the bridge that its port belongs to has not learned its sender there, or is not served */
 	REASON_SESSION, /* its session may have changed, or is to be seen in use */
+	REASON_CHECKSUM, /* its sender has left the checksum to a device that there is not */
 	REASONS,
 };
 
@@ -70,7 +71,8 @@ struct port {
 	__u8 mac[6];
 	__u8 slot;
 	__u8 flags;
-	__u64 pad;
+	__u8 lacks_checksums; /* what comes in may have been sent without them */
+	__u8 pad[7];
 };
 
 /* Of a port. */
@@ -130,6 +132,7 @@ struct parsed_packet {
 	__u8 port_flags;
 	__u8 control; /* the router itself may have to hear it, and there is something that it could come before */
 	__u8 in_pieces; /* the frame is longer than what can be read of it */
+	__u8 unfinished; /* its checksum is missing, which nobody but the kernel still knows */
 };
 
 /* What becomes of addresses and ports. */

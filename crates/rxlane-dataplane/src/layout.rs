@@ -29,7 +29,7 @@ pub const PORT_PROBES: usize = 4;
 pub const RING_CPUS: usize = 256;
 
 /// Why a packet is left to the kernel: names and meanings of `enum reason`, in order.
-pub const REASONS: [(&str, &str); 26] = [
+pub const REASONS: [(&str, &str); 27] = [
     ("not_ip", "ARP, or another protocol than IPv4 and IPv6"),
     (
         "not_to_us",
@@ -122,6 +122,10 @@ pub const REASONS: [(&str, &str); 26] = [
         "session",
         "the session of PPPoE that it leaves in may have changed, or is to be seen in use by Linux, as one packet in five seconds is",
     ),
+    (
+        "checksum",
+        "its sender, on this machine, has left its checksum to a device, of which nobody but Linux still knows",
+    ),
 ];
 
 /// A port by its ifindex (`struct port`).
@@ -143,8 +147,10 @@ pub struct Port {
     /// [`PORT_STRICT`], [`PORT_LOOSE`], [`PORT_NO_IPV6`], [`PORT_HIDES_TAGS`], [`PORT_QDISC`],
     /// [`PORT_TAKES_PIECES`] and [`PORT_OTHER_MACS`].
     pub flags: u8,
+    /// Whether packets come in there whose senders have left checksums to devices.
+    pub lacks_checksums: u8,
     /// Nothing: two entries share no cache line in part.
-    pub pad: u64,
+    pub pad: [u8; 7],
 }
 
 /// All ports, found by ifindex (`struct port_table`).

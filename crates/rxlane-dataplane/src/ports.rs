@@ -168,7 +168,8 @@ pub(crate) fn write_ports(
                 | (u8::from(by_qdisc.contains_key(&device.ifindex)) * PORT_QDISC)
                 | (u8::from(xdp::sends_pieces(device.ifindex)) * PORT_TAKES_PIECES)
                 | (u8::from(has_others) * PORT_OTHER_MACS),
-            pad: 0,
+            lacks_checksums: u8::from(lacks_checksums(device)),
+            pad: [0; 7],
         };
         let members = masters::members(device, mode, config, devices);
         let members = members.filter(|member| !ports.contains_key(&member.name));
@@ -179,6 +180,7 @@ pub(crate) fn write_ports(
             // One that finds no place in the table stays with Linux.
             let _ = table.insert(Port {
                 ifindex: member.ifindex,
+                lacks_checksums: u8::from(lacks_checksums(member)),
                 ..entry
             });
         }
@@ -212,13 +214,19 @@ pub(crate) fn hides_tags(kind: Option<&str>, mode: Option<&str>) -> bool {
     })
 }
 
+/// Whether senders on this machine may have left checksums to the device, which makes none (`NETIF_F_HW_CSUM` of veth, and of a tap by
+/// `TUNSETOFFLOAD`).
+fn lacks_checksums(device: &NetDevice) -> bool {
+    matches!(device.kind.as_deref(), Some("veth" | "tun"))
+}
+
 /// What the operator should know of a port; `mode` is that of XDP, where it is known.
 pub(crate) fn warnings(device: &NetDevice, mode: Option<&str>) -> Vec<String> {
     let (name, kind) = (&device.name, device.kind.as_deref());
     let mut found = Vec::new();
     if kind == Some("veth") {
         found.push(format!(
-            "port `{name}` is a veth: hosts behind it must not offload (ethtool -K IF tx off tso off gso off), or their TCP leaves without checksum"
+            "port `{name}` is a veth: what hosts behind it offload (segments, checksums) goes by Linux, until they do not (ethtool -K IF tx off tso off gso off)"
         ));
     }
     if kind == Some("vlan") {

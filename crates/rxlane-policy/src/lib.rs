@@ -36,6 +36,7 @@
 pub mod bits;
 pub mod bound;
 pub mod buffers;
+pub mod checksum;
 pub mod class;
 pub mod compile;
 pub mod control;

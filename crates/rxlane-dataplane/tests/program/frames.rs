@@ -71,11 +71,44 @@ pub(crate) fn generate(rng: &mut Pcg64Mcg) -> Vec<u8> {
     rest.resize(payload.max(4), 0x5a);
     rest.truncate(payload);
     f.extend(rest);
+    if rng.random_bool(0.1) {
+        forget_checksum(&mut f);
+    }
     // Padding of short frames lies behind the IP packet.
     if rng.random_bool(0.3) {
         f.resize(f.len() + rng.random_range(0..20usize), 0);
     }
     f
+}
+
+/// Leaves the checksum of TCP, UDP or SCTP to a device that there is not.
+fn forget_checksum(f: &mut [u8]) {
+    let l3 = behind_tags(f);
+    let v6 = f[l3 - 2] == 0x86;
+    let (l4, protocol, addresses) = match v6 {
+        true => (l3 + 40, f[l3 + 6], l3 + 8..l3 + 40),
+        false => (
+            l3 + 4 * usize::from(f[l3] & 15),
+            f[l3 + 9],
+            l3 + 12..l3 + 20,
+        ),
+    };
+    let sum: u64 = f[addresses]
+        .chunks_exact(2)
+        .map(|w| u64::from(u16::from_be_bytes([w[0], w[1]])))
+        .sum::<u64>()
+        + f.len() as u64
+        - l4 as u64
+        + u64::from(protocol);
+    let sum = ((sum & 0xffff) + (sum >> 16)) as u16;
+    let (at, value) = match protocol {
+        6 => (l4 + 16, sum.to_be_bytes().to_vec()),
+        17 => (l4 + 6, sum.to_be_bytes().to_vec()),
+        _ => (l4 + 8, vec![0; 4]),
+    };
+    if let Some(field) = f.get_mut(at..at + value.len()) {
+        field.copy_from_slice(&value);
+    }
 }
 
 /// Puts the packet of a frame into a session of PPPoE, mostly one that is served, in the way that it should be or nearly so.

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use rxlane_dataplane::layout::REASONS;
 use rxlane_dataplane::testing::{self, Counts};
+use rxlane_policy::checksum::is_unfinished;
 use rxlane_policy::class::{Class, Lane, Trust};
 use rxlane_policy::headers::{Headers, Obstacle, Parsed, ipv4_checksum, parse, parse_session};
 use rxlane_policy::rule::{Rule, first_match};
@@ -18,6 +19,13 @@ pub(crate) struct Known {
     pub(crate) at: usize,
     pub(crate) in_session: bool,
     pub(crate) in_tunnel: bool,
+}
+
+impl Known {
+    /// Whether its checksum may be missing: both ports are veths.
+    pub(crate) fn unfinished(&self, frame: &[u8]) -> bool {
+        frame.get(self.at..).is_some_and(is_unfinished)
+    }
 }
 
 /// The reference's answer: of tags only those without an id are the port's.
@@ -104,6 +112,7 @@ pub(crate) fn expected(
     classes: &[Class],
     rules: &[(usize, &Rule)],
     parsed: &Parsed,
+    unfinished: bool,
 ) -> (Expected, Option<usize>) {
     let headers: &Headers = match parsed {
         Parsed::Ip(h) => h,
@@ -119,6 +128,9 @@ pub(crate) fn expected(
             Lane::Stack { .. } => return (Expected::Stack(i), untrusted),
             Lane::Express { .. } if untrusted.is_some() => {}
             Lane::Express { trust } => {
+                if unfinished {
+                    return (Expected::ToKernel("checksum"), untrusted);
+                }
                 if let Some(obstacle) = headers.obstacle {
                     return (Expected::ToKernel(reason_of(obstacle)), untrusted);
                 }

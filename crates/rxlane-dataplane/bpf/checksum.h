@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Checksums that are missing. Who sends through a veth or tap has by default the device make the checksum, and as no device
+ * does, the kernel notes beside the packet that there is none (CHECKSUM_PARTIAL, include/linux/skbuff.h). XDP does not see
+ * that, and what it redirects has lost it. The reference is rxlane-policy/src/checksum.rs.
+ */
+#ifndef RXLANE_CHECKSUM_H
+#define RXLANE_CHECKSUM_H
+
+/* Ports of VXLAN (RFC 7348, and that of Linux before it) and Geneve (RFC 8926). */
+#define VXLAN_PORT 4789
+#define VXLAN_OLD_PORT 8472
+#define GENEVE_PORT 6081
+
+/* What stands in place of a checksum that is missing: the sum over the pseudo header (RFC 9293 3.1, RFC 768, RFC 8200 8.1). */
+static __always_inline __u16 pseudo_sum(const struct packet *p)
+{
+	__u64 sum = bpf_htons(p->l4_len) + bpf_htons(p->protocol);
+
+	if (!p->v6) {
+		sum += (__u64)p->ip4->saddr + p->ip4->daddr;
+	} else {
+		const __be32 *a = p->ip6->saddr.in6_u.u6_addr32;
+
+		UNROLLED
+		for (int i = 0; i < 8; i++)
+			sum += a[i]; /* source and destination are adjacent */
+	}
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (sum & 0xffff) + (sum >> 16);
+}
+
+/* Whether it, or the packet in it, may be one without checksum. One of 65,536 that are complete looks so, too. */
+__noinline int is_unfinished(struct xdp_md *ctx, const struct core *core)
+{
+	struct packet p;
+	__be16 *l4;
+
+	if (!core || from_numbers(ctx, &core->packet, &p) < 0)
+		return 0;
+	switch (p.protocol) {
+	case IPPROTO_TCP:
+	case IPPROTO_UDP:
+	case IPPROTO_SCTP:
+		break;
+	/* Of these nobody looks at what is inside, or behind. */
+	case IPPROTO_IPIP:
+	case IPPROTO_IPV6:
+	case IPPROTO_GRE:
+		return 1;
+	case IPPROTO_HOPOPTS:
+	case IPPROTO_ROUTING:
+	case IPPROTO_DSTOPTS:
+		return p.v6;
+	default:
+		return 0;
+	}
+	l4 = p.l4;
+	if (!l4)
+		return 0;
+	if (p.protocol == IPPROTO_UDP) {
+		if (p.dst_port == VXLAN_PORT || p.dst_port == VXLAN_OLD_PORT || p.dst_port == GENEVE_PORT)
+			return 1;
+		return (void *)(l4 + 4) <= p.data_end && l4[3] == pseudo_sum(&p);
+	}
+	if (p.protocol == IPPROTO_TCP)
+		return (void *)(l4 + 9) <= p.data_end && l4[8] == pseudo_sum(&p);
+	/* A CRC (RFC 9260 6.8), instead of which there is nothing. */
+	return (void *)(l4 + 6) <= p.data_end && !l4[4] && !l4[5];
+}
+
+#endif
