@@ -106,9 +106,9 @@ static __always_inline int admit(struct xdp_md *ctx, const struct packet *p, str
 	 * that there can be, and each class with what is known of the packet after it.
 	 */
 	if (class < express_below)
-		core->obstacle = core->master		  ? REASON_MASTER
-				 : core->packet.unfinished ? REASON_CHECKSUM
-							   : obstacle(p);
+		core->obstacle = core->master		     ? REASON_MASTER
+				 : lacks_checksum(ctx, core) ? REASON_CHECKSUM
+							     : obstacle(p);
 	for (i = 0; i < MAX_CLASSES; i++, class ++) {
 		const volatile struct class *c;
 		struct class_counters *count;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Checksums that are missing. Who sends through a veth or tap has by default the device make the checksum, and as no device
- * does, the kernel notes beside the packet that there is none (CHECKSUM_PARTIAL, include/linux/skbuff.h). XDP does not see
- * that, and what it redirects has lost it. The reference is rxlane-policy/src/checksum.rs.
+ * Checksums that are missing. Who sends through a veth or tap has by default the device make the checksum, and as no
+ * device does, the kernel notes beside the packet that there is none (CHECKSUM_PARTIAL, include/linux/skbuff.h). XDP
+ * does not see that, and what it redirects has lost it. The reference is rxlane-policy/src/checksum.rs.
  */
 #ifndef RXLANE_CHECKSUM_H
 #define RXLANE_CHECKSUM_H
@@ -12,7 +12,8 @@
 #define VXLAN_OLD_PORT 8472
 #define GENEVE_PORT 6081
 
-/* What stands in place of a checksum that is missing: the sum over the pseudo header (RFC 9293 3.1, RFC 768, RFC 8200 8.1). */
+/* What stands in place of a checksum that is missing: the sum over the pseudo header (RFC 9293 3.1, RFC 768, RFC
+ * 8200 8.1). */
 static __always_inline __u16 pseudo_sum(const struct packet *p)
 {
 	__u64 sum = bpf_htons(p->l4_len) + bpf_htons(p->protocol);
@@ -69,6 +70,12 @@ __noinline int is_unfinished(struct xdp_md *ctx, const struct core *core)
 		return (void *)(l4 + 9) <= p.data_end && l4[8] == pseudo_sum(&p);
 	/* A CRC (RFC 9260 6.8), instead of which there is nothing. */
 	return (void *)(l4 + 6) <= p.data_end && !l4[4] && !l4[5];
+}
+
+/* Asked only about what leaves the way that the kernel would take with it. */
+static __always_inline int lacks_checksum(struct xdp_md *ctx, const struct core *core)
+{
+	return core->packet.may_lack_checksum && is_unfinished(ctx, core);
 }
 
 #endif

@@ -35,7 +35,7 @@ static __always_inline int to_engine(struct xdp_md *ctx, struct core *core, __u3
 	__u32 ring, index;
 	long ret;
 
-	if (ctx->rx_queue_index >= engine_queues || core->packet.unfinished)
+	if (ctx->rx_queue_index >= engine_queues || lacks_checksum(ctx, core))
 		return -1;
 	ring = engine_ring_of[class_index(class)];
 	index = (core->packet.port * engine_queues + ctx->rx_queue_index) * engine_rings_of_queue + ring;

@@ -142,7 +142,7 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	if (!core || !may_be_known())
 		return -1;
 	witness = bpf_map_lookup_elem(&witnesses, &zero);
-	if (!witness || core->master || core->packet.unfinished || from_numbers(ctx, &core->packet, &p) < 0 || obstacle(&p) >= 0 ||
+	if (!witness || core->master || from_numbers(ctx, &core->packet, &p) < 0 || obstacle(&p) >= 0 ||
 	    goes_on(&p) != TRUSTED)
 		return -1;
 	core->generation = witness->generation;
@@ -157,6 +157,8 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	flow = bpf_map_lookup_elem(&known_flows, &index);
 	if (!flow || !is_same_key(&flow->key, &core->key) || flow->generation != (__u16)core->generation ||
 	    flow->routes != (__u16)core->routes || now - flow->checked_ns >= KNOWN_FRESH_NS)
+		return -1;
+	if (lacks_checksum(ctx, core))
 		return -1;
 	class = class_index(flow->class);
 	if (is_closed(find_gates(), class) || ip_length(&p) > flow->mtu || is_longer_than_routes(&p))

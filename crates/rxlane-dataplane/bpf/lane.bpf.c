@@ -224,7 +224,7 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 	p.port_flags = port->flags;
 	p.ingress = port->device;
 	core->packet.seen_as = port->seen_as;
-	core->packet.unfinished = port->lacks_checksums;
+	core->packet.may_lack_checksum = port->lacks_checksums;
 	core->master = port->master;
 	core->came_in.tunnel = 0;
 	if (p.data + sizeof(struct ethhdr) > p.data_end)
@@ -260,8 +260,6 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 	if (served) {
 		if (is_tunneled(core->packet.protocol))
 			enter_tunnel(ctx, core);
-		if (core->packet.unfinished)
-			core->packet.unfinished = is_unfinished(ctx, core);
 		action = serve(ctx, core, full);
 	}
 	if (core->look)

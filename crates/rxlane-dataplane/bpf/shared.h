@@ -132,7 +132,7 @@ struct parsed_packet {
 	__u8 port_flags;
 	__u8 control; /* the router itself may have to hear it, and there is something that it could come before */
 	__u8 in_pieces; /* the frame is longer than what can be read of it */
-	__u8 unfinished; /* its checksum is missing, which nobody but the kernel still knows */
+	__u8 may_lack_checksum; /* it came in where packets do that have none, which nobody but the kernel still knows */
 };
 
 /* What becomes of addresses and ports. */

@@ -128,7 +128,7 @@ __noinline int to_guarded_stack(struct xdp_md *ctx, struct core *core, __u32 cla
 		return XDP_DROP;
 	count = &core->classes[class_index(class)];
 	/* What a ring takes the kernel gets as a frame, of which it knows nothing. */
-	if (any_ring && !core->packet.unfinished && queues(c->overload, c->ring_cores, c->ring_core)) {
+	if (any_ring && queues(c->overload, c->ring_cores, c->ring_core) && !lacks_checksum(ctx, core)) {
 		int ret = to_ring(core, &p, class, c->ring_cores, c->ring_core);
 
 		if (ret >= 0)
