@@ -16,7 +16,8 @@ use crate::router::{Copy, Egress, Priority};
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct File {
-    /// Interfaces that receive, and that the express lane may send to. Everything else stays with the kernel.
+    /// Interfaces that receive, and that the express lane may send to. Everything else stays with the kernel. With a port all VLANs over it
+    /// are served; with a VLAN device (`wan0.100`) those over it, and nothing else of the port under it.
     pub(crate) ports: Vec<String>,
     /// What is done about rules of different classes that overlap.
     #[serde(default)]
@@ -31,7 +32,8 @@ pub(crate) struct File {
     pub(crate) afxdp: Option<Afxdp>,
     /// Whether it is sampled how long packets are inside of the router, for `status`, `top` and metrics. Default: true.
     pub(crate) latency: Option<bool>,
-    /// How packets of express classes leave through a port, by its name: `wan0 = "qdisc"`. Default: auto.
+    /// How packets of express classes leave through a port, by its name: `wan0 = "qdisc"`. Of a VLAN device that is named this is about its own
+    /// queueing discipline; that of the port under it counts where it holds the link to a rate. Default: auto.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) egress: BTreeMap<String, Egress>,
     /// What the router itself must hear to stay a router: up to which rates that comes first on an overloaded core.
@@ -210,7 +212,7 @@ pub(crate) struct Police {
 #[derive(Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Rule {
-    /// The ingress interface.
+    /// The ingress interface, as `ports` names it.
     pub(crate) port: Option<OneOrMore<String>>,
     /// 0 to 63, or a name: EF, VA, LE, CS0 to CS7, AF11 to AF43.
     pub(crate) dscp: Option<OneOrMore<Word>>,

@@ -27,7 +27,7 @@ const LOWEST_RING_BUDGET: u32 = 4;
 /// Ports and classes. Rules name ports by their position in `ports`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RouterConfig {
-    /// Interfaces that receive, and that the express lane may send to.
+    /// Interfaces that receive, and that the express lane may send to: ports, and VLAN devices over others.
     pub ports: Vec<String>,
     /// Classes, highest priority first; the last one is the default.
     pub classes: Vec<Class>,

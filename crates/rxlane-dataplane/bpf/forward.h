@@ -6,6 +6,12 @@
 #ifndef RXLANE_FORWARD_H
 #define RXLANE_FORWARD_H
 
+/*
+ * Of a port that is not named itself only VLAN devices send: its ifindex, to which routes lead, is not in the table,
+ * but one that no device has.
+ */
+#define EGRESS_BY_VLAN 0x80000000
+
 struct {
 	__uint(type, BPF_MAP_TYPE_DEVMAP_HASH);
 	__uint(max_entries, MAX_PORTS);
@@ -287,7 +293,7 @@ static __always_inline int port_has(__u32 ifindex, __u8 flag)
 {
 	__u32 zero = 0;
 	const struct port_table *table = bpf_map_lookup_elem(&ports, &zero);
-	const struct port *port = table ? find_port(table, ifindex) : 0;
+	const struct port *port = table ? find_port(table, ifindex & ~EGRESS_BY_VLAN) : 0;
 
 	return port && port->flags & flag;
 }

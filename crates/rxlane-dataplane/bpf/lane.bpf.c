@@ -47,7 +47,11 @@ static __always_inline const struct port *find_port(const struct port_table *tab
 	return 0;
 }
 
-/* What the configuration calls the port of a slot: slots outlive configurations. */
+/*
+ * What the configuration calls the port of a slot: slots outlive configurations. BY_VLAN: nothing, but it may name VLAN
+ * devices over it (vlan.h).
+ */
+#define BY_VLAN 255
 const volatile __u8 port_of_slot[MAX_PORTS] = {};
 
 #include "cpu.h"
@@ -218,9 +222,14 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 		begin_latency(core);
 	core->taken++;
 	core->queue = ctx->rx_queue_index + 1;
+	/* There, and not with the packet, which has no room on the stack for it until it is needed. */
+	core->packet.port = port_of_slot[masked(slot, MAX_PORTS - 1)];
+	if (core->packet.port == BY_VLAN && !enter_named(ctx, core, port->device)) {
+		count_reason(core, REASON_NOT_NAMED);
+		return core->look ? look_back(ctx, core, 0, XDP_PASS) : XDP_PASS;
+	}
 	p.data = packet_pointer(ctx->data);
 	p.data_end = packet_pointer(ctx->data_end);
-	p.port = port_of_slot[masked(slot, MAX_PORTS - 1)];
 	p.port_flags = port->flags;
 	p.ingress = port->device;
 	core->packet.seen_as = port->seen_as;
@@ -241,12 +250,12 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 			} else if (core->master && enter_bridge(&p, core->master)) {
 				core->master = 0;
 			}
+			p.port = core->packet.port;
 			to_core(&p, core);
 			served = 1;
 			break;
 		case PARSED_NOT_IP:
 			if (p.type == bpf_htons(ETH_P_PPP_SES)) {
-				core->packet.port = p.port;
 				core->packet.port_flags = p.port_flags;
 				core->packet.ingress = p.ingress;
 				served = enter_session(ctx, core);

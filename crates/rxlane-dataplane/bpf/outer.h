@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The outer header of packets in tunnels over IPv4: IP in IP (RFC 2003), IPv6 in IPv4 (RFC 4213), GRE (RFC 2784 and 2890,
- * with a key or without). The daemon knows the tunnels (src/tunnels); what is not in these tables is Linux's.
+ * The outer header of packets in tunnels over IPv4: IP in IP (RFC 2003), IPv6 in IPv4 (RFC 4213), GRE (RFC 2784 and
+ * 2890, with a key or without). The daemon knows the tunnels (src/tunnels); what is not in these tables is Linux's.
  */
 #ifndef RXLANE_OUTER_H
 #define RXLANE_OUTER_H
@@ -12,7 +12,8 @@
 #define ECN_ECT_0 2
 #define ECN_CE 3
 #define IP_DF 0x4000
-/* The shortest MTU of IPv6, below which Linux lets what is around it be fragmented (ipip6_tunnel_xmit in net/ipv6/sit.c). */
+/* The shortest MTU of IPv6, below which Linux lets what is around it be fragmented (ipip6_tunnel_xmit in
+ * net/ipv6/sit.c). */
 #define IPV6_MIN_MTU 1280
 
 /* As Linux finds a tunnel (ip_tunnel_lookup in net/ipv4/ip_tunnel.c), of which both ends are known. */
@@ -33,7 +34,8 @@ struct {
 	__type(value, struct device_over);
 } tunnels SEC(".maps");
 
-/* The key of a packet, whose headers begin at `ip` and of which `end` is the end. Returns the bytes before the inner one; 0: there is none. */
+/* The key of a packet, whose headers begin at `ip` and of which `end` is the end. Returns the bytes before the inner
+ * one; 0: there is none. */
 static __always_inline __u32 tunnel_of(const struct iphdr *ip, const void *end, struct tunnel_key *key, __u64 *v6)
 {
 	const __be16 *gre = (const __be16 *)(ip + 1);

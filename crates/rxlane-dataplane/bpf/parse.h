@@ -162,8 +162,7 @@ static __always_inline int parse(struct xdp_md *ctx, struct packet *p)
 			break;
 		if ((void *)(tag + 1) > p->data_end)
 			return PARSED_MALFORMED;
-		/* Without a branch, for which the verifier would follow all the rest twice. */
-		p->tags |= (TAG_THERE | TAG_SERVICE_OF(type) | (bpf_ntohs(tag->tci) & 0xfff)) << 16 * i;
+		p->tags |= tag_word(type, tag->tci) << 16 * i;
 		if (i == 0) {
 			p->vlan = bpf_ntohs(tag->tci) & 0xfff;
 			p->pcp = bpf_ntohs(tag->tci) >> 13;

@@ -47,6 +47,7 @@ enum reason {
 	REASON_MASTER, /* the bridge that its port belongs to has not learned its sender there, or is not served */
 	REASON_SESSION, /* its session may have changed, or is to be seen in use */
 	REASON_CHECKSUM, /* its sender has left the checksum to a device that there is not */
+	REASON_NOT_NAMED, /* of a port that is not named itself, and of none of its VLAN devices that are */
 	REASONS,
 };
 
@@ -132,7 +133,8 @@ struct parsed_packet {
 	__u8 port_flags;
 	__u8 control; /* the router itself may have to hear it, and there is something that it could come before */
 	__u8 in_pieces; /* the frame is longer than what can be read of it */
-	__u8 may_lack_checksum; /* it came in where packets do that have none, which nobody but the kernel still knows */
+	__u8 may_lack_checksum; /* it came in where packets do that have none, which nobody but the kernel still knows
+				 */
 };
 
 /* What becomes of addresses and ports. */

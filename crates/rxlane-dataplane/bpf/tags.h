@@ -33,6 +33,12 @@ struct session_header {
 #define PPP_IPV4 0x0021
 #define PPP_IPV6 0x0057
 
+/* A tag as it is in struct packet, without a branch, for which the verifier would follow all the rest twice. */
+static __always_inline __u32 tag_word(__be16 type, __be16 tci)
+{
+	return TAG_THERE | TAG_SERVICE_OF(type) | (bpf_ntohs(tci) & 0xfff);
+}
+
 static __always_inline int is_vlan(__be16 type)
 {
 	return type == bpf_htons(ETH_P_8021Q) || type == bpf_htons(ETH_P_8021AD);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The witness at the entries of tunnels: says of outer packets that the express lane has asked for whether Linux takes them
- * out of their tunnel, which is after the firewall has let them in (witness.h). What leaves is seen by witness.bpf.c.
+ * The witness at the entries of tunnels: says of outer packets that the express lane has asked for whether Linux takes
+ * them out of their tunnel, which is after the firewall has let them in (witness.h). What leaves is seen by
+ * witness.bpf.c.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>

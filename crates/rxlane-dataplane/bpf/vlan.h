@@ -25,6 +25,45 @@ struct {
 	__type(value, struct device_over);
 } vlan_devices SEC(".maps");
 
+/*
+ * VLAN devices that `ports` names instead of the port below, as the configuration counts them. Those over them are
+ * theirs.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, MAX_PORTS);
+	__type(key, struct vlan_key);
+	__type(value, __u32);
+} named_vlans SEC(".maps");
+
+/*
+ * Whether the frame in hand, of a port that is not named itself, is of one of them: then it came in by that from here
+ * on, for rules that ask for the port. What is of none is not looked at any further: it is Linux's, as if nobody were
+ * attached. Asked before the packet has pointers, and of a stack of its own, of which callers have none to spare.
+ */
+__noinline int enter_named(struct xdp_md *ctx, struct core *core, __u32 device)
+{
+	struct ethhdr *eth = packet_pointer(ctx->data);
+	void *end = packet_pointer(ctx->data_end);
+	struct vlan_tag *tag = (void *)(eth + 1);
+	struct vlan_key key = {.port = device};
+	const __u32 *port;
+
+	if (!core || (void *)(tag + 1) > end || !is_vlan(eth->h_proto))
+		return 0;
+	key.tags = tag_word(eth->h_proto, tag->tci);
+	port = bpf_map_lookup_elem(&named_vlans, &key);
+	if (!port && (void *)(tag + 2) <= end && is_vlan(tag->inner)) {
+		key.tags |= tag_word(tag->inner, tag[1].tci) << 16;
+		port = bpf_map_lookup_elem(&named_vlans, &key);
+	}
+	if (!port)
+		return 0;
+	core->packet.port = *port;
+	return 1;
+}
+
 /* A tag that a device gives to what leaves through it. */
 struct vlan_push {
 	__be16 type; /* tag protocol identifier */
@@ -45,7 +84,8 @@ struct session_push {
 
 /* The way of what leaves through a VLAN device, or through that of a session over a port or a VLAN device. */
 struct vlan_way {
-	__u32 port; /* ifindex */
+	__u32 port; /* as the table of egress devices has it: ifindex, and EGRESS_BY_VLAN where it is not named itself
+		     */
 	__u32 mtu; /* of the port */
 	__u8 tags; /* how many */
 	__u8 by_qdisc; /* its queueing discipline is to see it */

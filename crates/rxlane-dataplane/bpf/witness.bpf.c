@@ -202,8 +202,8 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 	if (tag && !seen->through)
 		return 0;
 	/*
-	 * At this place the frame is complete: its data begin with the address of the next hop. A link of PPP and a tunnel
-	 * have no addresses, and what is below them sees another packet: its flow is forgotten.
+	 * At this place the frame is complete: its data begin with the address of the next hop. A link of PPP and a
+	 * tunnel have no addresses, and what is below them sees another packet: its flow is forgotten.
 	 */
 	if (has_no_addresses(dev))
 		__builtin_memset(seen->next_hop, 0, sizeof(seen->next_hop));

@@ -54,8 +54,8 @@ struct witnessed {
 #define WITNESS_TAGGED 0x10000
 
 /*
- * Outer packets of a tunnel are witnessed, too: firewall and routes decide about them by themselves. In place of a flow's
- * entry, whose address is never so small, there is the tunnel's device.
+ * Outer packets of a tunnel are witnessed, too: firewall and routes decide about them by themselves. In place of a
+ * flow's entry, whose address is never so small, there is the tunnel's device.
  */
 #define WITNESS_TUNNEL_IN 2
 #define WITNESS_TUNNEL_OUT 3

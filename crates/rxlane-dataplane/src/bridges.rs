@@ -13,7 +13,7 @@ use rxlane_system::stations::{self, Monitor, Station};
 use crate::DataplaneError;
 use crate::error::BpfTried;
 use crate::lanes::program::LaneProgram;
-use crate::{masters, qdiscs, vlans};
+use crate::{attach_points, masters, qdiscs, vlans};
 
 /// `struct station_key` of bpf/bridge.h.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -60,7 +60,7 @@ impl Bridges {
     ) -> Result<(), DataplaneError> {
         let by_qdisc = qdiscs::in_the_way(&config.egress, devices)?;
         let filtered = masters::filtered(config, devices)?;
-        let ports = devices.iter().filter(|d| config.ports.contains(&d.name));
+        let ports = attach_points::whole(&config.ports, devices);
         let served = ports.filter_map(|port| {
             let bridge = masters::bridge_of(port, config, devices)?;
             // What waits in the bridge's own queueing discipline must not be passed by.

@@ -48,7 +48,7 @@ pub(crate) fn change(
 ) -> Result<LaneProgram, DataplaneError> {
     let devices = links::all()?;
     ports::check_ports(instance, &state.config, &devices)?;
-    let ports = state.config.ports.clone();
+    let ports: Vec<String> = state.ports.keys().cloned().collect();
     let on = masters::with_members(&ports.iter().map(String::as_str).collect(), &devices);
     let changed = tags::keep(instance, &on)?;
     let outcome = replace(instance, shared, state, old, running, plan, &devices);
@@ -84,15 +84,15 @@ fn replace(
             port.ifindex = Some(device.ifindex);
         }
     }
-    let slots: Vec<u8> = state
-        .config
-        .ports
-        .iter()
-        .filter_map(|name| state.ports.get(name).map(|port| port.slot))
+    let whole = |name: &String| state.ports.get(name).filter(|port| !port.is_by_vlan());
+    let slots: Vec<(u8, u8)> = (0..)
+        .zip(&state.config.ports)
+        .filter_map(|(i, name)| whole(name).map(|port| (i, port.slot)))
         .collect();
+    let ports: Vec<String> = state.ports.keys().cloned().collect();
     let guard = GuardPlan {
         observes: u32::from(state.options.observe),
-        ..guard::plan(&state.config.classes, &state.config.ports)?
+        ..guard::plan(&state.config.classes, &ports)?
     };
     let wanted = Wanted {
         features: &state.features,
@@ -161,7 +161,8 @@ fn attach_all(
     engine: bool,
     done: &mut Vec<Attached>,
 ) -> Result<(), DataplaneError> {
-    for name in &state.config.ports {
+    let names: Vec<String> = state.ports.keys().cloned().collect();
+    for name in &names {
         let Some(device) = devices.iter().find(|d| d.name == *name) else {
             continue;
         };
@@ -176,9 +177,9 @@ fn attach_all(
         }
         state.warnings.extend(ports::warnings(device, Some(mode)));
     }
-    state
-        .warnings
-        .extend(masters::warnings(&state.config, devices));
+    let warnings = masters::warnings(&state.config, devices).into_iter();
+    let warnings = warnings.chain(vlans::warnings(&state.config, devices));
+    state.warnings.extend(warnings);
     Ok(())
 }
 

@@ -51,6 +51,14 @@ pub enum DataplaneError {
     /// No such interface.
     #[error("port `{0}`: no such interface in this network namespace; `ip link` lists them")]
     NoPort(String),
+    /// A VLAN device that cannot be named.
+    #[error("port `{port}`: {why}")]
+    VlanPort {
+        /// Name of the VLAN device.
+        port: String,
+        /// Why, with the cure.
+        why: String,
+    },
     /// The engine on a port without native XDP.
     #[error(
         "port `{port}`: the driver has no native XDP, and the engine's way into the kernel would lead back to the engine: leave the port out, or use datapath = \"express\""

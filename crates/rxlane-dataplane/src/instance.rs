@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::DataplaneError;
 use crate::error::FileTried;
 use crate::features::Features;
+use crate::layout::EGRESS_BY_VLAN;
 use crate::options::Options;
 use crate::pinned;
 use crate::pppoe::SessionStatus;
@@ -54,7 +55,7 @@ pub struct State {
     /// And how.
     #[serde(default)]
     pub options: Options,
-    /// Slot and XDP mode of each port, present or not.
+    /// Slot and XDP mode of each port that programs are attached to, present or not.
     pub ports: BTreeMap<String, PortState>,
     /// The kernel's features.
     pub features: Features,
@@ -80,7 +81,7 @@ pub struct State {
 /// What the name of a port's pinned link begins with, and that of nothing else.
 const PORT_LINK: &str = "port_";
 
-/// A configured port.
+/// A port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortState {
     /// Position in the maps.
@@ -89,6 +90,21 @@ pub struct PortState {
     pub ifindex: Option<u32>,
     /// `native` or `generic`.
     pub mode: Option<String>,
+    /// VLAN devices over it that are named, whose packets alone are served; none where the port is named itself.
+    #[serde(default)]
+    pub vlans: BTreeSet<String>,
+}
+
+impl PortState {
+    /// Whether the port is not named itself, but by VLAN devices.
+    pub fn is_by_vlan(&self) -> bool {
+        !self.vlans.is_empty()
+    }
+
+    /// What express packets are sent to there, in the table of egress devices.
+    pub(crate) fn egress_key(&self, ifindex: u32) -> u32 {
+        ifindex | (u32::from(self.is_by_vlan()) * EGRESS_BY_VLAN)
+    }
 }
 
 impl Instance {

@@ -19,6 +19,10 @@ pub const PORT_OTHER_MACS: u8 = 128;
 pub const PORT_TAKES_PIECES: u8 = 64;
 /// What leaves there leaves by the stack, because its queueing discipline is to see it.
 pub const PORT_QDISC: u8 = 16;
+/// What the configuration calls a port that is not named itself, but by VLAN devices over it.
+pub const BY_VLAN: u8 = 255;
+/// Added to the index of such a port in the table of egress devices, so that no route leads there but those of its VLAN devices.
+pub const EGRESS_BY_VLAN: u32 = 1 << 31;
 /// Ports of a router.
 pub const MAX_PORTS: usize = 64;
 /// Entries of the port table, and how far a collision may move one.
@@ -29,7 +33,7 @@ pub const PORT_PROBES: usize = 4;
 pub const RING_CPUS: usize = 256;
 
 /// Why a packet is left to the kernel: names and meanings of `enum reason`, in order.
-pub const REASONS: [(&str, &str); 27] = [
+pub const REASONS: [(&str, &str); 28] = [
     ("not_ip", "ARP, or another protocol than IPv4 and IPv6"),
     (
         "not_to_us",
@@ -125,6 +129,10 @@ pub const REASONS: [(&str, &str); 27] = [
     (
         "checksum",
         "its sender, on this machine, has left its checksum to a device, of which nobody but Linux still knows",
+    ),
+    (
+        "not_named",
+        "of a port of which only VLAN devices are named in `ports`: without a tag, or of another VLAN; as if rxlane were not there",
     ),
 ];
 

@@ -5,6 +5,7 @@
 //! nothing behind; a killed daemon leaves a working router, because everything is pinned.
 //! The programs are in `bpf/`; ARCHITECTURE.md draws the way of a packet.
 
+mod attach_points;
 mod batches;
 mod bound;
 mod bridges;
@@ -17,7 +18,9 @@ pub mod instance;
 pub mod layout;
 mod macvlans;
 mod masters;
+mod named_vlans;
 pub mod options;
+mod refresh;
 pub mod rehearsal;
 pub mod router;
 pub mod status;
@@ -46,6 +49,7 @@ pub mod testing;
 
 pub use error::DataplaneError;
 pub use lanes::rings::possible_cores;
+pub use named_vlans::NamedVlans;
 pub use verifier::log_libbpf;
 
 /// What the BPF programs in this crate are: the compiler, then name and SHA-256 of each object, separated by `;`.

@@ -41,7 +41,7 @@ type Over<'a> = (&'a NetDevice, &'a NetDevice, Option<String>);
 fn over<'a>(ports: &[String], devices: &'a [NetDevice]) -> Vec<Over<'a>> {
     let port_of = |device: &NetDevice| {
         let port = devices.iter().find(|d| Some(d.ifindex) == device.under);
-        port.filter(|d| ports.contains(&d.name))
+        port.filter(|d| d.vlan.is_none() && ports.contains(&d.name))
     };
     let macvlans = devices
         .iter()
@@ -100,7 +100,8 @@ pub(crate) fn write(
     devices: &[NetDevice],
 ) -> Result<(), DataplaneError> {
     let addressed = addresses::devices_with_ipv4()?;
-    let names: Vec<String> = all.keys().cloned().collect();
+    let whole = all.iter().filter(|(_, port)| !port.is_by_vlan());
+    let names: Vec<String> = whole.map(|(name, _)| name.clone()).collect();
     let mut entries = BTreeMap::new();
     let mut enter = |device: &NetDevice, port: &NetDevice, ifindex| {
         let mut mac = [0; 8];

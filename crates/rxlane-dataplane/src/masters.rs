@@ -12,7 +12,7 @@ use rxlane_system::{SystemError, firewall, sysctl, tc};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::vlans;
+use crate::{attach_points, vlans};
 
 /// A device that a port belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -31,7 +31,7 @@ pub struct MasterStatus {
 /// What a router does about the devices that its ports belong to.
 pub(crate) fn status(config: &RouterConfig, devices: &[NetDevice]) -> Vec<MasterStatus> {
     let filtered = filtered(config, devices).unwrap_or_default();
-    let ports = devices.iter().filter(|d| config.ports.contains(&d.name));
+    let ports = attach_points::whole(&config.ports, devices);
     let status = |port: &NetDevice| {
         let master = master_of(port, devices)?;
         Some(MasterStatus {
@@ -97,7 +97,7 @@ pub(crate) fn filtered(
     devices: &[NetDevice],
 ) -> Result<BTreeMap<u32, String>, SystemError> {
     let bridged = |port: &&NetDevice| bridge_of(port, config, devices).is_some();
-    let ports = devices.iter().filter(|d| config.ports.contains(&d.name));
+    let ports = attach_points::whole(&config.ports, devices);
     let ports: Vec<&NetDevice> = ports.filter(bridged).collect();
     if ports.is_empty() {
         return Ok(BTreeMap::new());

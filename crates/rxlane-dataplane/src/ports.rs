@@ -1,6 +1,6 @@
 //! Ports: which are there and free, and the links that hold the program on them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 
 use libbpf_rs::Link;
@@ -12,6 +12,7 @@ use rxlane_system::xdp::{self, Mode};
 use tracing::warn;
 
 use crate::DataplaneError;
+use crate::attach_points;
 use crate::changeover::Attached;
 use crate::foreign::Foreign;
 use crate::instance::{Instance, PortState, State};
@@ -27,28 +28,36 @@ use crate::pinned;
 use crate::qdiscs;
 use crate::tags;
 
-/// Slots of the configured ports: a port keeps the one it had, and a new one gets none that an old port has, because the
+/// Slots of the ports of a configuration: a port keeps the one it had, and a new one gets none that an old port has, because the
 /// old program counts there until the last link has changed over.
 pub(crate) fn slots(
     config: &RouterConfig,
     old: Option<&State>,
+    devices: &[NetDevice],
 ) -> Result<BTreeMap<String, PortState>, DataplaneError> {
-    let known = |name: &String| old.and_then(|o| o.ports.get(name));
+    let known = |name: &str| old.and_then(|o| o.ports.get(name));
     let taken: Vec<u8> = old.map_or_else(Vec::new, |o| o.ports.values().map(|p| p.slot).collect());
     let mut free = (0..MAX_PORTS as u8).filter(|slot| !taken.contains(slot));
+    let by_vlan = attach_points::by_vlan(&config.ports, devices);
+    let is_vlan = |name: &String| devices.iter().any(|d| d.name == *name && d.vlan.is_some());
+    let whole = config.ports.iter().filter(|name| !is_vlan(name));
+    let whole = whole.map(|name| (name.as_str(), BTreeSet::new()));
     let mut ports = BTreeMap::new();
-    for name in &config.ports {
-        let state = match known(name) {
-            Some(port) => port.clone(),
-            None => PortState {
-                slot: free
-                    .next()
-                    .ok_or(DataplaneError::TooManyPorts(MAX_PORTS + 1))?,
-                ifindex: None,
-                mode: None,
-            },
+    for (name, vlans) in whole.chain(by_vlan) {
+        let before = known(name);
+        let slot = match before {
+            Some(port) => port.slot,
+            None => free
+                .next()
+                .ok_or(DataplaneError::TooManyPorts(MAX_PORTS + 1))?,
         };
-        ports.insert(name.clone(), state);
+        let state = PortState {
+            slot,
+            ifindex: before.and_then(|port| port.ifindex),
+            mode: before.and_then(|port| port.mode.clone()),
+            vlans,
+        };
+        ports.insert(name.to_owned(), state);
     }
     Ok(ports)
 }
@@ -59,9 +68,18 @@ pub(crate) fn check_ports(
     config: &RouterConfig,
     devices: &[NetDevice],
 ) -> Result<(), DataplaneError> {
-    for name in &config.ports {
-        let device = devices.iter().find(|d| d.name == *name);
-        let device = device.ok_or_else(|| DataplaneError::NoPort(name.clone()))?;
+    let is_there = |name: &&String| devices.iter().any(|d| d.name == **name);
+    if let Some(name) = config.ports.iter().find(|name| !is_there(name)) {
+        return Err(DataplaneError::NoPort(name.clone()));
+    }
+    attach_points::check(config, devices)?;
+    let by_vlan = attach_points::by_vlan(&config.ports, devices);
+    let whole = attach_points::whole(&config.ports, devices);
+    let under = devices
+        .iter()
+        .filter(|d| by_vlan.contains_key(d.name.as_str()));
+    for device in whole.chain(under) {
+        let name = &device.name;
         let ours = open_link(instance, name).and_then(|l| pinned::xdp_link_ifindex(&l))
             == Some(device.ifindex);
         if device.xdp_program != 0 && !ours {
@@ -138,7 +156,8 @@ pub(crate) fn write_ports(
 ) -> Result<(), DataplaneError> {
     let by_qdisc = qdiscs::in_the_way(&config.egress, devices)?;
     let addressed = addresses::devices_with_ipv4()?;
-    let names: Vec<String> = ports.keys().cloned().collect();
+    let whole = ports.iter().filter(|(_, port)| !port.is_by_vlan());
+    let names: Vec<String> = whole.map(|(name, _)| name.clone()).collect();
     let others = macvlans::served(&names, devices);
     let has_ipv4 = |device: &NetDevice| addressed.contains(&device.ifindex);
     let mut table: PortTable = bytemuck::Zeroable::zeroed();
@@ -165,7 +184,8 @@ pub(crate) fn write_ports(
             // Whether tags are hidden is a matter of the port, as is what leaves there.
             flags: (of_master & !PORT_HIDES_TAGS)
                 | (own & PORT_HIDES_TAGS)
-                | (u8::from(by_qdisc.contains_key(&device.ifindex)) * PORT_QDISC)
+                | (u8::from(!port.is_by_vlan() && by_qdisc.contains_key(&device.ifindex))
+                    * PORT_QDISC)
                 | (u8::from(xdp::sends_pieces(device.ifindex)) * PORT_TAKES_PIECES)
                 | (u8::from(has_others) * PORT_OTHER_MACS),
             lacks_checksums: u8::from(lacks_checksums(device)),
@@ -229,11 +249,7 @@ pub(crate) fn warnings(device: &NetDevice, mode: Option<&str>) -> Vec<String> {
             "port `{name}` is a veth: what hosts behind it offload (segments, checksums) goes by Linux, until they do not (ethtool -K IF tx off tso off gso off)"
         ));
     }
-    if kind == Some("vlan") {
-        found.push(format!(
-            "port `{name}` is a VLAN device, where nothing is express: name the device under it instead, whose VLANs are express"
-        ));
-    } else if hides_tags(kind, mode.or(Some("native"))) {
+    if hides_tags(kind, mode.or(Some("native"))) {
         found.push(format!(
             "port `{name}` lies over other devices, which hide VLAN tags from XDP: express packets that come in there stay with the kernel"
         ));
@@ -259,10 +275,11 @@ pub(crate) fn write_egress(
         };
         let generic = port.mode.as_deref() == Some("generic");
         let there = devices.iter().any(|d| d.ifindex == ifindex);
+        let key = port.egress_key(ifindex);
         if there && !generic && !by_qdisc.contains_key(&ifindex) && xdp::sends(ifindex) {
-            pinned::put(&lane.egress, ifindex, &ifindex.to_ne_bytes())?;
+            pinned::put(&lane.egress, key, &ifindex.to_ne_bytes())?;
         } else {
-            pinned::forget(&lane.egress, ifindex);
+            pinned::forget(&lane.egress, key);
         }
     }
     Ok(())

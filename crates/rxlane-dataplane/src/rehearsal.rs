@@ -18,7 +18,7 @@ use crate::lanes::witness::{self, WitnessMaps};
 use crate::masters;
 use crate::options::Options;
 use crate::verifier::Accepted;
-use crate::{ports, router, watch};
+use crate::{attach_points, ports, router, vlans, watch};
 use rxlane_config::RouterConfig;
 
 /// What a start would find.
@@ -45,11 +45,16 @@ pub fn rehearse(config: &RouterConfig, options: Options) -> Result<Rehearsal, Da
     let devices = links::all()?;
     ports::check_ports(&instance, config, &devices)?;
     let mut warnings = Vec::new();
-    for device in devices.iter().filter(|d| config.ports.contains(&d.name)) {
+    let under = attach_points::by_vlan(&config.ports, &devices);
+    let under = devices
+        .iter()
+        .filter(|d| under.contains_key(d.name.as_str()));
+    for device in attach_points::whole(&config.ports, &devices).chain(under) {
         // Whether XDP will be native only attaching tells; the driver of a bond is believed to have it.
         warnings.extend(ports::warnings(device, None));
     }
     warnings.extend(masters::warnings(config, &devices));
+    warnings.extend(vlans::warnings(config, &devices));
     // Beside a running router: verifying is done away from the cores that poll.
     if let Ok(running) = Shared::open(&instance.pins) {
         overload::leave_polling_cores(&running);

@@ -12,6 +12,7 @@ use rxlane_system::sysctl::Held;
 use tracing::{info, warn};
 
 use crate::DataplaneError;
+use crate::attach_points;
 use crate::batches::Batches;
 use crate::bridges::Bridges;
 use crate::changeover;
@@ -26,10 +27,10 @@ use crate::layout::MAX_PORTS;
 use crate::options::Options;
 use crate::pinned;
 use crate::ports;
+use crate::pppoe::Sessions;
 use crate::tags;
 use crate::tunnels::Tunnels;
 use crate::watch;
-use crate::{masters, pppoe::Sessions};
 use rxlane_config::{Datapath, RouterConfig};
 
 /// What a start has attached.
@@ -166,7 +167,7 @@ impl Router {
             version: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
             config_file: config_file.into(),
-            ports: ports::slots(&config, old.as_ref())?,
+            ports: ports::slots(&config, old.as_ref(), &links::all()?)?,
             config,
             options,
             features,
@@ -201,7 +202,7 @@ impl Router {
         check(&config, options, &self.state.features)?;
         watch::refuse(&config, options.accept_bypass)?;
         let mut state = State {
-            ports: ports::slots(&config, Some(&self.state))?,
+            ports: ports::slots(&config, Some(&self.state), &links::all()?)?,
             config,
             options,
             programs: overload::of_these(&self.state.programs),
@@ -244,56 +245,6 @@ impl Router {
                 Err(error)
             }
         }
-    }
-
-    /// Brings ports up to date with the devices there are: attaches what came back, forgets what went.
-    ///
-    /// # Errors
-    /// When devices cannot be listed; a port that cannot be attached is a warning.
-    pub fn refresh_ports(&mut self) -> Result<(), DataplaneError> {
-        let devices = links::all()?;
-        let mut changed = false;
-        for (name, port) in &mut self.state.ports {
-            let device = devices.iter().find(|d| d.name == *name);
-            let link = ports::open_link(&self.instance, name);
-            let attached = link.as_ref().and_then(pinned::xdp_link_ifindex);
-            let known = port.ifindex.is_some() && device.map(|d| d.ifindex) == port.ifindex;
-            if let Some(gone) = port.ifindex.take_if(|_| !known) {
-                warn!(port = name, "port is gone");
-                pinned::forget(&self.lane.egress, gone);
-                port.mode = None;
-                changed = true;
-            }
-            // A bond may have got another member.
-            if let Some(bond) = device.filter(|d| d.kind.as_deref() == Some("bond")) {
-                let all = masters::with_members(&[bond.name.as_str()].into(), &devices);
-                if let Err(error) = tags::keep(&self.instance, &all) {
-                    warn!(port = name, %error, "tags of its VLANs are not seen");
-                }
-            }
-            if let Some(device) = device.filter(|d| attached != Some(d.ifindex)) {
-                let attach = || {
-                    tags::keep(&self.instance, &[name.as_str()].into())?;
-                    ports::attach(&self.instance, device, &self.lane)
-                };
-                match attach() {
-                    Ok((mode, _)) => {
-                        info!(port = name, mode, "port is back");
-                        port.ifindex = Some(device.ifindex);
-                        port.mode = Some(mode.into());
-                        changed = true;
-                    }
-                    Err(error) => warn!(port = name, %error, "cannot attach the port"),
-                }
-            }
-        }
-        // Also when only a MAC address has changed. Sessions as they are known: who looks around looks for them, too.
-        self.write_ports(&devices)?;
-        self.write_devices(&devices)?;
-        if changed {
-            self.instance.save_state(&self.state)?;
-        }
-        Ok(())
     }
 
     /// Answers whoever asked for a reload.
@@ -430,6 +381,7 @@ pub(crate) fn check(
         return Err(DataplaneError::TooManyPorts(config.ports.len()));
     }
     let engine = matches!(config.datapath, Datapath::Afxdp(_));
+    attach_points::check(config, &links::all()?)?;
     if engine && options.observe {
         return Err(DataplaneError::EngineObserves);
     }

@@ -11,7 +11,7 @@ use crate::DataplaneError;
 use crate::bound::BoundStatus;
 use crate::engine::{self, EngineStatus};
 use crate::features::Feature;
-use crate::instance::{Instance, State};
+use crate::instance::{Instance, PortState, State};
 pub use crate::lanes::latency::{LATENCY_POLLS, LatencyBucket, LatencyStatus};
 use crate::lanes::overload::Shared;
 use crate::lanes::rings::possible_cores;
@@ -53,7 +53,7 @@ pub struct Status {
     pub reload_refused: Option<String>,
     /// Seconds until the last reload is undone, if that waits to be confirmed.
     pub undone_in_s: Option<f64>,
-    /// Ports in the order of the configuration.
+    /// Ports that the program is attached to, in the order of the configuration.
     pub ports: Vec<PortStatus>,
     /// VLAN devices over the ports.
     pub vlans: Vec<VlanStatus>,
@@ -79,8 +79,11 @@ pub struct Status {
 /// One interface of the router.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct PortStatus {
-    /// Name as configured.
+    /// Name of the interface that the program is attached to.
     pub name: String,
+    /// VLAN devices over it that `ports` names instead of it, and whose packets alone are served; none where it is named itself.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub named: Vec<String>,
     /// Index; `None` while the device is gone.
     pub ifindex: Option<u32>,
     /// `native` or `generic`.
@@ -212,13 +215,19 @@ fn ports(
     shared: &Shared,
     cores: &BTreeMap<u8, Vec<Core>>,
 ) -> Result<Vec<PortStatus>, DataplaneError> {
-    let in_the_way = qdiscs::in_the_way(&state.config.egress, &links::all()?)?;
+    let devices = links::all()?;
+    let in_the_way = qdiscs::in_the_way(&state.config.egress, &devices)?;
+    let of_vlan = |name: &String| {
+        let device = devices.iter().find(|d| d.name == *name)?;
+        in_the_way.get(&device.ifindex)
+    };
     let mut all = Vec::new();
-    for name in &state.config.ports {
-        let Some(port) = state.ports.get(name) else {
-            continue;
-        };
-        let by_qdisc = port.ifindex.and_then(|ifindex| in_the_way.get(&ifindex));
+    for (name, port) in in_order(state) {
+        let own = port.ifindex.and_then(|ifindex| in_the_way.get(&ifindex));
+        // Only if nothing leaves otherwise.
+        let of_vlans: Option<Vec<_>> = port.vlans.iter().map(of_vlan).collect();
+        let of_vlans = of_vlans.unwrap_or_default();
+        let by_qdisc = own.or_else(|| of_vlans.first().copied());
         let mine = &cores[&port.slot];
         let mut egress = PortCounters::default();
         for count in get_percpu::<PortCounters>(&shared.port_counts, u32::from(port.slot))? {
@@ -236,6 +245,7 @@ fn ports(
         });
         all.push(PortStatus {
             name: name.clone(),
+            named: port.vlans.iter().cloned().collect(),
             ifindex: port.ifindex,
             mode: port.mode.clone(),
             leaves: if by_qdisc.is_some() {
@@ -259,6 +269,18 @@ fn ports(
         });
     }
     Ok(all)
+}
+
+/// Ports in the order of the configuration: one that VLAN devices stand for is where the first of them is named.
+fn in_order(state: &State) -> Vec<(&String, &PortState)> {
+    let names = &state.config.ports;
+    let place = |name: &String, port: &PortState| {
+        let called = |n: &String| port.vlans.contains(n) || (!port.is_by_vlan() && n == name);
+        names.iter().position(called)
+    };
+    let mut all: Vec<_> = state.ports.iter().collect();
+    all.sort_by_key(|(name, port)| place(name, port));
+    all
 }
 
 /// Cores that have polled, with their guards.

@@ -14,7 +14,7 @@ use rxlane_system::{SystemError, rules, sysctl, tc, xfrm};
 
 use crate::DataplaneError;
 use crate::lanes::program::trusts;
-use crate::{macvlans, masters, vlans};
+use crate::{attach_points, macvlans, masters, vlans};
 
 /// What was found in a network namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -51,12 +51,16 @@ impl Surroundings {
         let over = macvlans::served(ports, links);
         let over = over.into_iter().map(|(device, _)| device.name.clone());
         let vlans = vlans::served(ports, links);
-        let beside = masters::beside(ports, links);
+        let under = attach_points::under(ports, links);
+        let beside = masters::beside(ports, links).into_iter().chain(under);
+        let beside: Vec<String> = beside.collect();
         let over = vlans
             .into_iter()
             .chain(over)
             .chain(sessions.iter().chain(tunnels).cloned());
-        let ports: Vec<String> = ports.iter().cloned().chain(over).collect();
+        // A VLAN device that is named is among those over ports, unless it is not served.
+        let whole = attach_points::whole(ports, links).map(|port| port.name.clone());
+        let ports: Vec<String> = whole.chain(over).collect();
         let passed: Vec<&String> = ports.iter().chain(&beside).collect();
         let mut found = Self {
             hooks: firewall::hooks()?,

@@ -8,6 +8,7 @@ use rxlane_policy::class::{Aim, Lane, Overload, Ring, ThreadScheduling};
 use rxlane_policy::control::{Control, Sender};
 
 use crate::DataplaneError;
+use crate::NamedVlans;
 pub use crate::cost::TestRun;
 use crate::cost::test_run;
 use crate::error::BpfTried;
@@ -86,6 +87,26 @@ pub fn serve_tunnels(
     tunnels: &[(u32, rxlane_system::tunnels::Tunnel)],
 ) -> Result<(), DataplaneError> {
     crate::tunnels::serve(&router.shared, &router.lane, tunnels)
+}
+
+/// Has the router serve a port of which only the VLAN device with these customer tags (their ids, the outer one first) is named, at a
+/// position of the configuration, whose packets come in as the port's own, and by which leaves what is routed through device `through`; until the router looks at devices itself
+/// ([`Router::keep_watch`]). Returns the slot that it counts in.
+///
+/// # Errors
+/// When the port cannot be attached, or a map cannot be written.
+pub fn serve_by_vlan(
+    router: &mut Router,
+    port: &rxlane_system::links::Link,
+    ids: &[u16],
+    position: u8,
+    through: u32,
+) -> Result<u8, DataplaneError> {
+    router.attach_by_vlan(&port.name, "a VLAN device")?;
+    NamedVlans::of_tags(port.ifindex, ids, position).write(&router.lane)?;
+    let state = &router.state.ports[&port.name];
+    crate::vlans::serve(&router.lane, (state, port), ids, through)?;
+    Ok(state.slot)
 }
 
 /// What frames are to the router itself (bpf/control.h), by their own program.

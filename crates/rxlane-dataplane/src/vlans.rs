@@ -11,11 +11,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::DataplaneError;
+use crate::attach_points;
 use crate::error::BpfTried;
 use crate::instance::PortState;
 use crate::lanes::program::LaneProgram;
 use crate::layout::{DeviceOver, PORT_HIDES_TAGS};
 use crate::masters;
+use crate::named_vlans::NamedVlans;
 use crate::ports;
 use crate::pppoe::Sessions;
 use crate::qdiscs;
@@ -42,13 +44,15 @@ struct Stack<'a> {
     chain: Vec<&'a NetDevice>,
     /// Their tags.
     tags: Vec<&'a Vlan>,
+    /// Whether its frames are served: it is named, or something under it.
+    named: bool,
     declined: Option<String>,
 }
 
 /// Forwarded IPv4 packets get their priority by bits 3 and 4 of the type of service (`ip_tos2prio` in net/ipv4/route.c).
 const PRIORITY_OF_TOS: [u32; 4] = [0, 2, 6, 4];
 /// Tags that the program reads.
-const MAX_TAGS: usize = 2;
+pub(crate) const MAX_TAGS: usize = 2;
 /// VLAN devices that the program knows: half of what its tables hold (`MAX_VLANS` of bpf/vlan.h), for tags without an id are in them, too.
 const MAX_DEVICES: usize = 4096;
 
@@ -94,11 +98,13 @@ pub(crate) fn served(ports: &[String], devices: &[NetDevice]) -> BTreeSet<String
 }
 
 fn stacks<'a>(ports: &[String], devices: &'a [NetDevice]) -> Vec<Stack<'a>> {
-    let by_index: BTreeMap<u32, &NetDevice> = devices.iter().map(|d| (d.ifindex, d)).collect();
     let found = devices.iter();
-    let found = found.filter_map(|device| stack_of(device, ports, &by_index, devices));
+    let by_vlan = attach_points::by_vlan(ports, devices);
+    let is_port = |d: &NetDevice| ports.contains(&d.name) || by_vlan.contains_key(d.name.as_str());
+    let found = found.filter_map(|device| stack_of(device, ports, is_port, devices));
     let mut all: Vec<Stack<'_>> = found.collect();
-    for stack in all.iter_mut().skip(MAX_DEVICES) {
+    let named = all.iter_mut().filter(|stack| stack.named);
+    for stack in named.skip(MAX_DEVICES) {
         stack.declined = Some(format!("there are more than {MAX_DEVICES} VLAN devices"));
     }
     all
@@ -107,21 +113,19 @@ fn stacks<'a>(ports: &[String], devices: &'a [NetDevice]) -> Vec<Stack<'a>> {
 fn stack_of<'a>(
     device: &'a NetDevice,
     ports: &[String],
-    by_index: &BTreeMap<u32, &'a NetDevice>,
-    devices: &[NetDevice],
+    is_port: impl Fn(&NetDevice) -> bool,
+    devices: &'a [NetDevice],
 ) -> Option<Stack<'a>> {
-    let (mut chain, mut tags) = (Vec::new(), Vec::new());
-    let mut declined = None;
-    let mut at = device;
-    while let Some(vlan) = &at.vlan {
-        chain.insert(0, at);
-        tags.insert(0, vlan);
-        declined = declined.or_else(|| why_not(at, devices));
-        at = by_index.get(&at.under?)?;
-    }
-    if tags.is_empty() || !ports.contains(&at.name) {
+    let (chain, at) = attach_points::chain(device, devices);
+    let at = at.filter(|at| is_port(at))?;
+    let tags: Vec<&Vlan> = chain.iter().filter_map(|d| d.vlan.as_ref()).collect();
+    if tags.is_empty() {
         return None;
     }
+    let named = attach_points::covers(ports, &chain, at);
+    let declined = (!named).then(|| "neither it nor the port is named in `ports`".to_owned());
+    let mut up = chain.iter().rev();
+    let declined = declined.or_else(|| up.find_map(|d| why_not(d, devices)));
     // Both tags show the same priority, of which only that of the outer one is seen.
     let inner_maps = tags.len() > 1 && tags.last().is_some_and(|vlan| maps(vlan));
     let reason = |holds: bool, why: &str| holds.then(|| why.to_owned());
@@ -143,8 +147,23 @@ fn stack_of<'a>(
         port: at,
         chain,
         tags,
+        named,
         declined,
     })
+}
+
+/// What the operator should know of VLAN devices that are named.
+pub(crate) fn warnings(config: &RouterConfig, devices: &[NetDevice]) -> Vec<String> {
+    let all = status(config, devices).into_iter();
+    let named = all.filter(|vlan| config.ports.contains(&vlan.name));
+    let warning = |vlan: VlanStatus| {
+        let why = vlan.declined?;
+        Some(format!(
+            "packets of port `{}` stay with the kernel: {why}",
+            vlan.name
+        ))
+    };
+    named.filter_map(warning).collect()
 }
 
 /// What speaks against a device over a port, whatever it is for.
@@ -184,11 +203,12 @@ fn maps(vlan: &Vlan) -> bool {
     vlan.egress_priorities.iter().any(|(_, pcp)| *pcp != 0)
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+/// `struct vlan_key` of bpf/vlan.h.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
 #[repr(C)]
-struct Key {
-    port: u32,
-    tags: u32,
+pub(crate) struct Key {
+    pub(crate) port: u32,
+    pub(crate) tags: u32,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
@@ -254,15 +274,17 @@ impl Way {
 }
 
 /// As in `struct packet` of bpf/parse.h: bit 15 is set, bit 14 of a service tag.
-fn word(vlan: &Vlan) -> u32 {
-    0x8000 | u32::from(vlan.service) << 14 | u32::from(vlan.id & 0xfff)
+pub(crate) fn word(id: u16, service: bool) -> u32 {
+    0x8000 | u32::from(service) << 14 | u32::from(id & 0xfff)
 }
 
-fn key(port: u32, tags: &[&Vlan]) -> Key {
+pub(crate) fn key(port: u32, tags: &[&Vlan]) -> Key {
     let tags = tags.iter().enumerate();
     Key {
         port,
-        tags: tags.fold(0, |all, (i, vlan)| all | word(vlan) << (16 * i)),
+        tags: tags.fold(0, |all, (i, vlan)| {
+            all | word(vlan.id, vlan.service) << (16 * i)
+        }),
     }
 }
 
@@ -322,7 +344,7 @@ pub(crate) fn write(
         };
         entries.insert(bytemuck::bytes_of(&key).to_vec(), entry);
     };
-    for port in all.values() {
+    for port in all.values().filter(|port| !port.is_by_vlan()) {
         let Some(device) = devices.iter().find(|d| Some(d.ifindex) == port.ifindex) else {
             continue;
         };
@@ -339,8 +361,7 @@ pub(crate) fn write(
             enter(key(device.ifindex, &[&untagged]), device, of_port, 0);
         }
     }
-    let names: Vec<String> = all.keys().cloned().collect();
-    let (served, declined): (Vec<_>, Vec<_>) = stacks(&names, devices)
+    let (served, declined): (Vec<_>, Vec<_>) = stacks(&config.ports, devices)
         .into_iter()
         .partition(|stack| stack.declined.is_none());
     for stack in served {
@@ -352,14 +373,15 @@ pub(crate) fn write(
         for (to, vlan) in pushed.iter_mut().zip(tags) {
             *to = push(vlan);
         }
+        let port = all.get(&stack.port.name);
+        let by_vlan = port.is_some_and(PortState::is_by_vlan);
+        // The port's own says so itself where it is named.
+        let own = by_vlan.then_some(stack.port);
+        let mut on_the_way = stack.chain.iter().copied().chain(own);
         let way = Way {
+            port: port.map_or(0, |port| port.egress_key(stack.port.ifindex)),
             tags: tags.len() as u8,
-            by_qdisc: u8::from(
-                stack
-                    .chain
-                    .iter()
-                    .any(|d| by_qdisc.contains_key(&d.ifindex)),
-            ),
+            by_qdisc: u8::from(on_the_way.any(|d| by_qdisc.contains_key(&d.ifindex))),
             push: pushed,
             ..Way::of_port(stack.port)
         };
@@ -375,7 +397,8 @@ pub(crate) fn write(
         None => replace::<DeviceOver>(&lane.sessions, &BTreeMap::new())?,
     }
     replace(&lane.vlan_devices, &entries)?;
-    replace(&lane.vlan_ways, &out)
+    replace(&lane.vlan_ways, &out)?;
+    NamedVlans::of(&config.ports, devices).write(lane)
 }
 
 /// Makes the map hold this and nothing else. What is gone goes first, so that there is room. What is right is left alone: an
@@ -398,6 +421,39 @@ pub(crate) fn replace<V: Pod>(
             .tried(tried)?;
     }
     Ok(())
+}
+
+/// Has the program take in frames with customer tags of these ids as the port's own, and send with these what is routed through device
+/// `ifindex`.
+#[cfg(feature = "testing")]
+pub(crate) fn serve(
+    lane: &LaneProgram,
+    (state, port): (&PortState, &NetDevice),
+    ids: &[u16],
+    ifindex: u32,
+) -> Result<(), DataplaneError> {
+    let tag = |id: &u16| Vlan {
+        id: *id,
+        ..Vlan::default()
+    };
+    let tags: Vec<Vlan> = ids.iter().map(tag).collect();
+    let entry = DeviceOver {
+        ifindex: port.ifindex,
+        seen_as: port.ifindex,
+        flags: 0,
+        priorities: 0,
+        pad: [0; 2],
+    };
+    let key = key(port.ifindex, &tags.iter().collect::<Vec<_>>());
+    let entries = BTreeMap::from([(bytemuck::bytes_of(&key).to_vec(), entry)]);
+    replace(&lane.vlan_devices, &entries)?;
+    let mut way = Way {
+        port: state.egress_key(port.ifindex),
+        ..Way::of_port(port)
+    };
+    way.push_tags(ids);
+    let ways = BTreeMap::from([(ifindex.to_ne_bytes().to_vec(), way)]);
+    replace(&lane.vlan_ways, &ways)
 }
 
 #[cfg(test)]

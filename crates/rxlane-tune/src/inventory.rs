@@ -196,6 +196,30 @@ impl Inventory {
     }
 }
 
+/// Devices, and for VLAN devices those under all tags: they have the queues and interrupts.
+pub fn under_vlans(machine: &dyn Machine, names: &[String]) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for name in names {
+        let mut at = name.clone();
+        while let Some(under) = under_vlan(machine, &at) {
+            at = under;
+        }
+        if !all.contains(&at) {
+            all.push(at);
+        }
+    }
+    all
+}
+
+fn under_vlan(machine: &dyn Machine, name: &str) -> Option<String> {
+    let base = format!("/sys/class/net/{name}");
+    let event = machine.read(&format!("{base}/uevent"))?;
+    event.lines().find(|line| *line == "DEVTYPE=vlan")?;
+    let files = machine.list(&base).into_iter();
+    let mut under = files.filter_map(|file| file.strip_prefix("lower_").map(Into::into));
+    under.next()
+}
+
 /// Devices asked for, which must be there, or all that are up.
 fn names(machine: &dyn Machine, ports: &[String]) -> Result<Vec<String>, TuneError> {
     let all = machine.list("/sys/class/net");

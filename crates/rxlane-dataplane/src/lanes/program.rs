@@ -23,7 +23,7 @@ use crate::lanes::rings;
 use crate::lanes::tables::{self, TableMaps};
 use crate::lanes::trace::Traced;
 use crate::lanes::witness::WitnessMaps;
-use crate::layout::{EngineRing, NextHops};
+use crate::layout::{BY_VLAN, EngineRing, NextHops};
 use crate::options::Options;
 use crate::pinned;
 use crate::skeletons::lane as skel;
@@ -45,6 +45,8 @@ pub(crate) struct LaneProgram {
     pub(crate) vlan_devices: MapHandle,
     /// See [`LaneProgram::vlan_devices`].
     pub(crate) vlan_ways: MapHandle,
+    /// VLAN devices that are named, by port and tags.
+    pub(crate) named_vlans: MapHandle,
     pub(crate) tunnel_ways: MapHandle,
     /// Stations by bridge and address, with the port that each is behind ([`crate::bridges`]).
     pub(crate) stations: MapHandle,
@@ -98,8 +100,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) features: &'a Features,
     pub(crate) config: &'a RouterConfig,
     pub(crate) options: Options,
-    /// Of the ports.
-    pub(crate) slots: &'a [u8],
+    /// Of ports that are named themselves, each with its position in the configuration.
+    pub(crate) slots: &'a [(u8, u8)],
 }
 
 impl LaneProgram {
@@ -119,8 +121,10 @@ impl LaneProgram {
             .tried(|| "open the XDP program".into())?;
         set_constants(&mut open, wanted, &classifier)?;
         if let Some(c) = open.maps.rodata_data.as_deref_mut() {
-            for (port, slot) in (0u8..).zip(wanted.slots) {
-                c.port_of_slot[usize::from(*slot)] = port;
+            // A port that is found later is there for VLAN devices.
+            c.port_of_slot.fill(BY_VLAN);
+            for (port, slot) in wanted.slots {
+                c.port_of_slot[usize::from(*slot)] = *port;
             }
         }
         let engine_rings = prepare_engine(&mut open, config, plan)?;
@@ -226,6 +230,7 @@ impl LaneProgram {
             vlan_devices: pinned::keep(&m.vlan_devices)?,
             mac_devices: pinned::keep(&m.mac_devices)?,
             vlan_ways: pinned::keep(&m.vlan_ways)?,
+            named_vlans: pinned::keep(&m.named_vlans)?,
             tunnel_ways: pinned::keep(&m.tunnel_ways)?,
             stations: pinned::keep(&m.stations)?,
             sessions: pinned::keep(&m.sessions)?,

@@ -155,6 +155,7 @@ mod tests {
             slot: 0,
             ifindex: Some(1),
             mode: Some("native".into()),
+            vlans: BTreeSet::new(),
         };
         let around = Around {
             config,

@@ -2,6 +2,7 @@
 //!
 //! Needs root: a network namespace of its own, two veth pairs, static routes and neighbours.
 
+mod by_vlan;
 mod frames;
 mod outward;
 mod reference;

@@ -12,7 +12,7 @@ use crate::world::{
 };
 
 /// A device that Linux can be told to route 10.N.0.0/16 and fdN::/16 through, in the place of one that this kernel may not have.
-fn stand_in(name: &str, n: u8) {
+pub(crate) fn stand_in(name: &str, n: u8) {
     for line in [
         format!("link add {name} type veth peer name {name}x"),
         format!("link set {name} up"),
@@ -35,7 +35,7 @@ fn stand_in(name: &str, n: u8) {
 }
 
 /// Whatever is EF is express.
-fn voice() -> Vec<Class> {
+pub(crate) fn voice() -> Vec<Class> {
     let ef = Rule {
         dscp: Some(1 << 46),
         ..Rule::default()
@@ -47,14 +47,14 @@ fn voice() -> Vec<Class> {
 }
 
 /// Writes the checksum of an IPv4 header.
-fn check(packet: &mut [u8]) {
+pub(crate) fn check(packet: &mut [u8]) {
     packet[10..12].fill(0);
     let check = ipv4_checksum(&packet[..20]);
     packet[10..12].copy_from_slice(&check.to_be_bytes());
 }
 
 /// Five bytes in UDP, EF, with a mark of congestion, not to be fragmented.
-fn udp4(to: [u8; 4]) -> Vec<u8> {
+pub(crate) fn udp4(to: [u8; 4]) -> Vec<u8> {
     let mut packet = [0x45, 0xba, 0, 33, 0, 1, 0x40, 0, 64, 17, 0, 0].to_vec();
     packet.extend([10, 1, 0, 3]);
     packet.extend(to);
@@ -76,7 +76,7 @@ fn udp6(to: &str) -> Vec<u8> {
 }
 
 /// The packet with one less to live.
-fn aged(packet: &[u8]) -> Vec<u8> {
+pub(crate) fn aged(packet: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
     if packet[0] >> 4 == 4 {
         packet[8] -= 1;
@@ -88,7 +88,7 @@ fn aged(packet: &[u8]) -> Vec<u8> {
 }
 
 /// A frame to p0, padded, as what is shorter than 60 bytes comes from a wire.
-fn arrives(packet: &[u8]) -> Vec<u8> {
+pub(crate) fn arrives(packet: &[u8]) -> Vec<u8> {
     let kind = if packet[0] >> 4 == 4 {
         [0x08, 0x00]
     } else {

@@ -159,8 +159,12 @@ pub(crate) fn classes() -> Vec<Class> {
 }
 
 pub(crate) fn start(classes: Vec<Class>) -> Router {
+    start_on(&["p0", "p1"], classes)
+}
+
+pub(crate) fn start_on(ports: &[&str], classes: Vec<Class>) -> Router {
     let config = RouterConfig {
-        ports: vec!["p0".into(), "p1".into()],
+        ports: ports.iter().map(|port| (*port).into()).collect(),
         classes,
         datapath: rxlane_config::Datapath::Express,
         egress: Default::default(),

@@ -422,7 +422,14 @@ fn serving(router: &Router) -> String {
     let ports: Vec<String> = state
         .ports
         .iter()
-        .map(|(name, port)| format!("{name} ({})", port.mode.as_deref().unwrap_or("absent")))
+        .map(|(name, port)| {
+            let mode = port.mode.as_deref().unwrap_or("absent");
+            let vlans: Vec<&str> = port.vlans.iter().map(String::as_str).collect();
+            match &vlans[..] {
+                [] => format!("{name} ({mode})"),
+                vlans => format!("{} of {name} ({mode})", vlans.join(" and ")),
+            }
+        })
         .collect();
     let does = if state.options.observe {
         "observing"

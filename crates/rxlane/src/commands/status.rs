@@ -188,8 +188,12 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
             .iter()
             .map(|(why, n)| format!("{why} {n}"))
             .collect();
+        let name = match &p.named[..] {
+            [] => p.name.clone(),
+            named => format!("{} for {}", p.name, named.join(", ")),
+        };
         ports.add_row([
-            p.name.clone(),
+            name,
             p.mode.clone().unwrap_or_else(|| "absent".into()),
             p.polls.to_string(),
             match p.shapers.iter().next() {
@@ -210,6 +214,17 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
     for v in &s.vlans {
         let tags = format!("tagged {}", v.tags.join(" "));
         over.add_row([v.name.clone(), v.port.clone(), tags, express(&v.declined)]);
+    }
+    let listed = |name: &String| s.vlans.iter().any(|v| v.name == *name);
+    for (port, gone) in s
+        .ports
+        .iter()
+        .flat_map(|p| p.named.iter().map(move |n| (p, n)))
+    {
+        if !listed(gone) {
+            let absent = "no: it is absent".to_owned();
+            over.add_row([gone.clone(), port.name.clone(), String::new(), absent]);
+        }
     }
     for m in &s.macvlans {
         let mac = format!("to {}", m.mac);

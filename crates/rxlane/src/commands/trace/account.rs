@@ -5,6 +5,7 @@ use std::fmt::{Display, Formatter};
 use std::time::{Duration, SystemTime};
 
 use rxlane_config::{ClassLines, RouterConfig, protocol_name};
+use rxlane_dataplane::NamedVlans;
 use rxlane_dataplane::instance::State;
 use rxlane_dataplane::layout::REASONS;
 use rxlane_dataplane::trace::{TracedPacket, Verdict, wall_clock};
@@ -19,6 +20,8 @@ pub(super) struct Accounts {
     observe: bool,
     /// Names of interfaces.
     ports: Vec<(u32, String)>,
+    /// VLAN devices that the configuration names.
+    named: NamedVlans,
     file: String,
     /// Where rules stand, if the file still says what is in force.
     lines: Vec<ClassLines>,
@@ -71,6 +74,7 @@ impl Accounts {
         Self {
             config: state.config.clone(),
             observe: state.options.observe,
+            named: NamedVlans::of(&state.config.ports, &devices),
             ports: devices.into_iter().map(|d| (d.ifindex, d.name)).collect(),
             file: state.config_file.display().to_string(),
             lines: if in_force {
@@ -133,15 +137,23 @@ impl Accounts {
         known.map_or_else(|| format!("interface {ifindex}"), |(_, name)| name.clone())
     }
 
+    /// What the configuration calls the port that a frame came in by: itself, or a VLAN device over it.
+    fn named_port(&self, ifindex: u32, frame: &[u8]) -> Option<u8> {
+        let name = self.port(ifindex);
+        let itself = self.config.ports.iter().position(|p| *p == name);
+        match itself {
+            Some(position) => u8::try_from(position).ok(),
+            None => self.named.position(ifindex, frame),
+        }
+    }
+
     /// The headers, as the reference parser reads them. What was not captured is no header, and stands there as zeros.
     fn headers(&self, packet: &TracedPacket) -> Option<Headers> {
         packet.class?;
         let mut frame = packet.frame.clone();
         frame.resize(frame.len().max(packet.length as usize), 0);
         let mac = frame.get(..6)?.try_into().ok()?;
-        let name = self.port(packet.ingress);
-        let port = self.config.ports.iter().position(|p| *p == name)?;
-        let port = u8::try_from(port).ok()?;
+        let port = self.named_port(packet.ingress, &frame)?;
         match (parse(&frame, port, mac), parse_session(&frame, port, mac)) {
             (Parsed::Ip(headers), _) | (Parsed::NotIp, Parsed::Ip(headers)) => Some(*headers),
             _ => None,
@@ -288,6 +300,7 @@ mod tests {
             config: rxlane_config::parse(TEXT).unwrap(),
             observe: false,
             ports: vec![(3, "wan0".into()), (4, "lan0".into())],
+            named: NamedVlans::default(),
             file: "f.toml".into(),
             lines: rxlane_config::lines(TEXT),
         }

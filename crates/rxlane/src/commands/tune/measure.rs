@@ -10,6 +10,7 @@ use rxlane_report::table;
 use rxlane_sim::distribution;
 use rxlane_sim::stats::Samples;
 use rxlane_system::stop;
+use rxlane_tune::inventory::under_vlans;
 use rxlane_tune::measure::Record;
 use rxlane_tune::plan::TunePlan;
 use rxlane_tune::{Live, apply};
@@ -94,7 +95,8 @@ fn record(args: &Args, machine: &Live, what: &'static str) -> Result<Record, Str
     let bar = super::progress(what);
     let length = Duration::from_secs_f64(args.seconds);
     let every = Duration::from_millis(args.every);
-    let record = Record::take(machine, &args.wanted.ports, length, every, |share| {
+    let ports = under_vlans(machine, &args.wanted.ports);
+    let record = Record::take(machine, &ports, length, every, |share| {
         bar.set_position((share * 100.0) as u64);
         stop::check().is_ok()
     });

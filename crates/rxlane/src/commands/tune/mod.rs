@@ -14,7 +14,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rxlane_policy::Nanos;
 use rxlane_policy::rule::{AtPort, Rule};
 use rxlane_system::SystemError;
-use rxlane_tune::inventory::{Inventory, Window};
+use rxlane_tune::inventory::{Inventory, Window, under_vlans};
 use rxlane_tune::journal::{self, Journal};
 use rxlane_tune::management::Management;
 use rxlane_tune::plan::{Area, Options, Profile, TunePlan};
@@ -216,7 +216,8 @@ impl Wanted {
             every: SAMPLE,
             samples: (self.window / SAMPLE.as_secs_f64()).round().max(1.0) as u32,
         };
-        let found = Inventory::take(machine, &self.ports, window, |share| {
+        let ports = under_vlans(machine, &self.ports);
+        let found = Inventory::take(machine, &ports, window, |share| {
             bar.set_position((share * 100.0) as u64);
         });
         bar.finish_and_clear();

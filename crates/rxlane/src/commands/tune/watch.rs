@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use rxlane_policy::throttle::{Elapsed, LinearLaw, Throttling};
 use rxlane_system::stop;
 use rxlane_tune::Live;
+use rxlane_tune::inventory::under_vlans;
 use rxlane_tune::watch::{Control, Watch};
 
 use super::{JournalArgs, Reached};
@@ -74,7 +75,7 @@ fn law(args: &Args) -> Throttling {
 fn followed(args: &Args, machine: &Live) -> Result<Vec<String>, String> {
     let left_alone = args.reached.left_alone(machine)?;
     let (mut followed, mut left) = (Vec::new(), Vec::new());
-    for port in &args.ports {
+    for port in &under_vlans(machine, &args.ports) {
         match left_alone.reason(port) {
             None => followed.push(port.clone()),
             Some(reason) => left.push(format!(

@@ -1,0 +1,172 @@
+//! Ports that go, come back and move while a router runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rxlane_system::links::{self, Link as NetDevice};
+use tracing::{info, warn};
+
+use crate::DataplaneError;
+use crate::instance::PortState;
+use crate::lanes::overload;
+use crate::layout::MAX_PORTS;
+use crate::router::Router;
+use crate::{attach_points, masters, pinned, ports, tags};
+
+impl Router {
+    /// Brings ports up to date with the devices there are: attaches what came back, forgets what went.
+    ///
+    /// # Errors
+    /// When devices cannot be listed; a port that cannot be attached is a warning.
+    pub fn refresh_ports(&mut self) -> Result<(), DataplaneError> {
+        let devices = links::all()?;
+        let mut changed = self.follow_vlans(&devices)?;
+        let by_vlan = attach_points::by_vlan(&self.state.config.ports, &devices);
+        for (name, port) in &mut self.state.ports {
+            let device = devices.iter().find(|d| d.name == *name);
+            let link = ports::open_link(&self.instance, name);
+            let attached = link.as_ref().and_then(pinned::xdp_link_ifindex);
+            // A VLAN device may have come back by the name of a port, and another device by that of one under VLAN devices.
+            let is_ours = |d: &&NetDevice| {
+                attached == Some(d.ifindex)
+                    || if port.is_by_vlan() {
+                        by_vlan.contains_key(name.as_str())
+                    } else {
+                        d.vlan.is_none()
+                    }
+            };
+            let device = device.filter(is_ours);
+            let known = port.ifindex.is_some() && device.map(|d| d.ifindex) == port.ifindex;
+            if let Some(gone) = port.ifindex.take_if(|_| !known) {
+                warn!(port = name, "port is gone");
+                pinned::forget(&self.lane.egress, port.egress_key(gone));
+                port.mode = None;
+                changed = true;
+            }
+            // A bond may have got another member.
+            if let Some(bond) = device.filter(|d| d.kind.as_deref() == Some("bond")) {
+                let all = masters::with_members(&[bond.name.as_str()].into(), &devices);
+                if let Err(error) = tags::keep(&self.instance, &all) {
+                    warn!(port = name, %error, "tags of its VLANs are not seen");
+                }
+            }
+            if let Some(device) = device.filter(|d| attached != Some(d.ifindex)) {
+                let attach = || {
+                    tags::keep(&self.instance, &[name.as_str()].into())?;
+                    ports::attach(&self.instance, device, &self.lane)
+                };
+                match attach() {
+                    Ok((mode, _)) => {
+                        info!(port = name, mode, "port is back");
+                        port.ifindex = Some(device.ifindex);
+                        port.mode = Some(mode.into());
+                        changed = true;
+                    }
+                    Err(error) => warn!(port = name, %error, "cannot attach the port"),
+                }
+            }
+        }
+        // Also when only a MAC address has changed. Sessions as they are known: who looks around looks for them, too.
+        self.write_ports(&devices)?;
+        self.write_devices(&devices)?;
+        if changed {
+            self.instance.save_state(&self.state)?;
+        }
+        Ok(())
+    }
+
+    /// Attaches a port as for a VLAN device of that name, which need not be there.
+    #[cfg(feature = "testing")]
+    pub(crate) fn attach_by_vlan(&mut self, port: &str, vlan: &str) -> Result<(), DataplaneError> {
+        let found = [(port, BTreeSet::from([vlan.to_owned()]))].into();
+        self.add_by_vlan(&found)?;
+        let devices = links::all()?;
+        let device = devices.iter().find(|d| d.name == port);
+        let device = device.ok_or_else(|| DataplaneError::NoPort(port.into()))?;
+        let (mode, _) = ports::attach(&self.instance, device, &self.lane)?;
+        if let Some(port) = self.state.ports.get_mut(port) {
+            port.ifindex = Some(device.ifindex);
+            port.mode = Some(mode.into());
+        }
+        self.write_ports(&devices)
+    }
+
+    /// Finds the ports under VLAN devices that are named. One that all of them have left for another port is given back; one whose VLAN
+    /// devices are only gone stays attached, where nothing is served then, because taking a program away and putting it back takes some
+    /// links down. Returns whether there are other ports now.
+    fn follow_vlans(&mut self, devices: &[NetDevice]) -> Result<bool, DataplaneError> {
+        let found = attach_points::by_vlan(&self.state.config.ports, devices);
+        let before = self.state.ports.clone();
+        self.add_by_vlan(&found)?;
+        let mut left = Vec::new();
+        for (name, port) in self.state.ports.iter_mut().filter(|(_, p)| p.is_by_vlan()) {
+            let here = found.get(name.as_str());
+            let is_there = |vlan: &String| devices.iter().any(|d| d.name == *vlan);
+            // Those that are gone are still expected here.
+            port.vlans
+                .retain(|vlan| here.is_some_and(|h| h.contains(vlan)) || !is_there(vlan));
+            if port.vlans.is_empty() {
+                left.push(name.clone());
+            }
+        }
+        for name in &left {
+            let port = self.state.ports.remove(name);
+            self.leave(name, port.and_then(|port| port.ifindex), devices)?;
+        }
+        Ok(self.state.ports != before)
+    }
+
+    /// Gives each of these ports a place, and notes the VLAN devices that stand for it.
+    fn add_by_vlan(
+        &mut self,
+        found: &BTreeMap<&str, BTreeSet<String>>,
+    ) -> Result<(), DataplaneError> {
+        for (name, vlans) in found {
+            match self.state.ports.get_mut(*name) {
+                Some(port) if port.is_by_vlan() => port.vlans.extend(vlans.iter().cloned()),
+                // Its name was that of a port, which may come back.
+                Some(_) => warn!(
+                    port = name,
+                    "stays with the kernel: its name is that of a port; reload to have its VLANs served"
+                ),
+                None => {
+                    let taken = |slot: &u8| self.state.ports.values().any(|p| p.slot == *slot);
+                    let Some(slot) = (0..MAX_PORTS as u8).find(|slot| !taken(slot)) else {
+                        warn!(port = name, "cannot attach the port: there are {MAX_PORTS}");
+                        continue;
+                    };
+                    // To the program a slot that no port had when it was loaded is one of VLAN devices.
+                    overload::reset_port(&self.shared, slot)?;
+                    let state = PortState {
+                        slot,
+                        ifindex: None,
+                        mode: None,
+                        vlans: vlans.clone(),
+                    };
+                    self.state.ports.insert((*name).to_owned(), state);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a port back that no VLAN device stands for any more.
+    fn leave(
+        &self,
+        name: &str,
+        ifindex: Option<u32>,
+        devices: &[NetDevice],
+    ) -> Result<(), DataplaneError> {
+        info!(
+            port = name,
+            "is given back: no VLAN device that is named lies over it"
+        );
+        pinned::detach(&self.instance.port_link(name))?;
+        if let Some(ifindex) = ifindex {
+            pinned::forget(&self.lane.egress, ifindex | crate::layout::EGRESS_BY_VLAN);
+        }
+        let ports: BTreeSet<&str> = self.state.ports.keys().map(String::as_str).collect();
+        let on = masters::with_members(&ports, devices);
+        tags::give_back(&self.instance, |port| !on.contains(port));
+        Ok(())
+    }
+}
