@@ -76,12 +76,43 @@ pub(crate) fn dump_each(
     }
 }
 
+/// The one answer to a question; none where the kernel does not have the protocol or the kind.
+pub(crate) fn ask(
+    protocol: isize,
+    kind: u16,
+    body: &[u8],
+    what: &str,
+) -> Result<Option<Vec<u8>>, SystemError> {
+    let tried = || what.to_owned();
+    let mut socket = match Socket::new(protocol) {
+        Ok(socket) => socket,
+        Err(e) if e.raw_os_error() == Some(libc::EPROTONOSUPPORT) => return Ok(None),
+        Err(e) => return Err(e).tried(tried),
+    };
+    socket.bind_auto().tried(tried)?;
+    socket
+        .send_to(
+            &message(kind, NLM_F_REQUEST, body),
+            &SocketAddr::new(0, 0),
+            0,
+        )
+        .tried(tried)?;
+    let answer = datagram::receive(&socket).tried(tried)?;
+    let first = datagram::messages(&answer).find_map(Result::ok);
+    // A refusal is a message, too.
+    Ok(first.filter(|m| m.kind == kind).map(|m| m.body.to_vec()))
+}
+
 /// A request for everything of a kind.
 pub(crate) fn request(kind: u16, body: &[u8]) -> Vec<u8> {
+    message(kind, NLM_F_REQUEST | NLM_F_DUMP, body)
+}
+
+fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER + body.len());
     bytes.extend(((HEADER + body.len()) as u32).to_ne_bytes());
     bytes.extend(kind.to_ne_bytes());
-    bytes.extend((NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
+    bytes.extend(flags.to_ne_bytes());
     bytes.extend([0; 8]);
     bytes.extend(body);
     bytes
