@@ -7,10 +7,16 @@
 #ifndef RXLANE_CHECKSUM_H
 #define RXLANE_CHECKSUM_H
 
-/* Ports of VXLAN (RFC 7348, and that of Linux before it) and Geneve (RFC 8926). */
-#define VXLAN_PORT 4789
-#define VXLAN_OLD_PORT 8472
-#define GENEVE_PORT 6081
+/* Whether packets to a port of UDP carry others: VXLAN (RFC 7348, that of Linux before it, GPE), Geneve (RFC 8926),
+ * GTP-U, L2TP, MPLS. */
+static __always_inline int is_port_of_tunnels(__u32 port)
+{
+	return port == 4789 || port == 8472 || port == 4790 || port == 6081 || port == 2152 || port == 1701 ||
+	       port == 6635;
+}
+
+#define IPPROTO_L2TP_IP 115
+#define IPPROTO_MPLS_IP 137
 
 /* What stands in place of a checksum that is missing: the sum over the pseudo header (RFC 9293 3.1, RFC 768, RFC
  * 8200 8.1). */
@@ -50,6 +56,8 @@ __noinline int is_unfinished(struct xdp_md *ctx, const struct core *core)
 	case IPPROTO_IPIP:
 	case IPPROTO_IPV6:
 	case IPPROTO_GRE:
+	case IPPROTO_L2TP_IP:
+	case IPPROTO_MPLS_IP:
 		return 1;
 	case IPPROTO_HOPOPTS:
 	case IPPROTO_ROUTING:
@@ -62,7 +70,7 @@ __noinline int is_unfinished(struct xdp_md *ctx, const struct core *core)
 	if (!l4)
 		return 0;
 	if (p.protocol == IPPROTO_UDP) {
-		if (p.dst_port == VXLAN_PORT || p.dst_port == VXLAN_OLD_PORT || p.dst_port == GENEVE_PORT)
+		if (is_port_of_tunnels(p.dst_port))
 			return 1;
 		return (void *)(l4 + 4) <= p.data_end && l4[3] == pseudo_sum(&p);
 	}

@@ -225,7 +225,10 @@ __noinline int comes_first(struct xdp_md *ctx, struct core *core)
 	/* Of another port it is another sender, whatever address it says. */
 	sender = (core->heard.sender ^ control_salt) * 0x85ebca77 + ctx->ingress_ifindex;
 	sender ^= sender >> 15;
-	of = what & CONTROL_OF_LINK ? 0 : CONTROL_BUCKETS + 1;
+	/* What comes in tunnels is no neighbour's, and all of a tunnel is one sender's, whoever it says it is. */
+	if (core->came_in.tunnel)
+		sender = (core->came_in.tunnel ^ control_salt) * 0x85ebca77;
+	of = what & CONTROL_OF_LINK && !core->came_in.tunnel ? 0 : CONTROL_BUCKETS + 1;
 	if (!takes(of + masked((sender * 0x9e3779b1) >> 22, CONTROL_BUCKETS - 1), &control_source)) {
 		core->control_policed++;
 		return 0;

@@ -189,6 +189,13 @@ struct hop {
 	__u8 to[6], from[6];
 };
 
+/* The flow of a packet in a tunnel, as it is between the tunnel's ends. */
+struct inner_flow {
+	__be32 source[4], destination[4]; /* the first of each, if IPv4 */
+	__be16 src_port, dst_port;
+	__u32 protocol;
+} __attribute__((aligned(8)));
+
 /* A packet of a tunnel, as its outer header has it. */
 struct outer {
 	__u32 tunnel; /* ifindex of the tunnel's device; 0: none */
@@ -245,6 +252,7 @@ struct core {
 	__u32 master; /* as of its port, unless the packet is known to come in by it */
 	struct outer came_in; /* what it was taken out of */
 	struct outer leaves; /* what it is put into */
+	struct inner_flow inner; /* that it then carries */
 	struct bpf_fib_lookup outer_route; /* of that */
 };
 

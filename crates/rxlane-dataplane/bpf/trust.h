@@ -220,24 +220,37 @@ __noinline int entry_is_witnessed(struct core *core)
 	if (!core || !any_conntrack)
 		return 0;
 	outer = &core->came_in;
-	tunnel_flow(&key, outer->tunnel, WITNESS_TUNNEL_IN, outer->tos, outer->ttl);
+	tunnel_flow(&key, outer->tunnel, WITNESS_TUNNEL_IN, outer->tos, outer->ttl, 0);
 	return witnessed(&key, outer->tunnel, outer->device, outer->tos, outer->ttl) != 0;
 }
 
-/* Whether Linux was lately seen to send such packets of the tunnel by the way that `core` has for this one. */
+/* Whether Linux was lately seen to send packets of this flow in the tunnel by the way that `core` has for this one. */
 __noinline int exit_is_witnessed(struct core *core)
 {
 	struct witnessed_key key = {};
-	const struct witnessed *seen;
+	struct witnessed *seen;
 	const struct outer *outer;
+	__u32 zero = 0;
+	struct witness *witness;
+	__u64 now;
 
 	if (!core || !any_conntrack)
 		return 0;
 	outer = &core->leaves;
-	tunnel_flow(&key, outer->tunnel, WITNESS_TUNNEL_OUT, outer->tos, outer->ttl);
-	seen = witnessed(&key, outer->tunnel, 0, outer->tos, outer->ttl);
-	return seen && seen->egress == outer->device && seen->tag == outer->tag &&
-	       is_same_mac(seen->next_hop, core->hop.to);
+	tunnel_flow(&key, outer->tunnel, WITNESS_TUNNEL_OUT, outer->tos, outer->ttl, hash_of_inner(&core->inner));
+	seen = (struct witnessed *)witnessed(&key, outer->tunnel, 0, outer->tos, outer->ttl);
+	if (!seen)
+		return 0;
+	if (seen->egress == outer->device && seen->tag == outer->tag && is_same_mac(seen->next_hop, core->hop.to))
+		return 1;
+	/* The way is another one now. Linux is asked for it again, and not for each packet. */
+	witness = bpf_map_lookup_elem(&witnesses, &zero);
+	now = bpf_ktime_get_coarse_ns();
+	if (witness && now - seen->asked_ns > WITNESS_ASK_NS) {
+		seen->asked_ns = now;
+		__sync_fetch_and_add(&witness->open, 1);
+	}
+	return 0;
 }
 
 static __always_inline int judge(struct nf_conn *ct, __u8 protocol, int v4, __u8 direction, struct departure *t)

@@ -29,6 +29,8 @@ struct {
 	__type(value, struct tunnel_way);
 } tunnel_ways SEC(".maps");
 
+/* `net.ipv4.route.min_pmtu`, as it is unless changed. */
+#define LEAST_LEARNED_MTU 552
 /* As locally made packets are routed: by no device. */
 #define LOOPBACK_IFINDEX 1
 
@@ -74,6 +76,9 @@ __noinline int enter_tunnel(struct xdp_md *ctx, struct core *core)
 		return 0;
 	room = tunnel_of(p.ip4, p.data_end, &key, &v6);
 	if (!room)
+		return 0;
+	/* The router's own addresses are those of the main table, which no other may take for none's. */
+	if (core->packet.seen_as != core->packet.ingress)
 		return 0;
 	device = bpf_map_lookup_elem(&tunnels, &key);
 	if (!device || !g || !is_watched(g))
@@ -155,6 +160,31 @@ static __always_inline int passes_by_rules(const struct core *core)
 	return core->came_in.tunnel && (!g || g->tunnels & TUNNELS_RULED);
 }
 
+/* The flow of a packet as it leaves: after translation. */
+static __always_inline void inner_flow_of(const struct packet *p, const struct translation *nat,
+					  struct inner_flow *flow)
+{
+	__builtin_memset(flow, 0, sizeof(*flow));
+	flow->protocol = p->protocol;
+	if (nat->translated) {
+		flow->src_port = nat->src_port;
+		flow->dst_port = nat->dst_port;
+	} else {
+		flow->src_port = bpf_htons(p->src_port);
+		flow->dst_port = bpf_htons(p->dst_port);
+	}
+	if (!p->v6) {
+		flow->source[0] = nat->translated ? nat->src_ip.ip4 : p->ip4->saddr;
+		flow->destination[0] = nat->translated ? nat->dst_ip.ip4 : p->ip4->daddr;
+	} else if (nat->translated) {
+		__builtin_memcpy(flow->source, nat->src_ip.ip6, 16);
+		__builtin_memcpy(flow->destination, nat->dst_ip.ip6, 16);
+	} else {
+		__builtin_memcpy(flow->source, &p->ip6->saddr, 16);
+		__builtin_memcpy(flow->destination, &p->ip6->daddr, 16);
+	}
+}
+
 /*
  * Sends the packet in hand through the tunnel that its route leads into, if that is one and served: as forward(), to
  * which it is the second half. What Linux makes of a packet in a tunnel is in ip_tunnel_xmit (net/ipv4/ip_tunnel.c) and
@@ -207,15 +237,20 @@ __noinline int by_tunnel(struct xdp_md *ctx, struct core *core)
 		left_by_linux(fib->ifindex);
 	if (leaves < 0)
 		return leaves;
-	if ((g->route_mtu[0] && core->leaves.length > g->route_mtu[0]) ||
+	/* As little as Linux learns, and no less: then it lets be fragmented whatever the tunnel says (ip_mtu_locked).
+	 */
+	if (fib->mtu_result <= LEAST_LEARNED_MTU || (g->route_mtu[0] && core->leaves.length > g->route_mtu[0]) ||
 	    (out->key.protocol == IPPROTO_IPV6 && fib->mtu_result < IPV6_MIN_MTU + sizeof(struct iphdr)))
 		return REFUSED(REASON_MTU);
 	core->leaves.device = fib->ifindex;
 	core->leaves.tag = tag_by(&p, way);
 	__builtin_memcpy(core->hop.to, fib->dmac, ETH_ALEN);
 	__builtin_memcpy(core->hop.from, fib->smac, ETH_ALEN);
-	if (any_conntrack && core->departure.flow && !exit_is_witnessed(core))
-		return REFUSED(REASON_UNSEEN);
+	if (any_conntrack && core->departure.flow) {
+		inner_flow_of(&p, &core->departure.nat, &core->inner);
+		if (!exit_is_witnessed(core))
+			return REFUSED(REASON_UNSEEN);
+	}
 	/* Global functions may have changed the packet, for all that the verifier knows. */
 	if (from_numbers(ctx, &core->packet, &p) < 0)
 		return REFUSED(REASON_EGRESS);

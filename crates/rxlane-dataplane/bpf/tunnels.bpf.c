@@ -45,7 +45,7 @@ static __always_inline int taken(const struct sk_buff *skb)
 	device = bpf_map_lookup_elem(&tunnels, &key);
 	if (!device)
 		return 0;
-	tunnel_flow(&flow, device->ifindex, WITNESS_TUNNEL_IN, outer.ip.tos, outer.ip.ttl);
+	tunnel_flow(&flow, device->ifindex, WITNESS_TUNNEL_IN, outer.ip.tos, outer.ip.ttl, 0);
 	seen = bpf_map_lookup_elem(&witnessed_flows, &flow);
 	if (!seen)
 		return 0;

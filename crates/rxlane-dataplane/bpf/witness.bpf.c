@@ -7,6 +7,7 @@
 #include <linux/if_ether.h>
 #include <linux/in.h>
 #include <linux/ip.h>
+#include <linux/ipv6.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_tracing.h>
@@ -123,13 +124,25 @@ static __always_inline int is_of_tunnel(const struct sk_buff *skb, struct witnes
 		struct iphdr ip;
 		__be32 gre[2];
 	} outer;
+	struct {
+		union {
+			struct iphdr v4;
+			struct ipv6hdr v6;
+		};
+		__be16 ports[2];
+	} inner = {};
+	struct inner_flow carried = {};
 	struct tunnel_key key = {};
 	const struct device_over *device;
-	__u32 local;
+	const void *at = skb->head + skb->network_header;
+	__u32 local, room;
 	__u64 v6;
 
-	if (bpf_probe_read_kernel(&outer, sizeof(outer), skb->head + skb->network_header) || outer.ip.version != 4 ||
-	    outer.ip.ihl != 5 || !is_tunneled(outer.ip.protocol) || !tunnel_of(&outer.ip, &outer + 1, &key, &v6))
+	if (bpf_probe_read_kernel(&outer, sizeof(outer), at) || outer.ip.version != 4 || outer.ip.ihl != 5 ||
+	    !is_tunneled(outer.ip.protocol))
+		return 0;
+	room = tunnel_of(&outer.ip, &outer + 1, &key, &v6);
+	if (!room)
 		return 0;
 	local = key.remote;
 	key.remote = key.local;
@@ -137,7 +150,25 @@ static __always_inline int is_of_tunnel(const struct sk_buff *skb, struct witnes
 	device = bpf_map_lookup_elem(&tunnels, &key);
 	if (!device)
 		return 0;
-	tunnel_flow(flow, device->ifindex, WITNESS_TUNNEL_OUT, outer.ip.tos, outer.ip.ttl);
+	at += room;
+	if (v6) {
+		if (bpf_probe_read_kernel(&inner.v6, sizeof(inner.v6), at) ||
+		    bpf_probe_read_kernel(inner.ports, sizeof(inner.ports), at + sizeof(inner.v6)))
+			return 0;
+		carried.protocol = inner.v6.nexthdr;
+		__builtin_memcpy(carried.source, &inner.v6.saddr, 16);
+		__builtin_memcpy(carried.destination, &inner.v6.daddr, 16);
+	} else {
+		if (bpf_probe_read_kernel(&inner.v4, sizeof(inner.v4), at) || inner.v4.ihl != 5 ||
+		    bpf_probe_read_kernel(inner.ports, sizeof(inner.ports), at + sizeof(inner.v4)))
+			return 0;
+		carried.protocol = inner.v4.protocol;
+		carried.source[0] = inner.v4.saddr;
+		carried.destination[0] = inner.v4.daddr;
+	}
+	carried.src_port = inner.ports[0];
+	carried.dst_port = inner.ports[1];
+	tunnel_flow(flow, device->ifindex, WITNESS_TUNNEL_OUT, outer.ip.tos, outer.ip.ttl, hash_of_inner(&carried));
 	return 1;
 }
 

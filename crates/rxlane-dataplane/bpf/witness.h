@@ -54,16 +54,29 @@ struct witnessed {
 #define WITNESS_TAGGED 0x10000
 
 /*
- * Outer packets of a tunnel are witnessed, too: firewall and routes decide about them by themselves. In place of a
- * flow's entry, whose address is never so small, there is the tunnel's device.
+ * Outer packets of a tunnel are witnessed, too: firewall and routes decide about them by themselves, and as rules know
+ * marks and can look inside, about those of each flow in it. In place of a flow's entry, whose address begins with
+ * other bits, there is the tunnel's device with what tells the flow.
  */
 #define WITNESS_TUNNEL_IN 2
 #define WITNESS_TUNNEL_OUT 3
 
-static __always_inline void tunnel_flow(struct witnessed_key *key, __u32 tunnel, __u32 direction, __u8 tos, __u8 ttl)
+static __always_inline void tunnel_flow(struct witnessed_key *key, __u32 tunnel, __u32 direction, __u8 tos, __u8 ttl,
+					__u64 flow)
 {
-	key->conntrack = tunnel;
-	key->direction = direction | tos << 8 | ttl << 16;
+	key->conntrack = tunnel | (flow >> 33) << 32;
+	key->direction = direction | tos << 8 | ttl << 16 | flow << 32;
+}
+
+static __always_inline __u64 hash_of_inner(const struct inner_flow *flow)
+{
+	const __u64 *x = (const __u64 *)flow;
+	__u64 h = 0;
+
+	UNROLLED
+	for (__u32 i = 0; i < sizeof(*flow) / sizeof(__u64); i++)
+		h = (h ^ h >> 32 ^ x[i]) * 0x9e3779b97f4a7c15ULL;
+	return h;
 }
 
 /* Whether a flow has been asked for and not been seen since. */

@@ -191,7 +191,13 @@ impl Router {
                 return self.look_around();
             }
             if again {
+                let served = self.tunnels.served();
                 self.write_devices(&devices)?;
+                // What speaks against others has not been asked of a tunnel that was not served.
+                if self.tunnels.served() != served {
+                    self.hold_back()?;
+                    return self.look_around();
+                }
             }
         }
         let found = self.open_gates(&self.state.objections)?;

@@ -13,8 +13,10 @@ const GRE: u8 = 47;
 const SCTP: u8 = 132;
 /// IPv6 hop-by-hop options, routing, destination options, behind which the lane does not look.
 const EXTENSIONS: [u8; 3] = [0, 43, 60];
-/// Ports of VXLAN (RFC 7348, and that of Linux before it) and Geneve (RFC 8926), whose packets carry others.
-const TUNNEL_PORTS: [u16; 3] = [4789, 8472, 6081];
+/// Layer 2 tunnels and MPLS in IP.
+const OTHERS: [u8; 2] = [115, 137];
+/// Ports whose packets carry others: VXLAN (RFC 7348, that of Linux before it, GPE), Geneve (RFC 8926), GTP-U, L2TP, MPLS.
+const TUNNEL_PORTS: [u16; 7] = [4789, 8472, 4790, 6081, 2152, 1701, 6635];
 
 /// Whether an IP packet that has been parsed, with the rest of its frame, may have no checksum, or carry one that has none: TCP and UDP with
 /// nothing but the sum over the pseudo header (RFC 9293 section 3.1, RFC 768, RFC 8200 section 8.1), SCTP without a CRC, and whatever
@@ -34,7 +36,10 @@ fn found(packet: &[u8]) -> Option<bool> {
         let end = usize::from(be16(packet, 2)?);
         (*packet.get(9)?, l4, end, packet.get(12..20)?, later)
     };
-    if [IP_IN_IP, IPV6_IN_IP, GRE].contains(&protocol) || (v6 && EXTENSIONS.contains(&protocol)) {
+    if [IP_IN_IP, IPV6_IN_IP, GRE].contains(&protocol)
+        || OTHERS.contains(&protocol)
+        || (v6 && EXTENSIONS.contains(&protocol))
+    {
         return Some(true);
     }
     let length = end.checked_sub(l4)?;

@@ -26,12 +26,13 @@ pub fn devices_with_ipv4() -> Result<BTreeSet<u32>, SystemError> {
     Ok(all.iter().filter_map(device).collect())
 }
 
-/// All IPv4 addresses of the current network namespace.
+/// IPv4 addresses of the current network namespace, without those of some devices.
 ///
 /// # Errors
 /// When netlink fails.
-pub fn own_ipv4() -> Result<BTreeSet<Ipv4Addr>, SystemError> {
+pub fn own_ipv4(but: &BTreeSet<String>) -> Result<BTreeSet<Ipv4Addr>, SystemError> {
     let all = nix::ifaddrs::getifaddrs().tried(|| "list addresses".into())?;
+    let all = all.filter(|interface| !but.contains(&interface.interface_name));
     let address =
         |interface: nix::ifaddrs::InterfaceAddress| Some(interface.address?.as_sockaddr_in()?.ip());
     Ok(all.filter_map(address).collect())

@@ -21,6 +21,9 @@ const DELETE_ROUTE: u16 = 25;
 const GET_ROUTE: u16 = 26;
 const METRICS: u16 = 8;
 const MULTIPATH: u16 = 9;
+const NEXTHOP: u16 = 30;
+const DEVICE: u16 = 4;
+const LOCK: u16 = 1;
 const MTU: u16 = 2;
 /// `struct rtmsg`, in which this flag (`RTM_F_CLONED`) says that the kernel has made the route of another one.
 const HEADER: usize = 12;
@@ -70,7 +73,7 @@ impl RouteMtu {
         self.found.smallest
     }
 
-    /// Whether a route of IPv4 has several next hops, among which Linux chooses in its own way for what it sends itself.
+    /// Whether a route of IPv4 has several next hops, among which Linux chooses in its own way for what it sends itself, or a locked MTU.
     pub fn have_several_hops(&self) -> bool {
         self.found.several
     }
@@ -87,7 +90,7 @@ impl RouteMtu {
                 Ok((datagram, _)) => {
                     news = true;
                     for message in messages(&datagram).map_while(Result::ok) {
-                        let says = mtu(message.body).is_some() || has_several_hops(message.body);
+                        let says = mtu(message.body).is_some() || is_chosen_otherwise(message.body);
                         match message.kind {
                             NEW_ROUTE if says => self.found.note(message.body),
                             DELETE_ROUTE if says => self.stale = true,
@@ -132,15 +135,32 @@ fn read() -> Result<Found, SystemError> {
 impl Found {
     fn note(&mut self, body: &[u8]) {
         note(&mut self.smallest, body);
-        self.several |= has_several_hops(body);
+        self.several |= is_chosen_otherwise(body);
     }
 }
 
-/// Whether it is a route of IPv4 with several next hops, those of a group included.
-fn has_several_hops(body: &[u8]) -> bool {
-    let is_v4 = body.first() == Some(&(libc::AF_INET as u8));
-    let mut all = attributes(body.get(HEADER..).unwrap_or_default());
-    is_v4 && all.any(|(kind, _)| kind == MULTIPATH)
+/// Whether it is a route of IPv4 with several next hops, or of which only the number of its next hops is told, which may be several
+/// (`net.ipv4.nexthop_compat_mode = 0`); or one whose MTU is locked, to which Linux sends what may be fragmented, whoever says otherwise.
+fn is_chosen_otherwise(body: &[u8]) -> bool {
+    if body.first() != Some(&(libc::AF_INET as u8)) {
+        return false;
+    }
+    let all = attributes(body.get(HEADER..).unwrap_or_default());
+    let (mut several, mut number, mut device, mut locked) = (false, false, false, false);
+    for (kind, value) in all {
+        match kind {
+            MULTIPATH => several = true,
+            NEXTHOP => number = true,
+            DEVICE => device = true,
+            METRICS => {
+                let lock = attributes(value).find(|(kind, _)| *kind == LOCK);
+                let bits = lock.and_then(|(_, bits)| bits.try_into().ok());
+                locked = bits.is_some_and(|bits| u32::from_ne_bytes(bits) & 1 << MTU != 0);
+            }
+            _ => {}
+        }
+    }
+    several || locked || (number && !device)
 }
 
 pub(crate) fn note(smallest: &mut [Option<u32>; 2], body: &[u8]) {
@@ -185,5 +205,29 @@ mod tests {
         assert_eq!(found, Found::default());
         found.note(&route(1400, 0));
         assert_eq!(found.smallest, [Some(1400), None]);
+        assert!(!found.several);
+    }
+
+    #[test]
+    fn several_next_hops_and_locked_mtus_are_found() {
+        let route = |attribute: &[u16]| {
+            let mut body = vec![libc::AF_INET as u8, 24, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0];
+            body.extend(attribute.iter().flat_map(|word| word.to_ne_bytes()));
+            body
+        };
+        let number = [8, NEXTHOP, 7, 0];
+        assert!(is_chosen_otherwise(&route(&[4, MULTIPATH])));
+        assert!(is_chosen_otherwise(&route(&number)));
+        let device = [8, DEVICE, 3, 0];
+        assert!(!is_chosen_otherwise(&route(&[number, device].concat())));
+        assert!(is_chosen_otherwise(&route(&[
+            12,
+            METRICS,
+            8,
+            LOCK,
+            1 << MTU,
+            0
+        ])));
+        assert!(!is_chosen_otherwise(&route(&[12, METRICS, 8, LOCK, 1, 0])));
     }
 }

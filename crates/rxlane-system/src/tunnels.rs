@@ -9,6 +9,8 @@ use netlink_packet_route::link::{
 
 /// `IFLA_GRE_IGNORE_DF` of include/uapi/linux/if_tunnel.h.
 const GRE_IGNORE_DF: u16 = 19;
+/// `SIT_ISATAP` of include/uapi/linux/if_tunnel.h.
+const ISATAP: u16 = 1;
 /// Protocols of what is inside, as the outer header has them.
 const IP_IN_IP: u8 = 4;
 const IPV6_IN_IP: u8 = 41;
@@ -90,6 +92,9 @@ fn of_ip(all: &[InfoIpTunnel], usual: u8) -> Tunnel {
             }
             InfoIpTunnel::FwMark(mark) if *mark != 0 => {
                 tunnel.besides = Some("gives its packets a mark (fwmark)");
+            }
+            InfoIpTunnel::Ipv6SitFlags(flags) if *flags & ISATAP != 0 => {
+                tunnel.besides = Some("finds other ends by their neighbours (ISATAP)");
             }
             // The relay's own prefix is 2002::/16, of which no tunnel with another end makes use.
             InfoIpTunnel::Ipv6RdRelayPrefixLen(length) if *length != 0 => {

@@ -15,10 +15,24 @@ use crate::vlans;
 pub(super) struct Around<'a> {
     pub(super) config: &'a RouterConfig,
     pub(super) devices: &'a [NetDevice],
-    /// Addresses of this network namespace.
+    /// Addresses of this network namespace, without those of VRFs.
     pub(super) addresses: BTreeSet<Ipv4Addr>,
     /// Whether there are IPsec policies.
     pub(super) encrypts: bool,
+}
+
+const SIT: u8 = 41;
+
+/// Whether Linux may find the other tunnel for packets of this one: bound to the device that they come in by it is preferred even without
+/// ends of its own (`ip_tunnel_lookup` in net/ipv4/ip_tunnel.c).
+fn may_take(other: &Tunnel, tunnel: &Tunnel) -> bool {
+    let fits = |theirs: Ipv4Addr, ours: Ipv4Addr| theirs.is_unspecified() || theirs == ours;
+    other.link != 0
+        && tunnel.protocol != SIT
+        && (other.protocol == tunnel.protocol || other.protocol == 0)
+        && fits(other.local, tunnel.local)
+        && fits(other.remote, tunnel.remote)
+        && (other.key == tunnel.key || other.besides.is_some())
 }
 
 impl Around<'_> {
@@ -34,10 +48,13 @@ impl Around<'_> {
         let own = |why: &str| format!("`{name}` {why}");
         let engine = matches!(self.config.datapath, Datapath::Afxdp(_));
         let ends = [tunnel.local, tunnel.remote];
-        let of_other = self.devices.iter().find(|other| {
+        let mut others = self.devices.iter().filter(|d| d.ifindex != device.ifindex);
+        let of_other = others.clone().find(|other| {
             let same = |t: &Tunnel| Key::of(t) == Key::of(tunnel);
-            other.ifindex != device.ifindex && other.tunnel.as_ref().is_some_and(same)
+            other.tunnel.as_ref().is_some_and(same)
         });
+        let taker = others.find(|d| d.tunnel.is_some_and(|t| may_take(&t, tunnel)));
+        let link = self.devices.iter().find(|d| d.ifindex == tunnel.link);
         reason(engine, "the engine leaves tunnels to the kernel".into())
             .or_else(|| tunnel.besides.map(own))
             .or_else(|| {
@@ -51,9 +68,25 @@ impl Around<'_> {
             .or_else(|| {
                 let local = tunnel.local;
                 let gone = !self.addresses.contains(&local);
-                reason(gone, format!("{local} is no address of this router"))
+                reason(
+                    gone,
+                    format!("{local} is no address of this router, or one of a VRF"),
+                )
             })
             .or_else(|| of_other.map(|other| format!("`{}` has the same ends and key", other.name)))
+            .or_else(|| taker.map(|other| format!("`{}` may take its packets", other.name)))
+            .or_else(|| {
+                // Linux takes packets only from there (ipip6_tunnel_lookup in net/ipv6/sit.c).
+                let bound = tunnel.link != 0 && tunnel.protocol == SIT;
+                reason(bound, own("is bound to a device (dev)"))
+            })
+            .or_else(|| {
+                let enslaved = link.is_some_and(|d| d.master.is_some());
+                reason(
+                    enslaved,
+                    own("is bound to a device that belongs to another"),
+                )
+            })
             .or_else(|| {
                 let why = "there are IPsec policies (ip xfrm policy)";
                 reason(self.encrypts, why.into())
@@ -134,6 +167,13 @@ mod tests {
         let mut bridged = device(5, "gre1", tunnel());
         bridged.master = Some(9);
         let two = vec![device(5, "gre1", tunnel()), device(6, "gre2", tunnel())];
+        let open = Tunnel {
+            local: Ipv4Addr::UNSPECIFIED,
+            remote: Ipv4Addr::UNSPECIFIED,
+            link: 2,
+            ..tunnel()
+        };
+        let with_open = vec![device(5, "gre1", tunnel()), device(6, "gre3", open)];
         for (devices, datapath, encrypts, why) in [
             (
                 with(|t| t.remote = Ipv4Addr::UNSPECIFIED),
@@ -161,6 +201,13 @@ mod tests {
                 "no address",
             ),
             (two, "", false, "`gre2` has the same"),
+            (with_open, "", false, "`gre3` may take"),
+            (
+                with(|t| (t.protocol, t.link) = (41, 2)),
+                "",
+                false,
+                "is bound to a device",
+            ),
             (with(|_| {}), "", true, "IPsec"),
             (
                 with(|_| {}),

@@ -83,10 +83,13 @@ impl Tunnels {
         if devices.iter().all(|d| d.tunnel.is_none()) {
             return Ok(());
         }
+        // An address of a VRF is the router's own only to what comes in there.
+        let of_others = devices.iter().filter(|d| d.master.is_some());
+        let of_others = of_others.map(|d| d.name.clone()).collect();
         let around = Around {
             config,
             devices,
-            addresses: addresses::own_ipv4()?,
+            addresses: addresses::own_ipv4(&of_others)?,
             encrypts: xfrm::are_there()?,
         };
         for device in devices {
