@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::neighbours::is_chatter;
-use crate::packets::{checksum, hex, id_of, number_in, tagged, untagged};
+use crate::packets::{checksum, hex, id_of, number_in, opened, sum_up, tagged, untagged};
 
 /// A frame that left a router.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -58,7 +58,7 @@ pub fn compare(plain: &[Sent], lane: &[Sent]) -> Vec<Mismatch> {
 
 /// Without what routers say by themselves, and normalised.
 fn comparable(sent: &[Sent]) -> Vec<Sent> {
-    let ours = sent.iter().filter(|s| !is_chatter(&s.frame));
+    let ours = sent.iter().filter(|s| !is_chatter_anywhere(&s.frame));
     ours.map(|s| Sent {
         port: s.port,
         frame: normalised(&s.frame),
@@ -79,29 +79,65 @@ fn by_number(sent: &[Sent]) -> ByNumber {
     sides
 }
 
-/// The identification of an IPv4 packet that the router itself makes is arbitrary, and with it the checksum.
+/// The identification of an IPv4 packet that the router itself makes is arbitrary, and with it the checksum: of errors, of the outer header of
+/// a tunnel, and of errors within a tunnel.
 fn normalised(frame: &[u8]) -> Vec<u8> {
     let (tags, mut frame) = untagged(frame);
-    if frame.len() < 34 || frame[12..14] != [8, 0] {
-        return tagged(&frame, &tags);
-    }
     let number = number_in(&frame);
-    let id = u16::from_be_bytes([frame[18], frame[19]]);
-    let made_here = match frame[23] {
+    if frame.len() >= 14 {
+        without_arbitrary(&mut frame[14..], number);
+    }
+    tagged(&frame, &tags)
+}
+
+/// Zeroes what is arbitrary in a packet, and in the packet that is in that.
+fn without_arbitrary(packet: &mut [u8], number: Option<u32>) {
+    if packet.len() < 20 {
+        return;
+    }
+    if let Some((outer, inner)) = opened(packet) {
+        let header = usize::from(packet[0] & 15) * 4;
+        let at = outer.length();
+        without_arbitrary(&mut packet[at..at + inner.len()], number);
+        // Of GRE that has a checksum, which is about the packet inside.
+        if packet[at..at + inner.len()] != inner[..] && outer.is_gre() {
+            sum_up(&mut packet[header..]);
+        }
+    }
+    if packet[0] >> 4 != 4 {
+        return;
+    }
+    let id = u16::from_be_bytes([packet[4], packet[5]]);
+    let made_here = match packet[9] {
         1 => number.is_none_or(|n| id != id_of(n)),
         6 => number.is_none(),
         // The outer header of a tunnel; what is merely forwarded has the number's own.
         4 | 41 | 47 | 50 => number.is_none_or(|n| id != id_of(n)),
         _ => false,
     };
-    let header = usize::from(frame[14] & 15) * 4;
     // A wrong checksum stays one.
-    let right = frame.get(14..14 + header).is_some_and(|h| checksum(h) == 0);
+    let right = packet
+        .get(..usize::from(packet[0] & 15) * 4)
+        .is_some_and(|h| checksum(h) == 0);
     if made_here && right {
-        frame[18..20].fill(0);
-        frame[24..26].fill(0);
+        packet[4..6].fill(0);
+        packet[10..12].fill(0);
     }
-    tagged(&frame, &tags)
+}
+
+/// Whether a frame is chatter, or is that in a tunnel: of devices that are tunnels, too, routers tell groups.
+fn is_chatter_anywhere(frame: &[u8]) -> bool {
+    let (_, bare) = untagged(frame);
+    let inner = bare.get(14..).and_then(opened);
+    is_chatter(frame)
+        || inner.is_some_and(|(_, inner)| {
+            let kind = if inner[0] >> 4 == 6 {
+                [0x86, 0xdd]
+            } else {
+                [8, 0]
+            };
+            is_chatter(&[&bare[..12], &kind, &inner].concat())
+        })
 }
 
 /// Flows of which one router sent the packets in another order.
@@ -128,13 +164,24 @@ fn by_flow(sent: &[Sent]) -> BTreeMap<(usize, Vec<u8>), Vec<Sent>> {
     let mut flows: BTreeMap<_, Vec<Sent>> = BTreeMap::new();
     for one in sent.iter().filter(|s| number_in(&s.frame).is_some()) {
         let (_, f) = untagged(&one.frame);
-        let key = match f.get(12..14) {
-            Some([8, 0]) => [f.get(23..24), f.get(26..38)].concat_some(),
-            _ => [f.get(20..21), f.get(22..58)].concat_some(),
-        };
+        // In a tunnel, by what is inside as well.
+        let inner = f.get(14..).and_then(opened);
+        let key = [
+            flow_of(f.get(14..)),
+            flow_of(inner.as_ref().map(|(_, i)| &i[..])),
+        ]
+        .concat();
         flows.entry((one.port, key)).or_default().push(one.clone());
     }
     flows
+}
+
+fn flow_of(packet: Option<&[u8]>) -> Vec<u8> {
+    let p = packet.unwrap_or_default();
+    match p.first().map(|b| b >> 4) {
+        Some(4) => [p.get(9..10), p.get(12..24)].concat_some(),
+        _ => [p.get(6..7), p.get(8..44)].concat_some(),
+    }
 }
 
 /// Parts of a frame that may be too short for them.
@@ -165,7 +212,7 @@ mod as_hex {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packets::{Spec, Transport};
+    use crate::packets::{Around, Spec, Transport, into_tunnel, unhex};
 
     fn frame(number: u32, transport: Transport) -> Vec<u8> {
         Spec {
@@ -240,5 +287,60 @@ mod tests {
             compare(&[with_id(udp(1), 9)], &[with_id(udp(1), 8)]).len(),
             1
         );
+    }
+
+    /// A frame in a tunnel whose outer header has this identification and TTL.
+    fn in_tunnel(inner: &Sent, id: u16, ttl: u8) -> Sent {
+        let around = Around {
+            src: [10, 1, 0, 1],
+            dst: [10, 1, 0, 10],
+            protocol: 47,
+            tos: 0,
+            ttl,
+            id,
+            fragment: 0x4000,
+            options: Vec::new(),
+            longer: 0,
+            wrong_sum: false,
+            gre_flags: 0,
+            key: Some(7),
+            inside: None,
+        };
+        let frame = unhex(&into_tunnel(&hex(&inner.frame), &around));
+        Sent { port: 0, frame }
+    }
+
+    #[test]
+    fn of_an_outer_header_only_the_identification_is_arbitrary() {
+        let sent = |id, ttl| [in_tunnel(&udp(1), id, ttl)];
+        assert_eq!(compare(&sent(900, 64), &sent(901, 64)), []);
+        assert_eq!(compare(&sent(900, 64), &sent(901, 63)).len(), 1);
+        let mut inner = udp(1);
+        inner.frame[18] ^= 0x40;
+        let other = [in_tunnel(&inner, 901, 64)];
+        assert_eq!(compare(&sent(900, 64), &other).len(), 1);
+        let error = Sent {
+            port: 0,
+            frame: frame(5, Transport::Unreachable(vec![0; 28])),
+        };
+        let mut again = error.clone();
+        again.frame[18..20].copy_from_slice(&[9, 9]);
+        again.frame[24..26].fill(0);
+        let sum = checksum(&again.frame[14..34]);
+        again.frame[24..26].copy_from_slice(&sum.to_be_bytes());
+        let [error, again] = [error, again].map(|e| [in_tunnel(&e, 900, 64)]);
+        assert_eq!(compare(&error, &again), []);
+    }
+
+    #[test]
+    fn what_a_router_says_into_a_tunnel_about_groups_is_not_compared() {
+        let mut mld = udp(1);
+        mld.frame.truncate(14);
+        mld.frame[12..14].copy_from_slice(&[0x86, 0xdd]);
+        mld.frame.extend([0x60, 0, 0, 0, 0, 16, 0, 1]);
+        mld.frame.extend([0; 32]);
+        mld.frame
+            .extend([58, 0, 5, 2, 0, 0, 1, 0, 143, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(compare(&[in_tunnel(&mld, 900, 64)], &[]), []);
     }
 }

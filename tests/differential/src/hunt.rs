@@ -10,7 +10,7 @@ use rxlane_system::{stop, threads};
 
 use crate::grammar::Kinds;
 use crate::report::{Finding, kind, without_digits};
-use crate::trial::{self, Outcome, Second, Settings};
+use crate::trial::{self, InTunnels, Outcome, Second, Settings};
 use crate::{OracleError, grammar, shrink};
 
 /// How many differences that look the same at first sight are shrunk, as they may differ in cause.
@@ -70,6 +70,8 @@ pub struct Tally {
     pub express: BTreeMap<String, u64>,
     /// Of these, those of routers that serve a session of PPPoE, in it or beside it.
     pub beside_sessions: u64,
+    /// Packets in tunnels over IPv4, by kind.
+    pub in_tunnels: BTreeMap<String, InTunnels>,
     /// Differences that two plain routers, or a second trial, do not confirm.
     pub unstable: Vec<u64>,
     /// Differences that look like several before, and were not looked into.
@@ -108,6 +110,11 @@ impl Tally {
         self.packets += outcome.sent;
         self.left += outcome.left;
         self.beside_sessions += outcome.beside_sessions;
+        for (kind, of_trial) in &outcome.in_tunnels {
+            let all = self.in_tunnels.entry(kind.clone()).or_default();
+            all.packets += of_trial.packets;
+            all.express += of_trial.express;
+        }
         for (trust, packets) in &outcome.express {
             *self.express.entry(trust.clone()).or_insert(0) += packets;
         }

@@ -240,6 +240,15 @@ impl Lanes {
 }
 
 impl Scenario {
+    /// Statements of the setup and of each change.
+    pub(crate) fn all_statements(&mut self) -> impl Iterator<Item = &mut Vec<Statement>> {
+        let changes = self.steps.iter_mut().filter_map(|step| match step {
+            Step::Change(statements) => Some(statements),
+            Step::Send(_) => None,
+        });
+        std::iter::once(&mut self.setup).chain(changes)
+    }
+
     /// How many packets it sends.
     pub fn packets(&self) -> usize {
         let sends = self.steps.iter().map(|step| match step {

@@ -64,8 +64,20 @@ pub struct Outcome {
     /// Of these, those of a router that serves a session of PPPoE, in it or beside it.
     #[serde(default)]
     pub beside_sessions: u64,
+    /// Packets in tunnels over IPv4, by kind.
+    #[serde(default)]
+    pub in_tunnels: BTreeMap<String, InTunnels>,
     /// What `rxlane status --json` said at the end.
     pub status: Option<serde_json::Value>,
+}
+
+/// Packets that came in or left by tunnels of a kind; what is in two is counted twice.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InTunnels {
+    /// All, as plain Linux counts them.
+    pub packets: u64,
+    /// Those that Linux counts fewer where rxlane runs: they were express.
+    pub express: u64,
 }
 
 /// How long the engine's worker has for a packet before the next is sent, as a share of what is waited for packets. What the XDP program leaves to the kernel does not
@@ -113,6 +125,7 @@ pub fn run(scenario: &Scenario, settings: &Settings) -> Result<Outcome, OracleEr
         settings,
     };
     let mut outcome = pair.run()?;
+    outcome.in_tunnels = pair.in_tunnels();
     if let Some(daemon) = &daemon {
         outcome.status = daemon.status();
         if let Some(status) = &outcome.status {
@@ -136,6 +149,8 @@ pub fn run(scenario: &Scenario, settings: &Settings) -> Result<Outcome, OracleEr
 struct Side {
     world: World,
     sent: Vec<Sent>,
+    /// What tunnels have counted, also those that are gone.
+    in_tunnels: BTreeMap<u64, (String, u64)>,
 }
 
 impl Side {
@@ -143,6 +158,7 @@ impl Side {
         Self {
             world,
             sent: Vec::new(),
+            in_tunnels: BTreeMap::new(),
         }
     }
 }
@@ -180,7 +196,27 @@ impl Pair<'_> {
         Ok(outcome)
     }
 
+    /// Packets in tunnels, by kind.
+    fn in_tunnels(&mut self) -> BTreeMap<String, InTunnels> {
+        let mut by_kind: BTreeMap<String, InTunnels> = BTreeMap::new();
+        for side in &mut self.sides {
+            side.in_tunnels.extend(side.world.in_tunnels());
+        }
+        let [plain, lane] = &self.sides;
+        for (number, (kind, packets)) in &plain.in_tunnels {
+            let linux = lane.in_tunnels.get(number).map_or(0, |(_, n)| *n);
+            let of_kind = by_kind.entry(kind.clone()).or_default();
+            of_kind.packets += packets;
+            of_kind.express += packets.saturating_sub(linux);
+        }
+        by_kind.retain(|_, of_kind| of_kind.packets > 0);
+        by_kind
+    }
+
     fn change(&mut self, statements: &[Statement]) -> Result<(), OracleError> {
+        for side in &mut self.sides {
+            side.in_tunnels.extend(side.world.in_tunnels());
+        }
         for side in &self.sides {
             apply::statements(side.world.router(), statements)?;
         }

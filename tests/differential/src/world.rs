@@ -3,6 +3,7 @@
 //! Nothing in the outside has an IP address or answers by itself, so that every packet there is one that the oracle has
 //! sent or that the router has. Addresses, interface numbers and MAC addresses are the same in all worlds.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use nix::mount::{MntFlags, umount2};
@@ -26,7 +27,7 @@ pub fn port_mac(port: usize) -> [u8; 6] {
 
 /// Sysctls of every router, before it has interfaces. They keep it from talking by itself, and from anything that
 /// depends on time: errors are not limited, addresses not probed, unanswered neighbours not given up.
-const ROUTER: [(&str, &str); 23] = [
+const ROUTER: [(&str, &str); 25] = [
     ("net.ipv4.ip_forward", "1"),
     ("net.ipv4.icmp_ratelimit", "0"),
     ("net.ipv4.icmp_msgs_per_sec", "1000000"),
@@ -50,6 +51,9 @@ const ROUTER: [(&str, &str); 23] = [
     ("net.ipv4.conf.all.log_martians", "0"),
     ("net.netfilter.nf_conntrack_checksum", "1"),
     ("net.ipv4.conf.default.forwarding", "1"),
+    // Fragments whose others never come are given up after the trial, with the error that is sent then.
+    ("net.ipv4.ipfrag_time", "900"),
+    ("net.ipv6.ip6frag_time", "900"),
 ];
 
 /// Settings of what each port knows of its neighbours, in both families.
@@ -163,6 +167,24 @@ impl World {
     /// What the kernel or its tools refused of the configuration: a mistake of the grammar, or for want of something.
     pub fn refused(&self) -> &[String] {
         &self.refused
+    }
+
+    /// Packets that came in or left by each tunnel over IPv4 that goes by Linux: by the number of the device, its kind and how many.
+    pub(crate) fn in_tunnels(&self) -> BTreeMap<u64, (String, u64)> {
+        let said = tool(
+            "ip",
+            &["-n", &self.router, "-j", "-d", "-s", "link", "show"],
+        );
+        let said = said.ok().and_then(|text| serde_json::from_str(&text).ok());
+        let devices: Vec<serde_json::Value> = said.unwrap_or_default();
+        let of = |device: &serde_json::Value| {
+            let kind = device["linkinfo"]["info_kind"].as_str()?;
+            let packets = ["rx", "tx"].map(|way| device["stats64"][way]["packets"].as_u64());
+            let number = device["ifindex"].as_u64()?;
+            let known = ["gre", "ipip", "sit"].contains(&kind);
+            known.then(|| (number, (kind.to_owned(), packets.iter().flatten().sum())))
+        };
+        devices.iter().filter_map(of).collect()
     }
 
     /// The other ends of the router's ports, in the order of [`PORTS`].

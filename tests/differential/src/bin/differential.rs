@@ -10,7 +10,7 @@ use rxlane_differential::grammar::Kinds;
 use rxlane_differential::hunt::{Hunt, Tally};
 use rxlane_differential::report::{Finding, describe};
 use rxlane_differential::scenario::Statement;
-use rxlane_differential::trial::{self, Second, Settings};
+use rxlane_differential::trial::{self, InTunnels, Second, Settings};
 use rxlane_differential::{OracleError, grammar, world};
 use rxlane_system::stop;
 
@@ -239,6 +239,12 @@ fn summary(tally: &Tally, time: Duration) -> String {
         let packets = tally.beside_sessions;
         lines.push(format!(
             "express, in routers that serve a session: {packets}"
+        ));
+    }
+    for (kind, InTunnels { packets, express }) in &tally.in_tunnels {
+        let share = 100.0 * *express as f64 / *packets as f64;
+        lines.push(format!(
+            "in tunnels, {kind}: {packets} packets, {express} express ({share:.1}%)"
         ));
     }
     for (trust, packets) in &tally.express {

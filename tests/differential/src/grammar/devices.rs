@@ -3,7 +3,7 @@
 //! They are put into a scenario that is drawn already, with dice of their own. So a seed draws the same routers with and
 //! without them, and a kernel that has none of them sees what it saw before.
 
-use super::{Dice, Kind, Kinds, tunnels};
+use super::{Dice, Kind, Kinds, behind, tunnels};
 use crate::packets::{Session, into_session, mac_text, retagged};
 use crate::scenario::{Origin, PORTS, Scenario, Statement, Step, Trust};
 use crate::world::{NEIGHBOURS, port_mac};
@@ -27,29 +27,39 @@ const PEER: u8 = 0x99;
 /// A VLAN that nobody has a device for.
 const UNKNOWN_ID: u16 = 11;
 
-/// Puts one or two kinds of devices into a scenario.
-pub(super) fn draw(seed: u64, kinds: &Kinds, scenario: &mut Scenario) {
+/// Puts one or two kinds of devices into a scenario, with about so many packets more where they are tunnels.
+pub(super) fn draw(seed: u64, about_packets: usize, kinds: &Kinds, scenario: &mut Scenario) {
     let mut dice = Dice::new(seed ^ OTHER_DICE);
     let dice = &mut dice;
-    let mut kinds = kinds.list();
-    if kinds.is_empty() || !dice.chance(WITH_DEVICES) {
+    let mut left = kinds.list();
+    if left.is_empty() || !dice.chance(WITH_DEVICES) && !kinds.are_named() {
         return;
     }
     let mut ports = PORTS.to_vec();
+    let mut in_tunnels = false;
     for _ in 0..1 + dice.below(2) {
-        if kinds.is_empty() {
-            return;
+        if left.is_empty() {
+            break;
         }
-        let kind = kinds.remove(dice.below(kinds.len()));
-        match kind {
-            Kind::Dummy | Kind::Gre | Kind::Ipip | Kind::Ip6tnl | Kind::Esp => {
-                tunnels::draw(dice, kind, scenario);
-            }
-            _ => {
-                let port = ports.remove(dice.below(ports.len()));
-                over(dice, kind, port, &mut ports, scenario);
-            }
+        let kind = left.remove(dice.below(left.len()));
+        if kind.is_tunnel_over_ipv4() {
+            let mut kinds: Vec<Kind> = left.clone();
+            kinds.retain(|k| k.is_tunnel_over_ipv4());
+            left.retain(|k| !k.is_tunnel_over_ipv4());
+            kinds.push(kind);
+            tunnels::draw(dice, &kinds, about_packets, scenario);
+            in_tunnels = true;
+        } else if kind.is_behind_routes() {
+            behind::draw(dice, kind, scenario);
+        } else {
+            let port = ports.remove(dice.below(ports.len()));
+            over(dice, kind, port, &mut ports, scenario);
         }
+    }
+    // Outer packets are tagged often.
+    if in_tunnels && ports.len() == PORTS.len() && dice.chance(30) {
+        let port = ports.remove(dice.below(2));
+        over(dice, Kind::Vlan, port, &mut ports, scenario);
     }
 }
 
@@ -76,7 +86,7 @@ fn over<'a>(
     let shape = made.clone();
     let moves = dice.chance(85);
     if moves {
-        for statement in all_statements(scenario) {
+        for statement in scenario.all_statements().flatten() {
             moved(dice, kind, &upper, &members, statement);
         }
     }
@@ -257,14 +267,6 @@ fn undone(dice: &mut Dice, kind: Kind, upper: &str, port: &str) -> Vec<Statement
         _ => format!("link set {upper} down"),
     };
     vec![Statement::Ip(line)]
-}
-
-fn all_statements(scenario: &mut Scenario) -> impl Iterator<Item = &mut Statement> {
-    let changes = scenario.steps.iter_mut().filter_map(|step| match step {
-        Step::Change(statements) => Some(statements),
-        Step::Send(_) => None,
-    });
-    scenario.setup.iter_mut().chain(changes.flatten())
 }
 
 /// A statement about a port becomes one about what is over it.

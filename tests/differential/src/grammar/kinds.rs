@@ -27,6 +27,8 @@ pub enum Kind {
     Gre,
     /// IPv4 in IPv4.
     Ipip,
+    /// IPv6 in IPv4.
+    Sit,
     /// Anything in IPv6.
     Ip6tnl,
     /// A session of PPPoE over a port, or over a VLAN device.
@@ -37,7 +39,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Bridge,
         Self::Bond,
         Self::Vlan,
@@ -47,6 +49,7 @@ impl Kind {
         Self::Dummy,
         Self::Gre,
         Self::Ipip,
+        Self::Sit,
         Self::Ip6tnl,
         Self::Pppoe,
         Self::Esp,
@@ -64,10 +67,21 @@ impl Kind {
             Self::Dummy => "dummy",
             Self::Gre => "gre",
             Self::Ipip => "ipip",
+            Self::Sit => "sit",
             Self::Ip6tnl => "ip6tnl",
             Self::Pppoe => "pppoe",
             Self::Esp => "esp",
         }
+    }
+
+    /// Whether it puts packets into packets of IPv4, and nothing more.
+    pub(super) fn is_tunnel_over_ipv4(self) -> bool {
+        matches!(self, Self::Gre | Self::Ipip | Self::Sit)
+    }
+
+    /// Whether routes lead into it, and it is over no port.
+    pub(super) fn is_behind_routes(self) -> bool {
+        matches!(self, Self::Dummy | Self::Ip6tnl | Self::Esp)
     }
 
     /// What makes one, for a look at whether that can be done.
@@ -82,6 +96,7 @@ impl Kind {
             Self::Dummy => "link add kind type dummy",
             Self::Gre => "link add kind type gre local 10.1.0.1 remote 10.1.0.10 ttl 64",
             Self::Ipip => "link add kind type ipip local 10.1.0.1 remote 10.1.0.10 ttl 64",
+            Self::Sit => "link add kind type sit local 10.1.0.1 remote 10.1.0.10 ttl 64",
             Self::Ip6tnl => "link add kind type ip6tnl mode any local fd01::1 remote fd01::10",
             // No line makes one.
             Self::Pppoe => "",
@@ -94,7 +109,10 @@ impl Kind {
 
 /// Some kinds, in an order that is always the same.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Kinds(BTreeSet<Kind>);
+pub struct Kinds {
+    all: BTreeSet<Kind>,
+    named: bool,
+}
 
 impl Kinds {
     /// What the running kernel has, tried once in a namespace that is thrown away. None without root.
@@ -106,28 +124,39 @@ impl Kinds {
                     Kind::Pppoe => world::has_sessions(),
                     kind => world::accepts(kind.example()),
                 };
-                Self(Kind::ALL.into_iter().filter(there).collect())
+                Self {
+                    all: Kind::ALL.into_iter().filter(there).collect(),
+                    named: false,
+                }
             })
             .clone()
     }
 
     /// Those of a list that are here as well.
     pub fn among(&self, wanted: &Self) -> Self {
-        Self(self.0.intersection(&wanted.0).copied().collect())
+        Self {
+            all: self.all.intersection(&wanted.all).copied().collect(),
+            named: wanted.named,
+        }
+    }
+
+    /// Whether somebody has asked for these, who wants them in each configuration.
+    pub(super) fn are_named(&self) -> bool {
+        self.named
     }
 
     /// As a list to be drawn from.
     pub(super) fn list(&self) -> Vec<Kind> {
-        self.0.iter().copied().collect()
+        self.all.iter().copied().collect()
     }
 }
 
 impl std::fmt::Display for Kinds {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.0.is_empty() {
+        if self.all.is_empty() {
             return f.write_str("none");
         }
-        let names: Vec<&str> = self.0.iter().map(|k| k.name()).collect();
+        let names: Vec<&str> = self.all.iter().map(|k| k.name()).collect();
         f.write_str(&names.join(","))
     }
 }
@@ -137,7 +166,12 @@ impl FromStr for Kinds {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
-            "all" => return Ok(Self(Kind::ALL.into())),
+            "all" => {
+                return Ok(Self {
+                    all: Kind::ALL.into(),
+                    named: false,
+                });
+            }
             "none" => return Ok(Self::default()),
             _ => {}
         }
@@ -146,10 +180,8 @@ impl FromStr for Kinds {
             all.find(|k| k.name() == word)
                 .ok_or_else(|| format!("there is no kind `{word}`"))
         };
-        text.split(',')
-            .map(known)
-            .collect::<Result<_, _>>()
-            .map(Self)
+        let all = text.split(',').map(known).collect::<Result<_, _>>()?;
+        Ok(Self { all, named: true })
     }
 }
 
@@ -165,7 +197,7 @@ mod tests {
                 Ok(text.into())
             );
         }
-        assert_eq!("all".parse::<Kinds>().map(|k| k.list().len()), Ok(12));
+        assert_eq!("all".parse::<Kinds>().map(|k| k.list().len()), Ok(13));
         assert!("bridge,tap".parse::<Kinds>().is_err());
     }
 }

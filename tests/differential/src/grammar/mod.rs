@@ -4,8 +4,10 @@
 //! the same.
 
 mod addresses;
+mod behind;
 mod devices;
 mod dice;
+mod esp;
 mod events;
 mod firewall;
 mod kinds;
@@ -72,7 +74,7 @@ pub(crate) fn of_family(v6: bool, line: &str) -> Statement {
 /// Draws a scenario of about so many packets, on a kernel that has these kinds of devices.
 pub fn draw(seed: u64, about_packets: usize, kinds: &Kinds) -> Scenario {
     let mut scenario = of_ports(seed, about_packets);
-    devices::draw(seed, kinds, &mut scenario);
+    devices::draw(seed, about_packets, kinds, &mut scenario);
     scenario
 }
 

@@ -10,16 +10,30 @@ use crate::scenario::{Answer, Origin, Packet, Reply};
 use crate::world::port_mac;
 
 /// Times that something is sent, one after the other; what is compared lies between.
-const ROUNDS: usize = 6;
+pub(super) const ROUNDS: usize = 6;
 
 /// Packets that go out together, in order.
 type Rounds = Vec<Vec<Packet>>;
 
+/// Who begins conversations elsewhere than behind a port, and the host of a port that hands it on.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) src: IpAddr,
+    pub(crate) port: usize,
+    pub(crate) gateway: u8,
+}
+
 /// Draws rounds of packets.
 pub fn draw(dice: &mut Dice, about: usize) -> Rounds {
+    draw_from(dice, about, 1, &[])
+}
+
+/// The same, with numbers from another one on, from some places; there are none for ports.
+pub(crate) fn draw_from(dice: &mut Dice, about: usize, first: u32, places: &[Place]) -> Rounds {
     let mut drawn = Drawn {
         dice,
-        next: 1,
+        next: first,
+        places,
         rounds: vec![Vec::new(); ROUNDS],
     };
     while drawn.rounds.iter().map(Vec::len).sum::<usize>() < about {
@@ -32,19 +46,20 @@ pub fn draw(dice: &mut Dice, about: usize) -> Rounds {
     drawn.rounds
 }
 
-struct Drawn<'a> {
-    dice: &'a mut Dice,
+pub(super) struct Drawn<'a> {
+    pub(super) dice: &'a mut Dice,
     next: u32,
+    places: &'a [Place],
     rounds: Rounds,
 }
 
 /// Who talks to whom.
 #[derive(Clone, Copy)]
-struct Ends {
-    port: usize,
+pub(super) struct Ends {
+    pub(super) port: usize,
     from_mac: [u8; 6],
-    src: IpAddr,
-    dst: IpAddr,
+    pub(super) src: IpAddr,
+    pub(super) dst: IpAddr,
     dscp: u8,
 }
 
@@ -54,7 +69,7 @@ impl Drawn<'_> {
         self.next
     }
 
-    fn push(&mut self, round: usize, port: usize, what: String, spec: &Spec) -> u32 {
+    pub(super) fn push(&mut self, round: usize, port: usize, what: String, spec: &Spec) -> u32 {
         let hex = hex(&spec.frame());
         self.rounds[round.min(ROUNDS - 1)].push(Packet {
             number: spec.number,
@@ -65,7 +80,10 @@ impl Drawn<'_> {
     }
 
     /// Ends that make sense: from a host of one port, or from somewhere behind it, to another port's.
-    fn ends(&mut self) -> Ends {
+    pub(super) fn ends(&mut self) -> Ends {
+        if !self.places.is_empty() {
+            return self.ends_of_places();
+        }
         let v6 = self.dice.chance(40);
         let port = self.dice.pick(&[1, 1, 1, 2, 0]);
         let mut gateway = self.dice.below(usize::from(HOSTS) - 1) as u8;
@@ -92,6 +110,30 @@ impl Drawn<'_> {
         }
     }
 
+    /// From one of the places, to a host, to somewhere behind one, or to another place.
+    fn ends_of_places(&mut self) -> Ends {
+        let Place { src, port, gateway } = self.dice.pick(self.places);
+        let v6 = src.is_ipv6();
+        let to = self.dice.below(3);
+        let text = match self.dice.below(100) {
+            0..55 => host(to, v6, self.dice.below(usize::from(HOSTS)) as u8),
+            55..70 => self.remote(v6),
+            _ => {
+                let same = self.places.iter().filter(|p| p.src.is_ipv6() == v6);
+                let same: Vec<&Place> = same.collect();
+                self.dice.pick(&same).src.to_string()
+            }
+        };
+        let neighbour = host(port, v6, gateway);
+        Ends {
+            port,
+            from_mac: mac_of(port, neighbour.parse().unwrap_or(src)),
+            src,
+            dst: text.parse().unwrap_or(src),
+            dscp: self.dscp(),
+        }
+    }
+
     /// An address in a remote prefix.
     fn remote(&mut self, v6: bool) -> String {
         let prefix = self.dice.pick(&REMOTE[usize::from(v6)]);
@@ -113,7 +155,7 @@ impl Drawn<'_> {
         }
     }
 
-    fn spec(&mut self, ends: Ends, transport: Transport) -> Spec {
+    pub(super) fn spec(&mut self, ends: Ends, transport: Transport) -> Spec {
         let payload_bytes = match self.dice.below(100) {
             0..80 => 24 + self.dice.below(200),
             80..95 => 500 + self.dice.below(700),
@@ -139,7 +181,7 @@ impl Drawn<'_> {
     }
 
     /// Source ports are unique, so that NAT need not invent any.
-    fn source_port(&self) -> u16 {
+    pub(super) fn source_port(&self) -> u16 {
         20_000 + (self.next % 40_000) as u16
     }
 
@@ -271,118 +313,5 @@ impl Drawn<'_> {
             let spec = self.spec(ends, Transport::Other(protocol));
             self.push(round, ends.port, line.clone(), &spec);
         }
-    }
-
-    /// One packet that is unusual in one or two respects.
-    fn single(&mut self) {
-        let mut ends = self.ends();
-        let dport = self.dice.pick(&[53, 5004, 80, 443]);
-        let transport = match self.dice.below(10) {
-            0..5 => Transport::Udp(self.source_port(), dport),
-            5..9 => {
-                let flags = self
-                    .dice
-                    .pick(&[0, 1, 2, 4, 16, 17, 18, 20, 24, 0x29, 0xc2]);
-                Transport::Tcp(self.source_port(), dport, flags, self.dice.any_u32(), 1)
-            }
-            _ => Transport::Echo(self.dice.chance(20), self.source_port(), 1),
-        };
-        let mut what = String::new();
-        for _ in 0..1 + usize::from(self.dice.chance(20)) {
-            if self.dice.chance(50) {
-                what += &self.odd_address(&mut ends);
-            }
-        }
-        let mut spec = self.spec(ends, transport);
-        if what.is_empty() || self.dice.chance(15) {
-            what += &self.oddity(&mut spec);
-        }
-        let round = self.dice.below(ROUNDS);
-        let line = format!("{:?} {} > {}: {what}", spec.transport, spec.src, spec.dst);
-        self.push(round, ends.port, line, &spec);
-    }
-
-    /// Changes an address to one that is seldom right.
-    fn odd_address(&mut self, ends: &mut Ends) -> String {
-        let v6 = ends.src.is_ipv6();
-        let spoofed = host(self.dice.below(3), v6, self.dice.below(4) as u8);
-        let own = format!("{}1", spoofed.trim_end_matches(|c| c != '.' && c != ':'));
-        let any: &[&str] = if v6 {
-            &[
-                "ff02::1",
-                "::1",
-                "::",
-                "fe80::10",
-                "ff0e::5",
-                "::ffff:10.3.0.10",
-                "2001:db8:1::7",
-            ]
-        } else {
-            &[
-                "224.0.0.5",
-                "239.1.1.1",
-                "255.255.255.255",
-                "127.0.0.1",
-                "0.0.0.0",
-                "169.254.1.1",
-                "10.2.0.255",
-                "10.3.0.0",
-                "240.0.0.1",
-                "0.1.2.3",
-                "198.51.100.7",
-            ]
-        };
-        let special = self.dice.pick(any).to_owned();
-        let (text, source) = match self.dice.below(6) {
-            0 | 1 => (spoofed, true),
-            2 => (own, true),
-            3 => (own, false),
-            4 => (special, true),
-            _ => (special, false),
-        };
-        if let Ok(address) = text.parse::<IpAddr>() {
-            if source {
-                ends.src = address;
-            } else {
-                ends.dst = address;
-            }
-        }
-        format!("{} {text} ", if source { "from" } else { "to" })
-    }
-
-    /// Changes something else.
-    fn oddity(&mut self, spec: &mut Spec) -> String {
-        let quirk = match self.dice.below(16) {
-            0 => Quirk::HeaderSum,
-            1 => Quirk::TransportSum,
-            2 => Quirk::TooShort,
-            3 => Quirk::Padding(1 + self.dice.below(40) as u8),
-            4 => Quirk::RouterAlert,
-            5 => Quirk::Options,
-            6 | 7 => Quirk::FirstFragment,
-            8 => Quirk::LaterFragment,
-            9 => Quirk::Vlan(self.dice.pick(&[0, 10, 0xe000])),
-            10 => Quirk::Version,
-            11 => {
-                spec.ttl = self.dice.pick(&[0, 1, 2]);
-                return format!("TTL {}", spec.ttl);
-            }
-            12 => {
-                spec.to_mac =
-                    self.dice
-                        .pick(&[[2, 9, 9, 9, 9, 9], [0xff; 6], [1, 0, 0x5e, 0, 0, 1]]);
-                return "another MAC".into();
-            }
-            13 | 14 => {
-                spec.payload_bytes = self.dice.pick(&[1220, 1252, 1260, 1350, 1472, 1900]);
-                return format!("{} bytes", spec.payload_bytes);
-            }
-            _ => {
-                spec.payload_bytes = self.dice.below(12);
-                return "short".into();
-            }
-        };
-        spec.quirks.push(quirk);
-        format!("{quirk:?}")
     }
 }

@@ -13,21 +13,44 @@ const ESP_TRAILER: usize = 2;
 enum Wrapping {
     /// Nothing between the headers: IPIP and its relatives.
     Bare,
-    /// GRE without key, checksum and numbers.
-    Gre,
+    /// GRE with this header, of any length.
+    Gre(Vec<u8>),
     /// ESP that neither encrypts nor signs.
     Esp,
 }
 
 /// A packet's outer headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Outer {
+pub(crate) struct Outer {
     header: Vec<u8>,
     wrapping: Wrapping,
 }
 
+/// Flags of GRE (RFC 2784, RFC 2890): a checksum, a key, a sequence number, each with four bytes.
+const GRE_CHECKSUM: u8 = 0x80;
+const GRE_FLAGS: [u8; 3] = [GRE_CHECKSUM, 0x20, 0x10];
+
+/// Bytes of the header of GRE, if IP is in it.
+fn gre_length(header: &[u8]) -> Option<usize> {
+    let ([flags, 0, 8, 0] | [flags, 0, 0x86, 0xdd]) = header.get(..4)? else {
+        return None;
+    };
+    let known = GRE_FLAGS.iter().fold(0, |all, flag| all | flag);
+    let there = GRE_FLAGS.iter().filter(|flag| *flags & **flag != 0);
+    (flags & !known == 0).then_some(4 + 4 * there.count())
+}
+
+/// Makes the checksum of GRE right, if it has one. `body` begins with its header.
+pub(crate) fn sum_up(body: &mut [u8]) {
+    if body[0] & GRE_CHECKSUM != 0 && body.len() >= 8 {
+        body[4..8].fill(0);
+        let sum = checksum(body);
+        body[4..6].copy_from_slice(&sum.to_be_bytes());
+    }
+}
+
 /// The outer headers and the packet inside, if there is a whole one. `packet` begins with an IP header.
-pub(super) fn opened(packet: &[u8]) -> Option<(Outer, Vec<u8>)> {
+pub(crate) fn opened(packet: &[u8]) -> Option<(Outer, Vec<u8>)> {
     let v6 = packet.first()? >> 4 == 6;
     let (length, protocol) = if v6 {
         (40, *packet.get(6)?)
@@ -38,8 +61,9 @@ pub(super) fn opened(packet: &[u8]) -> Option<(Outer, Vec<u8>)> {
     let rest = packet.get(length..)?;
     let (wrapping, inner) = match protocol {
         4 | 41 => (Wrapping::Bare, rest),
-        47 if matches!(rest.get(..4)?, [0, 0, 8, 0] | [0, 0, 0x86, 0xdd]) => {
-            (Wrapping::Gre, &rest[4..])
+        47 => {
+            let (header, inner) = rest.split_at_checked(gre_length(rest)?)?;
+            (Wrapping::Gre(header.to_vec()), inner)
         }
         50 if rest.get(..4)? == SPI.to_be_bytes() => (Wrapping::Esp, rest.get(8..)?),
         _ => return None,
@@ -58,13 +82,32 @@ pub(super) fn opened(packet: &[u8]) -> Option<(Outer, Vec<u8>)> {
 }
 
 impl Outer {
+    /// Bytes before the packet inside.
+    pub(crate) fn length(&self) -> usize {
+        self.header.len()
+            + match &self.wrapping {
+                Wrapping::Bare => 0,
+                Wrapping::Gre(header) => header.len(),
+                Wrapping::Esp => 8,
+            }
+    }
+
+    /// Whether it is a header of GRE that follows the outer one.
+    pub(crate) fn is_gre(&self) -> bool {
+        matches!(self.wrapping, Wrapping::Gre(_))
+    }
+
     /// A packet in the same headers on the way back. `number` is told apart by ESP's sequence.
     pub(super) fn closed(&self, inner: &[u8], number: u32) -> Vec<u8> {
         let inner_v6 = inner.first().is_some_and(|b| b >> 4 == 6);
-        let mut body = match self.wrapping {
+        let mut body = match &self.wrapping {
             Wrapping::Bare => Vec::new(),
-            Wrapping::Gre if inner_v6 => vec![0, 0, 0x86, 0xdd],
-            Wrapping::Gre => vec![0, 0, 8, 0],
+            Wrapping::Gre(header) => {
+                let mut header = header.clone();
+                let kind = if inner_v6 { [0x86, 0xdd] } else { [8, 0] };
+                header[2..4].copy_from_slice(&kind);
+                header
+            }
             Wrapping::Esp => [SPI.to_be_bytes(), number.to_be_bytes()].concat(),
         };
         body.extend(inner);
@@ -73,6 +116,9 @@ impl Outer {
                 (inner.len() + ESP_TRAILER).next_multiple_of(4) - inner.len() - ESP_TRAILER;
             body.extend((1..=padding as u8).collect::<Vec<_>>());
             body.extend([padding as u8, if inner_v6 { 41 } else { 4 }]);
+        }
+        if matches!(self.wrapping, Wrapping::Gre(_)) {
+            sum_up(&mut body);
         }
         let mut header = self.header.clone();
         if header[0] >> 4 == 6 {
@@ -126,7 +172,21 @@ mod tests {
         let inner = ipv4(17, 7, 8, &[1, 2, 3, 4, 5]);
         let esp = [&[0, 0, 1, 0, 0, 0, 0, 9][..], &inner, &[1, 1, 4]].concat();
         let gre = [&[0, 0, 8, 0][..], &inner].concat();
-        for (protocol, body) in [(4, inner.clone()), (47, gre), (50, esp)] {
+        let key = [&[0x20, 0, 8, 0, 0, 0, 0, 7][..], &inner].concat();
+        let mut summed = [
+            &[0xb0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 1][..],
+            &inner,
+        ]
+        .concat();
+        sum_up(&mut summed);
+        assert_eq!(checksum(&summed), 0);
+        for (protocol, body) in [
+            (4, inner.clone()),
+            (47, gre),
+            (47, key),
+            (47, summed),
+            (50, esp),
+        ] {
             let (outer, found) = opened(&ipv4(protocol, 1, 2, &body)).expect("a packet inside");
             assert_eq!(found, inner);
             let back = outer.closed(&inner, 9);

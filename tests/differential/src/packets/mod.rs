@@ -5,16 +5,21 @@ mod build;
 mod draw;
 mod encapsulated;
 mod number;
+mod odd;
 mod session;
 mod tags;
+mod tunneled;
 
 pub use answer::answer;
 pub use build::{Quirk, Spec, Transport, tcp};
 pub(crate) use build::{checksum, id_of};
 pub use draw::draw;
+pub(crate) use draw::{Place, draw_from};
+pub(crate) use encapsulated::{opened, sum_up};
 pub use number::{number_in, payload};
 pub(crate) use session::{Session, into_session};
 pub(crate) use tags::{retagged, tagged, untagged};
+pub(crate) use tunneled::{Around, fragments, into_tunnel, saying_longer, tos_in, with_ecn};
 
 /// A MAC address as `ip` reads it.
 pub fn mac_text(mac: [u8; 6]) -> String {
