@@ -222,18 +222,19 @@ __noinline int comes_first(struct xdp_md *ctx, struct core *core)
 	what = core->came_in.tunnel ? control_in_tunnel(ctx, core) : control_of(ctx, &core->heard);
 	if (!what)
 		return 0;
-	/* Of another port it is another sender, whatever address it says. */
-	sender = (core->heard.sender ^ control_salt) * 0x85ebca77 + ctx->ingress_ifindex;
+	/*
+	 * Of another port it is another sender, whatever address it says. What comes in tunnels is no neighbour's, and
+	 * all of a tunnel is one sender's.
+	 */
+	device = core->came_in.tunnel ? core->came_in.tunnel : ctx->ingress_ifindex;
+	sender = core->came_in.tunnel ? 0 : core->heard.sender;
+	sender = (sender ^ control_salt) * 0x85ebca77 + device;
 	sender ^= sender >> 15;
-	/* What comes in tunnels is no neighbour's, and all of a tunnel is one sender's, whoever it says it is. */
-	if (core->came_in.tunnel)
-		sender = (core->came_in.tunnel ^ control_salt) * 0x85ebca77;
 	of = what & CONTROL_OF_LINK && !core->came_in.tunnel ? 0 : CONTROL_BUCKETS + 1;
 	if (!takes(of + masked((sender * 0x9e3779b1) >> 22, CONTROL_BUCKETS - 1), &control_source)) {
 		core->control_policed++;
 		return 0;
 	}
-	device = core->came_in.tunnel ? core->came_in.tunnel : ctx->ingress_ifindex;
 	if (what & CONTROL_TO_ONE && !is_for_router(ctx, device, &core->heard))
 		return 0;
 	if (!takes(of + CONTROL_BUCKETS, &control_all)) {

@@ -93,17 +93,6 @@ static __always_inline int is_same_key(const struct flow_key *a, const struct fl
 	return !differ;
 }
 
-static __always_inline __u64 hash_of(const struct flow_key *key)
-{
-	const __u64 *x = (const __u64 *)key;
-	__u64 h = 0;
-
-	UNROLLED
-	for (__u32 i = 0; i < sizeof(*key) / sizeof(__u64); i++)
-		h = (h ^ h >> 32 ^ x[i]) * 0x9e3779b97f4a7c15ULL;
-	return h;
-}
-
 /* Whether the flow had a packet just now; from now on it had. */
 static __always_inline int had_packet(__u32 place, __u32 hash, __u64 now)
 {

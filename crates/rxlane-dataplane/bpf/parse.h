@@ -228,7 +228,9 @@ static __always_inline int special_v6(const struct in6_addr *address)
 	       (a[0] & bpf_htonl(0xff000000)) == bpf_htonl(0xff000000);
 }
 
-static __always_inline int ipv4_checksum_holds(const struct iphdr *ip)
+/* The sum over a header without options, of which the checksum is the complement while its own field is 0 (RFC 1071).
+ */
+static __always_inline __u16 ipv4_sum(const struct iphdr *ip)
 {
 	const __u16 *w = (const __u16 *)ip;
 	__u32 sum = 0;
@@ -239,7 +241,12 @@ static __always_inline int ipv4_checksum_holds(const struct iphdr *ip)
 		sum += w[i];
 	sum = (sum & 0xffff) + (sum >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);
-	return sum == 0xffff;
+	return sum;
+}
+
+static __always_inline int ipv4_checksum_holds(const struct iphdr *ip)
+{
+	return ipv4_sum(ip) == 0xffff;
 }
 
 /*

@@ -143,14 +143,26 @@ struct {
 	__type(value, struct witnessed);
 } questions SEC(".maps");
 
+/* Somebody asks, `again` for what has no answer yet: whatever was counted, the witness must look. */
+static __always_inline void want_answer(struct witness *witness, __u32 again)
+{
+	__u64 ticks = bpf_jiffies64();
+
+	if (ticks - witness->asked_ticks > WITNESS_ANSWER_TICKS)
+		witness->open = 0;
+	witness->asked_ticks = ticks;
+	if (!again || !witness->open)
+		__sync_fetch_and_add(&witness->open, 1);
+}
+
 /* What Linux was lately seen to do with packets as it would with this one, or null: then it is asked for. */
-static __always_inline const struct witnessed *witnessed(const struct witnessed_key *key, __u32 flow, __u32 ingress,
-							 __u8 tos, __u8 ttl)
+static __always_inline struct witnessed *witnessed(const struct witnessed_key *key, __u32 flow, __u32 ingress, __u8 tos,
+						   __u8 ttl)
 {
 	struct witness *witness;
 	struct witnessed *seen;
 	__u32 zero = 0, again;
-	__u64 now, ticks;
+	__u64 now;
 
 	now = bpf_ktime_get_coarse_ns();
 	witness = bpf_map_lookup_elem(&witnesses, &zero);
@@ -180,13 +192,7 @@ static __always_inline const struct witnessed *witnessed(const struct witnessed_
 		ask->ttl = ttl;
 		bpf_map_update_elem(&witnessed_flows, key, ask, BPF_ANY);
 	}
-	ticks = bpf_jiffies64();
-	if (ticks - witness->asked_ticks > WITNESS_ANSWER_TICKS)
-		witness->open = 0;
-	witness->asked_ticks = ticks;
-	/* Somebody asks: whatever was counted, the witness must look. */
-	if (!again || !witness->open)
-		__sync_fetch_and_add(&witness->open, 1);
+	want_answer(witness, again);
 	return 0;
 }
 
@@ -230,15 +236,15 @@ __noinline int exit_is_witnessed(struct core *core)
 	struct witnessed_key key = {};
 	struct witnessed *seen;
 	const struct outer *outer;
-	__u32 zero = 0;
+	__u32 zero = 0, again;
 	struct witness *witness;
 	__u64 now;
 
 	if (!core || !any_conntrack)
 		return 0;
 	outer = &core->leaves;
-	tunnel_flow(&key, outer->tunnel, WITNESS_TUNNEL_OUT, outer->tos, outer->ttl, hash_of_inner(&core->inner));
-	seen = (struct witnessed *)witnessed(&key, outer->tunnel, 0, outer->tos, outer->ttl);
+	tunnel_flow(&key, outer->tunnel, WITNESS_TUNNEL_OUT, outer->tos, outer->ttl, hash_of(&core->inner));
+	seen = witnessed(&key, outer->tunnel, 0, outer->tos, outer->ttl);
 	if (!seen)
 		return 0;
 	if (seen->egress == outer->device && seen->tag == outer->tag && is_same_mac(seen->next_hop, core->hop.to))
@@ -247,8 +253,9 @@ __noinline int exit_is_witnessed(struct core *core)
 	witness = bpf_map_lookup_elem(&witnesses, &zero);
 	now = bpf_ktime_get_coarse_ns();
 	if (witness && now - seen->asked_ns > WITNESS_ASK_NS) {
+		again = awaits_answer(seen);
 		seen->asked_ns = now;
-		__sync_fetch_and_add(&witness->open, 1);
+		want_answer(witness, again);
 	}
 	return 0;
 }

@@ -118,8 +118,6 @@ static __always_inline int write_outer(struct xdp_md *ctx, const struct core *co
 	struct iphdr *ip = packet_pointer(ctx->data) + masked(l2, MAX_L2);
 	void *end = packet_pointer(ctx->data_end);
 	__be16 *gre = (void *)(ip + 1);
-	const __u16 *words = (const __u16 *)ip;
-	__u32 sum = 0, i;
 
 	/* At least a header of the inner packet is behind it. */
 	if ((void *)gre + 8 > end)
@@ -136,12 +134,7 @@ static __always_inline int write_outer(struct xdp_md *ctx, const struct core *co
 	ip->check = 0;
 	ip->saddr = out->key.local;
 	ip->daddr = out->key.remote;
-	UNROLLED
-	for (i = 0; i < 10; i++)
-		sum += words[i];
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	ip->check = ~sum;
+	ip->check = ~ipv4_sum(ip);
 	if (out->key.protocol != IPPROTO_GRE)
 		return 0;
 	gre[0] = out->key.keyed ? bpf_htons(GRE_KEY) : 0;

@@ -19,28 +19,22 @@
 #include "tags.h"
 #include "witness.h"
 #include "outer.h"
+#include "outer_of_skb.h"
 
 const volatile __u64 netns_cookie = 0;
 
 static __always_inline int taken(const struct sk_buff *skb)
 {
-	struct {
-		struct iphdr ip;
-		__be32 gre[2];
-	} outer;
+	struct outer_headers outer;
 	struct tunnel_key key = {};
 	struct witnessed_key flow;
 	const struct device_over *device;
 	struct witness *witness;
 	struct witnessed *seen;
-	__u32 zero = 0;
 	__u64 now, v6;
 
-	witness = bpf_map_lookup_elem(&witnesses, &zero);
-	if (!witness || !witness->open || bpf_jiffies64() - witness->asked_ticks > WITNESS_ANSWER_TICKS)
-		return 0;
-	if (bpf_probe_read_kernel(&outer, sizeof(outer), skb->head + skb->network_header) || outer.ip.version != 4 ||
-	    outer.ip.ihl != 5 || !tunnel_of(&outer.ip, &outer + 1, &key, &v6))
+	witness = who_asks();
+	if (!witness || !outer_of(skb, &outer, &key, &v6))
 		return 0;
 	device = bpf_map_lookup_elem(&tunnels, &key);
 	if (!device)
@@ -53,8 +47,7 @@ static __always_inline int taken(const struct sk_buff *skb)
 	if (now - seen->asked_ns > WITNESS_ANSWER_NS || seen->ingress != (__u32)skb->dev->ifindex ||
 	    skb->dev->nd_net.net->net_cookie != netns_cookie)
 		return 0;
-	if (awaits_answer(seen) && witness->open)
-		__sync_fetch_and_sub(&witness->open, 1);
+	answer(witness, seen);
 	seen->seen_ns = now;
 	return 0;
 }

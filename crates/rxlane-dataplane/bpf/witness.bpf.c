@@ -19,6 +19,7 @@
 #include "tags.h"
 #include "witness.h"
 #include "outer.h"
+#include "outer_of_skb.h"
 
 /* include/linux/skbuff.h, include/net/netfilter/nf_conntrack_common.h: how an skb names its flow. */
 #define NFCT_INFOMASK 7UL
@@ -120,10 +121,7 @@ static __always_inline int has_no_addresses(const struct net_device *dev)
 /* Whether it is the outer packet of a tunnel that the router has made, and which. */
 static __always_inline int is_of_tunnel(const struct sk_buff *skb, struct witnessed_key *flow)
 {
-	struct {
-		struct iphdr ip;
-		__be32 gre[2];
-	} outer;
+	struct outer_headers outer;
 	struct {
 		union {
 			struct iphdr v4;
@@ -134,14 +132,11 @@ static __always_inline int is_of_tunnel(const struct sk_buff *skb, struct witnes
 	struct inner_flow carried = {};
 	struct tunnel_key key = {};
 	const struct device_over *device;
-	const void *at = skb->head + skb->network_header;
+	const void *at;
 	__u32 local, room;
 	__u64 v6;
 
-	if (bpf_probe_read_kernel(&outer, sizeof(outer), at) || outer.ip.version != 4 || outer.ip.ihl != 5 ||
-	    !is_tunneled(outer.ip.protocol))
-		return 0;
-	room = tunnel_of(&outer.ip, &outer + 1, &key, &v6);
+	room = outer_of(skb, &outer, &key, &v6);
 	if (!room)
 		return 0;
 	local = key.remote;
@@ -150,7 +145,7 @@ static __always_inline int is_of_tunnel(const struct sk_buff *skb, struct witnes
 	device = bpf_map_lookup_elem(&tunnels, &key);
 	if (!device)
 		return 0;
-	at += room;
+	at = skb->head + skb->network_header + room;
 	if (v6) {
 		if (bpf_probe_read_kernel(&inner.v6, sizeof(inner.v6), at) ||
 		    bpf_probe_read_kernel(inner.ports, sizeof(inner.ports), at + sizeof(inner.v6)))
@@ -168,7 +163,7 @@ static __always_inline int is_of_tunnel(const struct sk_buff *skb, struct witnes
 	}
 	carried.src_port = inner.ports[0];
 	carried.dst_port = inner.ports[1];
-	tunnel_flow(flow, device->ifindex, WITNESS_TUNNEL_OUT, outer.ip.tos, outer.ip.ttl, hash_of_inner(&carried));
+	tunnel_flow(flow, device->ifindex, WITNESS_TUNNEL_OUT, outer.ip.tos, outer.ip.ttl, hash_of(&carried));
 	return 1;
 }
 
@@ -178,15 +173,12 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 	struct witness *witness;
 	struct witnessed *seen;
 	struct witnessed_key key;
-	__u32 zero = 0, info, tag, egress;
+	__u32 info, tag, egress;
 	int tunneled;
 	__u64 now;
 
-	witness = bpf_map_lookup_elem(&witnesses, &zero);
+	witness = who_asks();
 	if (!witness)
-		return 0;
-	/* Most of the time nothing is asked, or all is answered, and this is all. */
-	if (!witness->open || bpf_jiffies64() - witness->asked_ticks > WITNESS_ANSWER_TICKS)
 		return 0;
 	tunneled = is_of_tunnel(skb, &key);
 	if (!tunneled) {
@@ -240,8 +232,7 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 		__builtin_memset(seen->next_hop, 0, sizeof(seen->next_hop));
 	else if (bpf_probe_read_kernel(seen->next_hop, sizeof(seen->next_hop), skb->data))
 		return 0;
-	if (awaits_answer(seen) && witness->open)
-		__sync_fetch_and_sub(&witness->open, 1);
+	answer(witness, seen);
 	seen->tag = tag;
 	/* Read by itself: the compiler would read one or the other by one instruction, which the verifier refuses. */
 	barrier_var(egress);

@@ -10,6 +10,8 @@
 #ifndef RXLANE_WITNESS_H
 #define RXLANE_WITNESS_H
 
+#include "hash.h"
+
 /* After this a single packet takes the kernel again, while the others go on; */
 #define WITNESS_FRESH_NS 20000000000LL
 /* after this all of them do. Nothing but this stops a flow if the daemon, which follows the firewall, is gone. */
@@ -68,17 +70,6 @@ static __always_inline void tunnel_flow(struct witnessed_key *key, __u32 tunnel,
 	key->direction = direction | tos << 8 | ttl << 16 | flow << 32;
 }
 
-static __always_inline __u64 hash_of_inner(const struct inner_flow *flow)
-{
-	const __u64 *x = (const __u64 *)flow;
-	__u64 h = 0;
-
-	UNROLLED
-	for (__u32 i = 0; i < sizeof(*flow) / sizeof(__u64); i++)
-		h = (h ^ h >> 32 ^ x[i]) * 0x9e3779b97f4a7c15ULL;
-	return h;
-}
-
 /* Whether a flow has been asked for and not been seen since. */
 static __always_inline int awaits_answer(const struct witnessed *seen)
 {
@@ -98,5 +89,23 @@ struct {
 	__type(key, struct witnessed_key);
 	__type(value, struct witnessed);
 } witnessed_flows SEC(".maps");
+
+/* For those who answer: whom to tell. Null most of the time: nothing is asked, or all is answered. */
+static __always_inline struct witness *who_asks(void)
+{
+	__u32 zero = 0;
+	struct witness *witness = bpf_map_lookup_elem(&witnesses, &zero);
+
+	if (!witness || !witness->open || bpf_jiffies64() - witness->asked_ticks > WITNESS_ANSWER_TICKS)
+		return 0;
+	return witness;
+}
+
+/* One question less, if it was open; what was seen is noted by whoever calls. */
+static __always_inline void answer(struct witness *witness, const struct witnessed *seen)
+{
+	if (awaits_answer(seen) && witness->open)
+		__sync_fetch_and_sub(&witness->open, 1);
+}
 
 #endif

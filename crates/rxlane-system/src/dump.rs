@@ -54,15 +54,9 @@ pub(crate) fn dump_each(
     mut found: impl FnMut(&[u8]),
 ) -> Result<(), SystemError> {
     let tried = || what.to_owned();
-    let mut socket = match Socket::new(protocol) {
-        Ok(socket) => socket,
-        Err(e) if e.raw_os_error() == Some(libc::EPROTONOSUPPORT) => return Ok(()),
-        Err(e) => return Err(e).tried(tried),
+    let Some(socket) = send(protocol, &request(kind, body), what)? else {
+        return Ok(());
     };
-    socket.bind_auto().tried(tried)?;
-    socket
-        .send_to(&request(kind, body), &SocketAddr::new(0, 0), 0)
-        .tried(tried)?;
     match datagram::read_dump(|| datagram::receive(&socket), |m| found(m.body)) {
         Ok(()) => Ok(()),
         Err(Broken::Again) => Err(SystemError::Unsteady { what: what.into() }),
@@ -83,6 +77,17 @@ pub(crate) fn ask(
     body: &[u8],
     what: &str,
 ) -> Result<Option<Vec<u8>>, SystemError> {
+    let Some(socket) = send(protocol, &message(kind, NLM_F_REQUEST, body), what)? else {
+        return Ok(None);
+    };
+    let answer = datagram::receive(&socket).tried(|| what.into())?;
+    let first = datagram::messages(&answer).find_map(Result::ok);
+    // A refusal is a message, too.
+    Ok(first.filter(|m| m.kind == kind).map(|m| m.body.to_vec()))
+}
+
+/// A socket on which a request has been sent; none where the kernel does not have the protocol.
+fn send(protocol: isize, request: &[u8], what: &str) -> Result<Option<Socket>, SystemError> {
     let tried = || what.to_owned();
     let mut socket = match Socket::new(protocol) {
         Ok(socket) => socket,
@@ -91,16 +96,9 @@ pub(crate) fn ask(
     };
     socket.bind_auto().tried(tried)?;
     socket
-        .send_to(
-            &message(kind, NLM_F_REQUEST, body),
-            &SocketAddr::new(0, 0),
-            0,
-        )
+        .send_to(request, &SocketAddr::new(0, 0), 0)
         .tried(tried)?;
-    let answer = datagram::receive(&socket).tried(tried)?;
-    let first = datagram::messages(&answer).find_map(Result::ok);
-    // A refusal is a message, too.
-    Ok(first.filter(|m| m.kind == kind).map(|m| m.body.to_vec()))
+    Ok(Some(socket))
 }
 
 /// A request for everything of a kind.

@@ -92,6 +92,7 @@ impl Tunnels {
             addresses: addresses::own_ipv4(&of_others)?,
             encrypts: xfrm::are_there()?,
         };
+        let mut served = 0;
         for device in devices {
             let Some(tunnel) = device.tunnel else {
                 continue;
@@ -100,10 +101,12 @@ impl Tunnels {
             if tunnel.local.is_unspecified() && tunnel.remote.is_unspecified() && !device.up {
                 continue;
             }
+            let declined = around.why_not(device, &tunnel, served);
+            served += usize::from(declined.is_none());
             self.all.push(Assessed {
                 device: device.clone(),
                 tunnel,
-                declined: around.why_not(device, &tunnel, self.served().len()),
+                declined,
             });
         }
         Ok(())
@@ -111,7 +114,8 @@ impl Tunnels {
 
     /// Follows what Linux takes out of tunnels, where a class asks for that and there are some.
     pub(crate) fn follow(&mut self, config: &RouterConfig, shared: &Shared, lane: &LaneProgram) {
-        let asks = trusts(config, |t| *t == Trust::Established) && !self.served().is_empty();
+        let asks =
+            trusts(config, |t| *t == Trust::Established) && self.are_served().next().is_some();
         let Some(witness) = lane.witness.as_ref().filter(|_| asks) else {
             self.entries = None;
             return;
@@ -156,10 +160,13 @@ impl Tunnels {
             | bit(TUNNELS_RULED, self.only_established.is_some())
     }
 
+    fn are_served(&self) -> impl Iterator<Item = &Assessed> {
+        self.all.iter().filter(|a| a.declined.is_none())
+    }
+
     /// The devices of tunnels that are served.
     pub(crate) fn served(&self) -> Vec<String> {
-        let served = self.all.iter().filter(|a| a.declined.is_none());
-        served.map(|a| a.device.name.clone()).collect()
+        self.are_served().map(|a| a.device.name.clone()).collect()
     }
 
     /// Tells the programs about the tunnels that are served.
@@ -174,11 +181,10 @@ impl Tunnels {
         devices: &[NetDevice],
     ) -> Result<(), DataplaneError> {
         let (mut entries, mut ways) = (BTreeMap::new(), BTreeMap::new());
-        let served: Vec<&Assessed> = self.all.iter().filter(|a| a.declined.is_none()).collect();
-        if !served.is_empty() {
+        if self.are_served().next().is_some() {
             let addressed = addresses::devices_with_ipv4()?;
             let by_qdisc = qdiscs::in_the_way(&config.egress, devices)?;
-            for Assessed { device, tunnel, .. } in served {
+            for Assessed { device, tunnel, .. } in self.are_served() {
                 let own = ports::flags(device, None, addressed.contains(&device.ifindex));
                 let entry = DeviceOver {
                     ifindex: device.ifindex,

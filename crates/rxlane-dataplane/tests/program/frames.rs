@@ -113,10 +113,7 @@ fn forget_checksum(f: &mut [u8]) {
 
 /// Puts the packet of a frame into a session of PPPoE, mostly one that is served, in the way that it should be or nearly so.
 pub(crate) fn into_session(rng: &mut Pcg64Mcg, frame: &[u8]) -> Vec<u8> {
-    let mut at = 12;
-    while [[0x81, 0x00], [0x88, 0xa8]].contains(&[frame[at], frame[at + 1]]) {
-        at += 4;
-    }
+    let at = behind_tags(frame) - 2;
     let mut protocol = match [frame[at], frame[at + 1]] {
         [0x86, _] => 0x57u16,
         _ => 0x21,
