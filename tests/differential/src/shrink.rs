@@ -1,5 +1,7 @@
 //! Makes a difference small: what can be left out while it stays is left out.
 
+mod statements;
+
 use crate::OracleError;
 use crate::scenario::{Origin, Packet, Scenario, Statement, Step};
 
@@ -57,6 +59,11 @@ pub fn shrink(
         size = measure(&best);
         let packets = minimal(&numbers(&best), |kept| tried(&with_packets(&best, kept)))?;
         best = with_packets(&best, &packets);
+        // A device goes with its addresses and routes, before those go one by one.
+        let devices = minimal(&statements::devices(&best), |kept| {
+            tried(&statements::with_devices(&best, kept))
+        })?;
+        best = statements::with_devices(&best, &devices);
         let setup = minimal(&best.setup, |kept| {
             tried(&Scenario {
                 setup: kept.to_vec(),
@@ -79,6 +86,11 @@ pub fn shrink(
                 best = candidate;
             }
         }
+        for n in 0..best.setup.len() {
+            while let Some(plainer) = plainer(&best, n, &mut tried)? {
+                best = plainer;
+            }
+        }
         for n in 0..best.lanes.classes.len() {
             let mut candidate = best.clone();
             candidate.lanes.classes[n].policed = false;
@@ -97,6 +109,22 @@ pub fn shrink(
         }
     }
     Ok(best)
+}
+
+/// The scenario with a tunnel of one option less, if it still differs so.
+fn plainer(
+    scenario: &Scenario,
+    n: usize,
+    tried: &mut impl FnMut(&Scenario) -> Result<bool, OracleError>,
+) -> Result<Option<Scenario>, OracleError> {
+    for statement in statements::plainer(&scenario.setup[n]) {
+        let mut candidate = scenario.clone();
+        candidate.setup[n] = statement;
+        if tried(&candidate)? {
+            return Ok(Some(candidate));
+        }
+    }
+    Ok(None)
 }
 
 fn measure(scenario: &Scenario) -> usize {
@@ -217,6 +245,31 @@ mod tests {
         });
         assert_eq!(kept, Ok(vec![3, 58, 59]));
         assert!(trials < 100, "{trials} trials");
+    }
+
+    #[test]
+    fn a_tunnel_shrinks_to_what_it_needs() {
+        let mut scenario = grammar::draw(1, 10, &grammar::Kinds::default());
+        let [made, other] = [1, 2].map(|n| {
+            let name = format!("gre{n}");
+            [
+                format!("link add {name} type gre local 10.1.0.1 remote 10.1.0.1{n} ttl 64 tos inherit key 7"),
+                format!("link set {name} up"),
+                format!("route add 192.0.{n}.0/24 dev {name}"),
+            ]
+            .map(Statement::Ip)
+        });
+        scenario.setup = [made, other].concat();
+        let needed = |line: &str| line.contains("gre1") && line.contains("tos inherit");
+        let shrunk = shrink(&scenario, 1000, |s| {
+            Ok(s.setup.iter().any(|s| needed(&s.command())))
+        })
+        .expect("no trial fails");
+        let left: Vec<String> = shrunk.setup.iter().map(Statement::command).collect();
+        assert_eq!(
+            left,
+            ["ip link add gre1 type gre local 10.1.0.1 remote 10.1.0.11 tos inherit"]
+        );
     }
 
     #[test]

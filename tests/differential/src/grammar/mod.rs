@@ -113,3 +113,61 @@ fn of_ports(seed: u64, about_packets: usize) -> Scenario {
     }
     scenario
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(seed: u64, kinds: &str) -> String {
+        let kinds: Kinds = kinds.parse().expect("kinds");
+        crate::report::describe(&draw(seed, 100, &kinds))
+    }
+
+    #[test]
+    fn kinds_that_are_named_are_in_each_configuration_and_packets_come_in_them() {
+        for seed in 0..30 {
+            for kind in ["gre", "ipip", "sit"] {
+                let text = text(seed, kind);
+                assert!(text.contains(&format!("type {kind} local ")), "{text}");
+                assert!(text.contains(&format!(", in {kind}")), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_tunnels_are_drawn_for_is_drawn_now_and_then() {
+        let all: String = (0..60).map(|seed| text(seed, "gre,ipip,sit")).collect();
+        for what in [
+            " key 7",
+            " nopmtudisc",
+            " tos inherit",
+            " ttl inherit",
+            " seq",
+            "hook input",
+            "hook output",
+            "type vlan id 10",
+            "in two fragments",
+            "outer TTL",
+            "outer options",
+            "outer length off",
+            "link del ",
+            "link add twin",
+        ] {
+            assert!(all.contains(what), "no `{what}` in 60 configurations");
+        }
+    }
+
+    #[test]
+    fn numbers_of_packets_are_unique() {
+        for seed in 0..20 {
+            let kinds: Kinds = "gre,ipip,sit".parse().expect("kinds");
+            let mut seen = std::collections::BTreeSet::new();
+            for step in draw(seed, 300, &kinds).steps {
+                let Step::Send(packets) = step else { continue };
+                for packet in packets {
+                    assert!(seen.insert(packet.number), "{}", packet.number);
+                }
+            }
+        }
+    }
+}
