@@ -3,9 +3,10 @@
 //! They are put into a scenario that is drawn already, with dice of their own. So a seed draws the same routers with and
 //! without them, and a kernel that has none of them sees what it saw before.
 
+use super::frames::{put_into_session, readdress, tag};
 use super::{Dice, Kind, Kinds, behind, tunnels};
-use crate::packets::{Session, into_session, mac_text, retagged};
-use crate::scenario::{Origin, PORTS, Scenario, Statement, Step, Trust};
+use crate::packets::mac_text;
+use crate::scenario::{PORTS, Scenario, Statement, Step, Trust};
 use crate::world::{NEIGHBOURS, port_mac};
 
 /// In so many of a hundred configurations there are some.
@@ -15,17 +16,14 @@ const WITH_DEVICES: u32 = 60;
 const OTHER_DICE: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The VLAN that devices are for.
-const VLAN_ID: u16 = 10;
+pub(super) const VLAN_ID: u16 = 10;
 
 /// The VLAN of a service tag that others are in.
-const SERVICE_ID: u16 = 20;
+pub(super) const SERVICE_ID: u16 = 20;
 
 /// Number of the session that devices are for, and the last byte of its other end's MAC address.
-const SESSION_ID: u16 = 0x2001;
+pub(super) const SESSION_ID: u16 = 0x2001;
 const PEER: u8 = 0x99;
-
-/// A VLAN that nobody has a device for.
-const UNKNOWN_ID: u16 = 11;
 
 /// Puts one or two kinds of devices into a scenario, with about so many packets more where they are tunnels.
 pub(super) fn draw(seed: u64, about_packets: usize, kinds: &Kinds, scenario: &mut Scenario) {
@@ -248,12 +246,12 @@ fn made(dice: &mut Dice, kind: Kind, upper: &str, members: &[&str]) -> Vec<State
 }
 
 /// The MAC address of the other end of a session over a port.
-fn peer_mac(port: usize) -> [u8; 6] {
+pub(super) fn peer_mac(port: usize) -> [u8; 6] {
     [2, 0, port as u8 + 1, 0, 0, PEER]
 }
 
 /// The MAC address of a macvlan device over a port.
-fn macvlan_mac(port: usize) -> [u8; 6] {
+pub(super) fn macvlan_mac(port: usize) -> [u8; 6] {
     [2, 0, 0, 0, 2, port as u8 + 1]
 }
 
@@ -310,99 +308,6 @@ fn named_as_port(upper: &str, members: &[&str], scenario: &mut Scenario) {
             for member in members {
                 *rule = rule.replace(&format!("\"{member}\""), &format!("\"{upper}\""));
             }
-        }
-    }
-}
-
-/// Frames that go into a port, as bytes.
-fn frames_into<'a>(
-    scenario: &'a mut Scenario,
-    port: &str,
-) -> impl Iterator<Item = (&'a mut String, &'a mut String)> {
-    let number = PORTS.iter().position(|p| *p == port);
-    let sends = scenario.steps.iter_mut().filter_map(|step| match step {
-        Step::Send(packets) => Some(packets),
-        Step::Change(_) => None,
-    });
-    sends.flatten().filter_map(move |packet| {
-        let Origin::Frame { port, hex } = &mut packet.origin else {
-            return None;
-        };
-        (Some(*port) == number).then_some((hex, &mut packet.what))
-    })
-}
-
-/// Hosts behind a VLAN device tag what they send, and some do so wrongly.
-fn tag(dice: &mut Dice, port: &str, made: &[Statement], scenario: &mut Scenario) {
-    let has = |what: &str| {
-        made.iter()
-            .any(|s| matches!(s, Statement::Ip(line) if line.contains(what)))
-    };
-    let service = has("802.1ad");
-    let own: &[u16] = if has(&format!("id {SERVICE_ID}")) {
-        &[SERVICE_ID, VLAN_ID]
-    } else {
-        &[VLAN_ID]
-    };
-    for (hex, what) in frames_into(scenario, port) {
-        let (tags, service): (&[u16], bool) = match dice.below(100) {
-            0..70 => (own, service),
-            70..76 => (&[VLAN_ID | 0xa000], service),
-            76..82 => (&[UNKNOWN_ID], false),
-            82..87 => (&[0], dice.chance(20)),
-            87..90 => (&[VLAN_ID, UNKNOWN_ID], false),
-            90..92 => (&[0, VLAN_ID], false),
-            92..94 => (own, !service),
-            _ => (&[], false),
-        };
-        if !tags.is_empty() {
-            *hex = retagged(hex, tags, service);
-            let kind = if service { "service-tagged" } else { "tagged" };
-            *what += &format!(", {kind} {tags:x?}");
-        }
-    }
-}
-
-/// Hosts behind a session send in it, and some do so wrongly.
-fn put_into_session(dice: &mut Dice, port: &str, made: &[Statement], scenario: &mut Scenario) {
-    let number = PORTS.iter().position(|p| *p == port).unwrap_or(0);
-    let over_vlan = made
-        .iter()
-        .any(|s| matches!(s, Statement::Ip(line) if line.contains("type vlan")));
-    for (hex, what) in frames_into(scenario, port) {
-        let mut session = Session {
-            id: SESSION_ID,
-            from: peer_mac(number),
-            longer: 0,
-            code: 0,
-        };
-        match dice.below(100) {
-            0..78 => {}
-            78..82 => session.id ^= 1,
-            82..86 => session.from[5] ^= 1,
-            86..89 => session.longer = 4,
-            89..92 => session.longer = -4,
-            92..94 => session.code = 0xa7,
-            _ => continue,
-        }
-        *hex = into_session(hex, &session);
-        *what += &format!(", {session}");
-        if over_vlan != dice.chance(5) {
-            *hex = retagged(hex, &[VLAN_ID], false);
-            *what += ", tagged";
-        }
-    }
-}
-
-/// Hosts send to the MAC address of a macvlan device.
-fn readdress(dice: &mut Dice, port: &str, scenario: &mut Scenario) {
-    let number = PORTS.iter().position(|p| *p == port).unwrap_or(0);
-    let from = port_mac(number).map(|b| format!("{b:02x}")).concat();
-    let to = macvlan_mac(number).map(|b| format!("{b:02x}")).concat();
-    for (hex, what) in frames_into(scenario, port) {
-        if hex.starts_with(&from) && dice.chance(60) {
-            hex.replace_range(..12, &to);
-            *what += ", to the macvlan device";
         }
     }
 }

@@ -10,6 +10,7 @@ mod dice;
 mod esp;
 mod events;
 mod firewall;
+mod frames;
 mod kinds;
 mod lanes;
 mod routes;

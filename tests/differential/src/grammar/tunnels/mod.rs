@@ -12,6 +12,9 @@ use crate::scenario::{Class, PORTS, Scenario, Statement, Trust};
 /// An address that is on no port.
 const ON_LOOPBACK: &str = "10.255.0.1";
 
+/// The broadest rule of classes.
+const ALL_OF_HOSTS: &str = r#"{ protocol = ["tcp", "udp"] }"#;
+
 /// Hosts of a prefix that speak.
 const SPEAKERS: [u8; 2] = [7, 9];
 
@@ -32,13 +35,7 @@ struct Tunnel {
 
 /// Puts tunnels of some kinds into a scenario, with so many packets of theirs.
 pub(super) fn draw(dice: &mut Dice, kinds: &[Kind], about: usize, scenario: &mut Scenario) {
-    // A route with several next hops keeps all that leaves in tunnels with Linux, which need not be seen often.
-    if dice.chance(75) {
-        let several = |s: &Statement| ["nexthop", "nhid"].iter().any(|w| s.command().contains(w));
-        for statements in scenario.all_statements() {
-            statements.retain(|s| !several(s));
-        }
-    }
+    suited(dice, scenario);
     let mut prefixes = REMOTE.map(|all| all.to_vec());
     let mut tunnels = Vec::new();
     for n in 0..dice.pick(&[1, 2, 2, 3]) {
@@ -62,13 +59,35 @@ pub(super) fn draw(dice: &mut Dice, kinds: &[Kind], about: usize, scenario: &mut
     }
 }
 
+/// Takes away most of what keeps all packets out of tunnels, so that those are seen to be express, and gives classes more packets.
+fn suited(dice: &mut Dice, scenario: &mut Scenario) {
+    scenario.lanes.engine &= dice.chance(20);
+    for words in [
+        ["nexthop", "nhid"],
+        ["xfrm policy add dir", "xfrm policy add dir"],
+    ] {
+        if dice.chance(85) {
+            for statements in scenario.all_statements() {
+                statements.retain(|s| !words.iter().any(|w| s.command().contains(w)));
+            }
+        }
+    }
+    let express = scenario.lanes.classes.iter_mut().rev();
+    let last = express.into_iter().find(|c| c.trust.is_some());
+    if let Some(class) = last.filter(|_| dice.chance(75))
+        && !class.rules.iter().any(|rule| rule == ALL_OF_HOSTS)
+    {
+        class.rules.push(ALL_OF_HOSTS.into());
+    }
+}
+
 /// A class that trusts sources trusts those in tunnels most often, too.
 fn trusted(dice: &mut Dice, tunnels: &[Tunnel], class: &mut Class) {
     let Some(Trust::Prefixes(list)) = &mut class.trust else {
         return;
     };
     for inside in tunnels.iter().flat_map(|t| &t.inside) {
-        if dice.chance(70) && !list.iter().any(|p| p == inside) {
+        if dice.chance(85) && !list.iter().any(|p| p == inside) {
             list.push((*inside).to_owned());
         }
     }
