@@ -105,10 +105,10 @@ static __always_inline int admit(struct xdp_md *ctx, const struct packet *p, str
 	 * Looked for once, and kept where the verifier forgets it: else it would follow all classes with each obstacle
 	 * that there can be, and each class with what is known of the packet after it.
 	 */
-	if (class < express_below)
-		core->obstacle = core->master		     ? REASON_MASTER
-				 : lacks_checksum(ctx, core) ? REASON_CHECKSUM
-							     : obstacle(p);
+	if (class < express_below) {
+		core->obstacle = core->master ? REASON_MASTER : obstacle(p);
+		object_to_checksum(ctx, core);
+	}
 	for (i = 0; i < MAX_CLASSES; i++, class ++) {
 		const volatile struct class *c;
 		struct class_counters *count;

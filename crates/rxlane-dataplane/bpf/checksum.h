@@ -80,6 +80,17 @@ __noinline int is_unfinished(struct xdp_md *ctx, const struct core *core)
 	return (void *)(l4 + 6) <= p.data_end && !l4[4] && !l4[5];
 }
 
+/*
+ * Makes it the obstacle of a packet that nothing of a bridge speaks against. It is called for every packet, and always
+ * returns 0: the verifier would follow all that comes after it with each answer that it can have.
+ */
+__noinline int object_to_checksum(struct xdp_md *ctx, struct core *core)
+{
+	if (core && core->packet.may_lack_checksum && !core->master && is_unfinished(ctx, core))
+		core->obstacle = REASON_CHECKSUM;
+	return 0;
+}
+
 /* Asked only about what leaves the way that the kernel would take with it. */
 static __always_inline int lacks_checksum(struct xdp_md *ctx, const struct core *core)
 {
