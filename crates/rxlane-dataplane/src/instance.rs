@@ -71,6 +71,9 @@ pub struct State {
     /// Tunnels, as they were found last.
     #[serde(default)]
     pub tunnels: Vec<TunnelStatus>,
+    /// Rx queues that each port had when programs were attached.
+    #[serde(default)]
+    pub queues: BTreeMap<String, u32>,
     /// Things the operator should know.
     pub warnings: Vec<String>,
     /// What is gone back to unless somebody confirms.

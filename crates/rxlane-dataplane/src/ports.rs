@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 
 use libbpf_rs::Link;
-use rxlane_config::{Egress, RouterConfig};
+use rxlane_config::{Datapath, Egress, RouterConfig};
 use rxlane_system::addresses;
-use rxlane_system::links::Link as NetDevice;
+use rxlane_system::links::{self, Link as NetDevice};
 use rxlane_system::sysctl;
 use rxlane_system::xdp::{self, Mode};
 use tracing::warn;
@@ -259,6 +259,33 @@ pub(crate) fn warnings(device: &NetDevice, mode: Option<&str>) -> Vec<String> {
         ));
     }
     found
+}
+
+/// Rx queues of the ports that there are.
+pub(crate) fn rx_queues(ports: &BTreeMap<String, PortState>) -> BTreeMap<String, u32> {
+    let queues = |name: &String| Some((name.clone(), links::rx_queues(name).ok()?));
+    ports.keys().filter_map(queues).collect()
+}
+
+/// Ports that have been given more Rx queues, which nobody announces: the engine has no sockets there, and a veth runs no program
+/// there (`veth_set_channels` in drivers/net/veth.c; Linux 6.18).
+pub(crate) fn unserved_queues(state: &State, devices: &[NetDevice]) -> Vec<String> {
+    let has_engine = matches!(state.config.datapath, Datapath::Afxdp(_));
+    let told = |(port, now): (&String, &u32)| {
+        let served = state.queues.get(port).filter(|served| now > served)?;
+        let is_veth = |d: &NetDevice| d.name == *port && d.kind.as_deref() == Some("veth");
+        let whose = if devices.iter().any(is_veth) {
+            "is Linux's, because a veth runs no XDP program there"
+        } else if has_engine {
+            "goes by the XDP lanes, without the engine's budgets"
+        } else {
+            return None;
+        };
+        Some(format!(
+            "port `{port}` has {now} Rx queues, and had {served} when rxlane was attached: what comes in by the others {whose}; `rxlane reload` serves all"
+        ))
+    };
+    rx_queues(&state.ports).iter().filter_map(told).collect()
 }
 
 /// The devices that the express lane may send to: ports whose drivers take frames from it, and whose qdiscs need not see them.

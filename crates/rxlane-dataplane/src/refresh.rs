@@ -60,6 +60,12 @@ impl Router {
                         port.ifindex = Some(device.ifindex);
                         port.mode = Some(mode.into());
                         changed = true;
+                        // The engine keeps the queues that it was made for.
+                        if self.engine.is_none()
+                            && let Ok(queues) = links::rx_queues(name)
+                        {
+                            self.state.queues.insert(name.clone(), queues);
+                        }
                     }
                     Err(error) => warn!(port = name, %error, "cannot attach the port"),
                 }

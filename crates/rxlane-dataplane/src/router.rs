@@ -1,5 +1,6 @@
 //! A router's life: start, reload, ports that come and go, detach.
 
+use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Instant;
@@ -47,7 +48,7 @@ pub struct Router {
     pub(crate) shared: Shared,
     pub(crate) lane: LaneProgram,
     pub(crate) state: State,
-    engine: Option<Engine>,
+    pub(crate) engine: Option<Engine>,
     pub(crate) route_mtu: RouteMtu,
     /// The smallest MTU of the ports.
     pub(crate) port_mtu: u32,
@@ -175,6 +176,7 @@ impl Router {
             objections: Vec::new(),
             sessions: Vec::new(),
             tunnels: Vec::new(),
+            queues: BTreeMap::new(),
             warnings: Vec::new(),
             unconfirmed: old.as_ref().and_then(|o| o.unconfirmed.clone()),
         };
@@ -310,6 +312,7 @@ fn start_engine(
     lane: &mut LaneProgram,
     plan: Option<RingMap>,
 ) -> Result<Option<Engine>, DataplaneError> {
+    state.queues = ports::rx_queues(&state.ports);
     let pin = |map: &MapHandle, name: &str| {
         let path = instance.pins.join(name);
         pinned::remove_pin(&path)?;

@@ -21,6 +21,7 @@ use crate::layout::{
 pub use crate::macvlans::MacvlanStatus;
 pub use crate::masters::MasterStatus;
 use crate::pinned::{get, get_percpu};
+use crate::ports;
 pub use crate::pppoe::SessionStatus;
 use crate::qdiscs;
 pub use crate::tunnels::TunnelStatus;
@@ -193,7 +194,10 @@ pub fn read() -> Result<Status, DataplaneError> {
         kernel: state.features.kernel.clone(),
         missing_features: state.features.missing().cloned().collect(),
         programs: state.programs.clone(),
-        warnings: state.warnings.clone(),
+        warnings: {
+            let unserved = ports::unserved_queues(&state, &devices).into_iter();
+            state.warnings.iter().cloned().chain(unserved).collect()
+        },
         reloads: instance.reload_count(),
         reload_refused: instance.reload_error(),
         undone_in_s: state.unconfirmed.as_ref().map(|u| u.left().as_secs_f64()),

@@ -616,6 +616,50 @@ fn a_port_that_comes_back_is_served_by_the_engine_again() {
 
 #[test]
 #[ignore = "needs root: make test"]
+fn queues_that_a_port_gets_while_the_engine_runs_are_told_and_served_after_a_reload() {
+    let mut t = TestLab::up("morequeues", |_| ());
+    let _router = t.router(&forwarding(""));
+    let told = |t: &TestLab| t.status_json().unwrap()["warnings"].to_string();
+    assert!(!told(&t).contains("Rx queues"), "{}", told(&t));
+    // A queue of the sender's is one of the port's.
+    t.must(Place::Router, "ethtool -L in0 rx 2");
+    t.must(Place::Gen, "ethtool -L gen0 tx 2");
+    let text = told(&t);
+    assert!(
+        text.contains("port `in0` has 2 Rx queues, and had 1"),
+        "{text}"
+    );
+    // Pings come in by the first queue, what the generator's core redirects by the second.
+    let forwards = |t: &TestLab| {
+        let out = t.must(Place::Gen, "ping -Q 0xb8 -c 10 -i 0.01 -W 2 10.20.0.2");
+        assert!(out.contains(" 0% packet loss"), "{out}");
+        // The thread of a new queue is where the generator leaves it no time.
+        t.lab.tune().expect("threads can be placed");
+        let mut bed = Bed::new(&t.lab, &traffic()).unwrap();
+        let length = Duration::from_millis(300);
+        let trial = bed.run(RATE, length, &Threads::default()).unwrap();
+        assert!(trial.classes.iter().all(|class| class.received > 0.0));
+    };
+    let rings_of_queue = |t: &TestLab, queue: u64| {
+        let status = t.status_json().unwrap();
+        let rings = status["engine"]["rings"].as_array().unwrap().clone();
+        let of_port = |r: &&serde_json::Value| r["port"] == "in0" && r["queue"] == queue;
+        rings.iter().filter(of_port).count()
+    };
+    forwards(&t);
+    assert_eq!(rings_of_queue(&t, 1), 0, "which are Linux's until then");
+    assert!(t.rxlane(&["reload"]).status.success());
+    assert!(!told(&t).contains("Rx queues"), "{}", told(&t));
+    forwards(&t);
+    assert!(rings_of_queue(&t, 0) > 0 && rings_of_queue(&t, 1) > 0);
+    // Back again: that the kernel refuses to take a queue from under a socket is as good.
+    t.exec(Place::Gen, "ethtool -L gen0 tx 1");
+    t.exec(Place::Router, "ethtool -L in0 rx 1");
+    forwards(&t);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
 fn after_a_load_beyond_its_capacity_every_frame_is_accounted_for() {
     let mut t = TestLab::up("frames", |_| ());
     let _router = t.router(&forwarding("ring = 64"));

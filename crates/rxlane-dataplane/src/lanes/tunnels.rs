@@ -59,6 +59,12 @@ impl Followed {
             sit: types.know("ipip6_rcv"),
         }
     }
+
+    /// Whether these functions take packets of an IP protocol out of tunnels.
+    pub(crate) fn covers(self, protocol: u8) -> bool {
+        const IPV6: u8 = 41;
+        if protocol == IPV6 { self.sit } else { self.ip }
+    }
 }
 
 /// The attached programs.

@@ -41,6 +41,9 @@ pub struct TunnelStatus {
     /// Why only flows of `established` classes use it; missing if all may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only_established: Option<String>,
+    /// Why flows of `established` classes that come in by it stay with the kernel; missing if they may be express.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_followed: Option<String>,
 }
 
 /// IPv4 headers without options, and what GRE adds without and with a key.
@@ -63,8 +66,8 @@ struct Assessed {
 pub(crate) struct Tunnels {
     all: Vec<Assessed>,
     entries: Option<Entries>,
-    /// What the kernel has refused to follow.
-    refused: Option<Followed>,
+    /// What the kernel has refused to follow, and why.
+    refused: Option<(Followed, String)>,
     /// Rules about outer packets, which only flows that Linux was seen to forward heed.
     pub(crate) only_established: Option<String>,
 }
@@ -121,16 +124,30 @@ impl Tunnels {
             return;
         };
         let there = Followed::of_this_kernel();
-        if self.entries.as_ref().is_some_and(|e| e.followed == there) || self.refused == Some(there)
-        {
+        let is_followed = self.entries.as_ref().is_some_and(|e| e.followed == there);
+        let is_refused = self
+            .refused
+            .as_ref()
+            .is_some_and(|(what, _)| *what == there);
+        if is_followed || is_refused {
             return;
         }
         match Entries::follow(there, &shared.tunnels, witness) {
             Ok(entries) => self.entries = Some(entries),
             Err(error) => {
                 warn!(%error, "established flows that come in tunnels stay with the kernel until rxlane is started again");
-                self.refused = Some(there);
+                self.refused = Some((there, error.to_string()));
             }
+        }
+    }
+
+    /// Why Linux is not seen to take packets out of a tunnel, where a class asks for that.
+    fn not_followed(&self, tunnel: &Tunnel) -> Option<String> {
+        match (&self.entries, &self.refused) {
+            (Some(entries), _) if entries.followed.covers(tunnel.protocol) => None,
+            (Some(_), _) => Some("the kernel's types lack the function that takes packets out of it (CONFIG_DEBUG_INFO_BTF_MODULES)".into()),
+            (None, Some((_, why))) => Some(why.clone()),
+            (None, None) => None,
         }
     }
 
@@ -147,6 +164,10 @@ impl Tunnels {
             declined: a.declined.clone(),
             only_established: match a.declined {
                 None => self.only_established.clone(),
+                Some(_) => None,
+            },
+            not_followed: match a.declined {
+                None => self.not_followed(&a.tunnel),
                 Some(_) => None,
             },
         };
@@ -293,4 +314,53 @@ pub(crate) fn serve(
     }
     vlans::replace(&shared.tunnels, &entries)?;
     vlans::replace(&lane.tunnel_ways, &ways)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(protocol: u8, refused: Option<&str>) -> TunnelStatus {
+        let tunnel = Tunnel {
+            protocol,
+            local: [10, 1, 0, 1].into(),
+            remote: [10, 1, 0, 10].into(),
+            key: None,
+            link: 0,
+            ttl: 64,
+            tos: 0,
+            discovers_mtu: true,
+            besides: None,
+        };
+        let nothing = Followed {
+            ip: false,
+            sit: false,
+        };
+        let tunnels = Tunnels {
+            all: vec![Assessed {
+                device: NetDevice::default(),
+                tunnel,
+                declined: None,
+            }],
+            refused: refused.map(|why| (nothing, why.to_owned())),
+            ..Tunnels::default()
+        };
+        tunnels.status().remove(0)
+    }
+
+    #[test]
+    fn a_kernel_that_lets_nobody_follow_what_it_takes_out_of_tunnels_is_named_as_the_reason() {
+        assert_eq!(found(GRE_PROTOCOL, None).not_followed, None);
+        let refused = found(GRE_PROTOCOL, Some("not permitted"));
+        assert_eq!(refused.not_followed.as_deref(), Some("not permitted"));
+    }
+
+    #[test]
+    fn ipv6_in_tunnels_is_taken_out_by_another_function_than_the_rest() {
+        let only_ip = Followed {
+            ip: true,
+            sit: false,
+        };
+        assert!(only_ip.covers(4) && only_ip.covers(GRE_PROTOCOL) && !only_ip.covers(41));
+    }
 }

@@ -242,10 +242,13 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
     }
     for t in &s.tunnels {
         let frames = format!("{} to {}", t.kind, t.remote);
-        let served = match &t.only_established {
+        let mut served = match &t.only_established {
             Some(why) => format!("`established` only: {why}"),
             None => express(&t.declined),
         };
+        if let Some(why) = &t.not_followed {
+            write!(served, "; not `established` that come in: {why}")?;
+        }
         over.add_row([t.name.clone(), String::new(), frames, served]);
     }
     for m in &s.masters {
