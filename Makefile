@@ -10,7 +10,7 @@ PACKAGES := clang-19 clang-format libelf-dev zlib1g-dev pkg-config make gcc libc
 TEST_PACKAGES := bird2 frr keepalived
 SHELL_SCRIPTS := .ci/run contrib/release docs/pictures $(addprefix contrib/debian/,postinst prerm postrm) fuzz/run tests/differential/sabotage tests/in-turn $(addprefix tests/vm/,apt build-kernel build-tests demo driver-rows drivers get-kernel get-qemu hosts init matrix mirror router run table test-demo test-drivers test-engine test-masters test-oracle test-pppoe test-suite test-tune test-tunnel test-vlan)
 
-.PHONY: vm-setup help setup build package-files install uninstall deb demo build-tests test test-vm test-kernels soak soak-vm sabotage simpy wheel test-python test-python-ray site test-site fuzz miri sanitize nightly release docs pictures crates deny alerts lint style clean
+.PHONY: vm-setup help setup build package-files install uninstall deb demo build-tests test test-vm test-kernels test-tags soak soak-vm sabotage simpy wheel test-python test-python-ray site test-site fuzz miri sanitize nightly release docs pictures crates deny alerts lint style clean
 
 help:
 	@echo "make build   the release binary; then sudo make install (PREFIX, DESTDIR), or uninstall"
@@ -145,6 +145,9 @@ test-vm: vm-setup
 test-kernels: build-tests
 	@$(MAKE) --no-print-directory setup PACKAGES="$(VM_PACKAGES)"
 	@$(SUDO) tests/vm/matrix --kernels 6.1 --suites "shapes program" --rxlane target/debug/rxlane
+
+test-tags: build-tests
+	@$(MAKE) --no-print-directory setup PACKAGES="$(VM_PACKAGES)"
 	@$(SUDO) RXLANE=target/debug/rxlane tests/vm/run vlan 6.1
 
 # Looks for packets that rxlane treats otherwise than plain Linux; tests/differential/README.md says how to read one.
