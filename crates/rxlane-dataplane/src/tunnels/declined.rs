@@ -104,10 +104,11 @@ impl Around<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn tunnel() -> Tunnel {
+    /// GRE without a key, against which nothing speaks.
+    pub(in crate::tunnels) fn tunnel() -> Tunnel {
         Tunnel {
             protocol: 47,
             local: [10, 1, 0, 1].into(),

@@ -318,20 +318,10 @@ pub(crate) fn serve(
 
 #[cfg(test)]
 mod tests {
+    use super::declined::tests::tunnel;
     use super::*;
 
-    fn found(protocol: u8, refused: Option<&str>) -> TunnelStatus {
-        let tunnel = Tunnel {
-            protocol,
-            local: [10, 1, 0, 1].into(),
-            remote: [10, 1, 0, 10].into(),
-            key: None,
-            link: 0,
-            ttl: 64,
-            tos: 0,
-            discovers_mtu: true,
-            besides: None,
-        };
+    fn found(refused: Option<&str>) -> TunnelStatus {
         let nothing = Followed {
             ip: false,
             sit: false,
@@ -339,7 +329,7 @@ mod tests {
         let tunnels = Tunnels {
             all: vec![Assessed {
                 device: NetDevice::default(),
-                tunnel,
+                tunnel: tunnel(),
                 declined: None,
             }],
             refused: refused.map(|why| (nothing, why.to_owned())),
@@ -350,8 +340,8 @@ mod tests {
 
     #[test]
     fn a_kernel_that_lets_nobody_follow_what_it_takes_out_of_tunnels_is_named_as_the_reason() {
-        assert_eq!(found(GRE_PROTOCOL, None).not_followed, None);
-        let refused = found(GRE_PROTOCOL, Some("not permitted"));
+        assert_eq!(found(None).not_followed, None);
+        let refused = found(Some("not permitted"));
         assert_eq!(refused.not_followed.as_deref(), Some("not permitted"));
     }
 
