@@ -54,13 +54,9 @@ impl Call {
         setsockopt(&self.caller, sockopt::BindToDevice, &device).expect("another interface");
     }
 
-    /// Talks until both directions are express: while the daemon looks at what has changed, all is the kernel's.
+    /// Talks until both directions are express.
     fn settle(&self, t: &TestLab) {
-        wait_for("both directions are express", || {
-            let before = t.class("voice", "express");
-            assert!(self.says() && self.is_answered());
-            t.class("voice", "express") == before + 2
-        });
+        t.settle(2, || assert!(self.says() && self.is_answered()));
     }
 }
 
@@ -317,8 +313,7 @@ fn a_trusted_prefix_that_comes_from_elsewhere_is_judged_by_linux() {
     );
     let _router = t.router(&(PREFIX.to_owned() + REST));
     let call = Call::new(&t);
-    assert!(call.says() && call.says());
-    assert!(t.class("voice", "express") >= 1);
+    t.settle(1, || assert!(call.says()));
     let before = t.class("voice", "express");
     call.moves_to_gen1(&t);
     assert!(call.says(), "Linux lets it pass");
@@ -424,10 +419,7 @@ fn packets_that_a_macvlan_device_takes_are_not_express() {
     let mut t = TestLab::up("taken", |_| ());
     let _router = t.router(&(PREFIX.to_owned() + REST));
     let call = Call::new(&t);
-    assert!(call.says());
-    let before = t.class("voice", "express");
-    assert!(call.says());
-    assert_eq!(t.class("voice", "express"), before + 1);
+    t.settle(1, || assert!(call.says()));
     // In this mode it has the MAC address of the port, and it drops what comes as long as it is down.
     let device = "ip link add taker link in0 type macvlan mode passthru";
     t.must(Place::Router, device);
@@ -464,10 +456,7 @@ fn translation_keeps_prefixes_with_the_kernel_as_long_as_it_is_there() {
         let (_, from) = call.called.recv_from(&mut [0; 64]).expect("it arrives");
         from.ip().to_string()
     };
-    assert_eq!(from(&call), "10.10.0.2");
-    let before = t.class("voice", "express");
-    assert_eq!(from(&call), "10.10.0.2");
-    assert_eq!(t.class("voice", "express"), before + 1);
+    t.settle(1, || assert_eq!(from(&call), "10.10.0.2"));
     // While it runs. The flow that is there keeps its addresses, in Linux too.
     t.must(Place::Router, nat);
     let held_back = || {
@@ -513,8 +502,7 @@ fn hooks_before_routing_must_be_accepted_by_name() {
     assert!(error_of(&checked).contains("ip raw early"), "as run says");
     let _router = t.router_from(&config);
     let call = Call::new(&t);
-    assert!(call.says() && call.says());
-    assert!(t.class("voice", "express") >= 1);
+    t.settle(1, || assert!(call.says()));
 }
 
 #[test]
@@ -543,8 +531,7 @@ fn without_its_daemon_a_router_goes_back_to_linux() {
     let mut t = TestLab::up("unwatched", |_| ());
     let router = t.router(&(PREFIX.to_owned() + REST));
     let call = Call::new(&t);
-    assert!(call.says() && call.says());
-    assert!(t.class("voice", "express") >= 1);
+    t.settle(1, || assert!(call.says()));
     router.end(nix::sys::signal::Signal::SIGKILL);
     assert!(call.says());
     wait_for("packets take the kernel", || {

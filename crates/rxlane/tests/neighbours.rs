@@ -43,11 +43,7 @@ fn a_host_that_was_silently_replaced_is_found_again_though_only_express_packets_
             .to_owned();
         let stale = format!("ip neigh replace {sink} dev out0 lladdr {mac} nud stale");
         t.must(Place::Router, &stale);
-        // While the daemon looks at what has changed, everything is the kernel's.
-        wait_for("what is said is express", || {
-            let before = t.class("voice", "express");
-            says() && t.class("voice", "express") == before + 1
-        });
+        t.settle(1, || assert!(says()));
         t.must(Place::Sink, "ip link set snk0 address 02:00:00:00:0e:01");
         t.must(Place::Router, &stale);
         assert!(!says(), "the address is another one");
@@ -76,12 +72,17 @@ fn a_permanent_neighbour_stays_permanent() {
     let _router = t.router(&(PREFIX.to_owned() + REST));
     let from = common::udp(&t, Place::Gen, "10.10.0.2:6000");
     let to = common::udp(&t, Place::Sink, "10.20.0.2:7000");
-    for _ in 0..30 {
+    let says = || {
         from.send_to(b"said", "10.20.0.2:7000").expect("sent");
         assert!(to.recv(&mut [0; 64]).is_ok());
+    };
+    t.settle(1, says);
+    let before = t.class("voice", "express");
+    for _ in 0..30 {
+        says();
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
-    assert!(t.class("voice", "express") >= 29);
+    assert!(t.class("voice", "express") >= before + 29);
     assert!(
         state(&t, "10.20.0.2").contains("PERMANENT"),
         "{}",

@@ -212,6 +212,16 @@ impl TestLab {
         self.class("voice", "express") - before
     }
 
+    /// Talks until so many packets of one exchange are express: while the daemon looks at what has changed, as it does after
+    /// its start, all is the kernel's.
+    pub fn settle(&self, packets: u64, mut talk: impl FnMut()) {
+        wait_for("what is said is express", || {
+            let before = self.class("voice", "express");
+            talk();
+            self.class("voice", "express") == before + packets
+        });
+    }
+
     /// Packets of all ports left to the kernel for a reason.
     pub fn to_kernel(&self, reason: &str) -> u64 {
         let status = self.status_json().expect("a router");
