@@ -201,6 +201,9 @@ __noinline int by_tunnel(struct xdp_md *ctx, struct core *core)
 	out = bpf_map_lookup_elem(&tunnel_ways, &device);
 	if (!out || !g || !is_watched(g) || g->tunnels & TUNNELS_SEVERAL_HOPS)
 		return REFUSED(REASON_EGRESS);
+	/* SIT may carry IPv4, too, in packets of another protocol; IPIP carries no IPv6. */
+	if (out->key.protocol == (p.v6 ? IPPROTO_IPIP : IPPROTO_IPV6))
+		return REFUSED(REASON_EGRESS);
 	if (!core->departure.flow && g->tunnels & TUNNELS_RULED)
 		return REFUSED(REASON_OBJECTION);
 	if (out->by_qdisc)

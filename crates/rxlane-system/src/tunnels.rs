@@ -103,8 +103,11 @@ fn of_ip(all: &[InfoIpTunnel], usual: u8) -> Tunnel {
             _ => {}
         }
     }
-    if tunnel.protocol != usual {
-        tunnel.besides = Some("carries more than one protocol (mode any)");
+    // What `ip link` makes unless told otherwise carries other protocols as well, in outer packets of those protocols.
+    if tunnel.protocol == 0 {
+        tunnel.protocol = usual;
+    } else if tunnel.protocol != usual {
+        tunnel.besides = Some("carries another protocol (mode)");
     }
     tunnel
 }
@@ -196,6 +199,27 @@ mod tests {
         let sit = Tunnel::of(&infos).expect("a tunnel");
         assert_eq!((sit.protocol, sit.tos, sit.besides), (41, 1, None));
         assert_eq!(sit.remote, Ipv4Addr::UNSPECIFIED);
+    }
+
+    #[test]
+    fn a_tunnel_that_may_carry_anything_carries_what_its_kind_does() {
+        let of = |kind: InfoKind, protocol: u8| {
+            let infos = [
+                LinkInfo::Kind(kind),
+                LinkInfo::Data(InfoData::IpTunnel(vec![InfoIpTunnel::Protocol(
+                    protocol.into(),
+                )])),
+            ];
+            let tunnel = Tunnel::of(&infos).expect("a tunnel");
+            (tunnel.protocol, tunnel.besides.is_some())
+        };
+        assert_eq!(of(InfoKind::IpIp, 0), (4, false));
+        assert_eq!(of(InfoKind::IpIp, 4), (4, false));
+        assert_eq!(of(InfoKind::SitTun, 0), (41, false));
+        assert_eq!(of(InfoKind::SitTun, 41), (41, false));
+        for (kind, other) in [(InfoKind::SitTun, 4), (InfoKind::IpIp, 137)] {
+            assert!(of(kind, other).1, "{other}");
+        }
     }
 
     #[test]

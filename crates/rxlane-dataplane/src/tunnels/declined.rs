@@ -29,7 +29,7 @@ fn may_take(other: &Tunnel, tunnel: &Tunnel) -> bool {
     let fits = |theirs: Ipv4Addr, ours: Ipv4Addr| theirs.is_unspecified() || theirs == ours;
     other.link != 0
         && tunnel.protocol != SIT
-        && (other.protocol == tunnel.protocol || other.protocol == 0)
+        && other.protocol == tunnel.protocol
         && fits(other.local, tunnel.local)
         && fits(other.remote, tunnel.remote)
         && (other.key == tunnel.key || other.besides.is_some())

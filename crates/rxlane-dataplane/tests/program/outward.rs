@@ -182,10 +182,13 @@ fn what_is_routed_into_a_tunnel_leaves_with_its_outer_header() {
                 check(&mut v4);
                 for packet in [&v4, &v6] {
                     let is_v6 = packet[0] >> 4 == 6;
+                    let frame = arrives(packet);
+                    let out = testing::run(&router, &frame, ifindex).unwrap();
+                    // Linux sends it otherwise (SIT), or not at all.
                     if (protocol == 4 && is_v6) || (protocol == 41 && !is_v6) {
+                        assert_eq!((out.action, &out.frame), (PASS, &frame), "{way:?}");
                         continue;
                     }
-                    let out = testing::run(&router, &arrives(packet), ifindex).unwrap();
                     let mut header = match key {
                         _ if protocol != 47 => Vec::new(),
                         None => vec![0, 0],

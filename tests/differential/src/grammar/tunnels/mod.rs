@@ -163,7 +163,14 @@ impl Tunnel {
         if dice.chance(10) {
             line += match kind {
                 Kind::Gre => dice.pick(&[" seq", " csum", " seq csum", " fwmark 0x1"]),
-                _ => dice.pick(&[" mode any", " fwmark 0x1"]),
+                _ => " fwmark 0x1",
+            };
+        } else if dice.chance(30) {
+            // Unless told so they carry anything.
+            line += match kind {
+                Kind::Ipip => " mode ipip",
+                Kind::Sit => " mode ip6ip",
+                _ => "",
             };
         }
         if dice.chance(10) {
@@ -216,9 +223,10 @@ impl Tunnel {
             setup.push(Statement::Ip(six));
         }
         for _ in 0..2 + dice.below(2) {
+            // Some routes lead into a tunnel that does not carry such packets, or puts them into others.
             let v6 = match self.kind {
-                Kind::Ipip => false,
-                Kind::Sit => true,
+                Kind::Ipip => dice.chance(5),
+                Kind::Sit => dice.chance(95),
                 _ => dice.chance(40),
             };
             let left = &mut prefixes[usize::from(v6)];
