@@ -6,7 +6,8 @@ use std::os::fd::AsFd;
 use libbpf_rs::Link;
 use rxlane_config::{Datapath, Egress, RouterConfig};
 use rxlane_system::addresses;
-use rxlane_system::links::{self, Link as NetDevice};
+use rxlane_system::drivers;
+use rxlane_system::links::Link as NetDevice;
 use rxlane_system::sysctl;
 use rxlane_system::xdp::{self, Mode};
 use tracing::warn;
@@ -249,6 +250,11 @@ pub(crate) fn warnings(device: &NetDevice, mode: Option<&str>) -> Vec<String> {
             "port `{name}` is a veth: what hosts behind it offload (segments, checksums) goes by Linux, until they do not (ethtool -K IF tx off tso off gso off)"
         ));
     }
+    if waits_for_ever(device) {
+        found.push(format!(
+            "port `{name}` is a virtio-net with queues to spare, of which its driver gives some to XDP and gets none back: detach before the device is taken out of the machine, which would wait for it for ever"
+        ));
+    }
     if hides_tags(kind, mode.or(Some("native"))) {
         found.push(format!(
             "port `{name}` lies over other devices, which hide VLAN tags from XDP: express packets that come in there stay with the kernel"
@@ -261,9 +267,18 @@ pub(crate) fn warnings(device: &NetDevice, mode: Option<&str>) -> Vec<String> {
     found
 }
 
+/// Whether the device could not go any more while a program is attached: `virtnet_xdp_set` (drivers/net/virtio_net.c) takes a queue for each
+/// core if there are so many, and `netif_set_real_num_rx_queues` (net/core/dev.c) forgets those of a device that is leaving.
+fn waits_for_ever(device: &NetDevice) -> bool {
+    let cores = libbpf_rs::num_possible_cpus().unwrap_or(1);
+    device.kind.is_none()
+        && drivers::driver(&device.name).is_ok_and(|d| d.as_deref() == Some("virtio_net"))
+        && drivers::spare_queues(&device.name).is_ok_and(|spare| spare as usize >= cores)
+}
+
 /// Rx queues of the ports that there are.
 pub(crate) fn rx_queues(ports: &BTreeMap<String, PortState>) -> BTreeMap<String, u32> {
-    let queues = |name: &String| Some((name.clone(), links::rx_queues(name).ok()?));
+    let queues = |name: &String| Some((name.clone(), drivers::rx_queues(name).ok()?));
     ports.keys().filter_map(queues).collect()
 }
 

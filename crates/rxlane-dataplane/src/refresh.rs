@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rxlane_system::drivers;
 use rxlane_system::links::{self, Link as NetDevice};
 use tracing::{info, warn};
 
@@ -62,7 +63,7 @@ impl Router {
                         changed = true;
                         // The engine keeps the queues that it was made for.
                         if self.engine.is_none()
-                            && let Ok(queues) = links::rx_queues(name)
+                            && let Ok(queues) = drivers::rx_queues(name)
                         {
                             self.state.queues.insert(name.clone(), queues);
                         }

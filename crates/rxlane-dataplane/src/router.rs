@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use libbpf_rs::MapHandle;
 use rxlane_policy::class::{Lane, Overload, Trust};
-use rxlane_system::links;
 use rxlane_system::route_mtu::RouteMtu;
 use rxlane_system::sysctl::Held;
+use rxlane_system::{drivers, links};
 use tracing::{info, warn};
 
 use crate::DataplaneError;
@@ -29,6 +29,7 @@ use crate::options::Options;
 use crate::pinned;
 use crate::ports;
 use crate::pppoe::Sessions;
+use crate::silent::Silent;
 use crate::tags;
 use crate::tunnels::Tunnels;
 use crate::watch;
@@ -60,6 +61,7 @@ pub struct Router {
     pub(crate) told: Instant,
     pub(crate) noted: Noted,
     pub(crate) batches: Batches,
+    pub(crate) silent: Silent,
     pub(crate) bridges: Bridges,
     pub(crate) sessions: Sessions,
     pub(crate) tunnels: Tunnels,
@@ -126,6 +128,7 @@ impl Router {
                     told: Instant::now(),
                     noted: Noted::default(),
                     batches,
+                    silent: Silent::default(),
                     bridges: Bridges::default(),
                     sessions,
                     tunnels: Tunnels::default(),
@@ -301,7 +304,7 @@ pub(crate) fn plan(config: &RouterConfig) -> Result<Option<RingMap>, DataplaneEr
     let queues = config
         .ports
         .iter()
-        .map(|port| links::rx_queues(port).map_err(|_| DataplaneError::NoPort(port.clone())))
+        .map(|port| drivers::rx_queues(port).map_err(|_| DataplaneError::NoPort(port.clone())))
         .collect::<Result<_, _>>()?;
     RingMap::new(config, engine, queues).map(Some)
 }

@@ -181,6 +181,7 @@ impl Router {
         if self.egress_asked.elapsed() >= EGRESS_EVERY {
             self.egress_asked = Instant::now();
             let devices = links::all()?;
+            self.wake_silent_ports(&devices)?;
             self.write_ports(&devices)?;
             // Maps of priorities may change without news, and so may XDP programs over a port and ebtables.
             let again = self.asked.is_multiple_of(10);

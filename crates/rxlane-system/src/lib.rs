@@ -10,6 +10,7 @@ pub mod capabilities;
 pub mod changes;
 #[cfg(feature = "testing")]
 pub mod decode;
+pub mod drivers;
 pub mod ethtool;
 pub mod features;
 pub mod filters;

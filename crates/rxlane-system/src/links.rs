@@ -53,6 +53,8 @@ pub struct Link {
     pub tunnel: Option<Tunnel>,
     /// Id of an XDP program that is attached without being asked for here; 0 for none.
     pub xdp_program: u32,
+    /// Packets that it has received.
+    pub received: u64,
 }
 
 /// Of a VLAN device (`ip link add type vlan`).
@@ -117,6 +119,7 @@ fn from_message(message: &LinkMessage) -> Option<Link> {
                     }
                 }
             }
+            LinkAttribute::Stats64(counted) => link.received = counted.rx_packets,
             LinkAttribute::Xdp(xdp) => {
                 for x in xdp {
                     if let LinkXdp::ProgId(id) = x {
@@ -284,63 +287,6 @@ pub fn delete(ifindex: u32) -> Result<(), SystemError> {
         0,
         &format!("delete device {ifindex}"),
     )
-}
-
-/// Rx queues in use (`ethtool -l`); 1 where the driver does not say.
-///
-/// # Errors
-/// When there is no such device.
-#[allow(unsafe_code)]
-pub fn rx_queues(name: &str) -> Result<u32, SystemError> {
-    /// `struct ethtool_channels` of include/uapi/linux/ethtool.h.
-    #[repr(C)]
-    #[derive(Default)]
-    struct Channels {
-        cmd: u32,
-        max: [u32; 4],
-        rx: u32,
-        tx: u32,
-        other: u32,
-        combined: u32,
-    }
-    const ETHTOOL_GCHANNELS: u32 = 0x3c;
-    let tried = || format!("ask `{name}` for its queues");
-    let socket = nix::sys::socket::socket(
-        nix::sys::socket::AddressFamily::Inet,
-        nix::sys::socket::SockType::Datagram,
-        nix::sys::socket::SockFlag::SOCK_CLOEXEC,
-        None,
-    )
-    .tried(tried)?;
-    let mut channels = Channels {
-        cmd: ETHTOOL_GCHANNELS,
-        ..Channels::default()
-    };
-    // SAFETY: all zeros is a valid value of this struct of integers, bytes and pointers.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    if name.len() >= request.ifr_name.len() {
-        return Err(io::Error::from(io::ErrorKind::InvalidInput)).tried(tried);
-    }
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from as libc::c_char;
-    }
-    request.ifr_ifru.ifru_data = (&raw mut channels).cast();
-    // SAFETY: request and channels outlive the call.
-    let ret = unsafe {
-        libc::ioctl(
-            std::os::fd::AsRawFd::as_raw_fd(&socket),
-            libc::SIOCETHTOOL,
-            &raw mut request,
-        )
-    };
-    if ret < 0 {
-        let error = io::Error::last_os_error();
-        return match error.raw_os_error() {
-            Some(libc::EOPNOTSUPP) => Ok(1),
-            _ => Err(error).tried(tried),
-        };
-    }
-    Ok((channels.rx + channels.combined).max(1))
 }
 
 /// The device of that name.

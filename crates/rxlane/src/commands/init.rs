@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use rxlane_config::MAX_PORTS;
 use rxlane_dataplane::features::Features;
 use rxlane_dataplane::foreign::Foreign;
+use rxlane_system::drivers;
 use rxlane_system::links::{self, Link};
 use rxlane_system::{addresses, firewall, offloads, routes, sysctl, xdp};
 
@@ -267,7 +268,7 @@ fn facts(device: &Link) -> Vec<String> {
     let driver = driver.and_then(|d| Some(d.file_name()?.to_string_lossy().into_owned()));
     let kind = driver.or_else(|| device.kind.clone());
     facts.push(kind.map_or_else(|| "driver unknown".into(), |k| format!("driver {k}")));
-    if let Ok(queues) = links::rx_queues(&device.name) {
+    if let Ok(queues) = drivers::rx_queues(&device.name) {
         facts.push(output::counted(queues, "Rx queue", "Rx queues"));
     }
     facts.push(format!("MTU {}", device.mtu));

@@ -1,0 +1,154 @@
+//! Ports whose driver runs no program any more, though one is attached. A vmxnet3 does so after it was down or has another MTU
+//! (docs/src/reference/drivers.md); attached anew, the program runs again.
+
+use std::collections::BTreeMap;
+
+use rxlane_system::links::Link as NetDevice;
+use tracing::{info, warn};
+
+use crate::DataplaneError;
+use crate::layout::Core;
+use crate::router::Router;
+use crate::{pinned, ports, tags};
+
+/// So many packets have come in without one being seen by the program, before its driver is believed to have forgotten it.
+const UNSEEN: u64 = 16;
+/// Attaching takes the links of some drivers down, so it is tried no more often until a packet is seen.
+const TRIES: u8 = 3;
+
+/// What was counted at a port so far.
+#[derive(Debug, Default)]
+struct Port {
+    /// By the device, and by the program.
+    received: u64,
+    seen: u64,
+    /// Those that the program has not seen since it saw one.
+    unseen: u64,
+    tries: u8,
+}
+
+/// What is to be done about a port.
+#[derive(Debug, PartialEq, Eq)]
+enum Cure {
+    None,
+    Attach,
+    /// It has been attached anew in vain.
+    GiveUp,
+}
+
+impl Port {
+    fn look(&mut self, received: u64, seen: u64) -> Cure {
+        if seen == self.seen {
+            self.unseen += received.saturating_sub(self.received);
+        } else {
+            (self.unseen, self.tries) = (0, 0);
+        }
+        (self.received, self.seen) = (received, seen);
+        if self.unseen < UNSEEN || self.tries > TRIES {
+            return Cure::None;
+        }
+        self.unseen = 0;
+        self.tries += 1;
+        match self.tries > TRIES {
+            true => Cure::GiveUp,
+            false => Cure::Attach,
+        }
+    }
+}
+
+/// The ports of a router, by name.
+#[derive(Debug, Default)]
+pub(crate) struct Silent(BTreeMap<String, Port>);
+
+impl Router {
+    /// Attaches the program anew where packets come in and it sees none. Only native XDP of devices of hardware is judged: others count
+    /// packets that never were theirs, as a bond does with those of a backup.
+    ///
+    /// # Errors
+    /// When counters cannot be read; a port that cannot be attached is a warning.
+    pub(crate) fn wake_silent_ports(
+        &mut self,
+        devices: &[NetDevice],
+    ) -> Result<(), DataplaneError> {
+        for (name, port) in &self.state.ports {
+            let here = |d: &&NetDevice| Some(d.ifindex) == port.ifindex && d.kind.is_none();
+            let native = port.mode.as_deref() == Some("native");
+            let Some(device) = devices.iter().find(here).filter(|_| native) else {
+                continue;
+            };
+            let cores = pinned::get_percpu::<Core>(&self.shared.cores, u32::from(port.slot))?;
+            let seen = cores.iter().map(packets_seen).sum();
+            // The first look is at no packets that have come in since another.
+            let of_port = self.silent.0.entry(name.clone()).or_insert(Port {
+                received: device.received,
+                seen,
+                ..Port::default()
+            });
+            match of_port.look(device.received, seen) {
+                Cure::None => {}
+                Cure::GiveUp => {
+                    warn!(
+                        port = name,
+                        "its driver runs no XDP program: what comes in is Linux's until rxlane is stopped and started"
+                    );
+                }
+                Cure::Attach => {
+                    let attach = || {
+                        tags::keep(&self.instance, &[name.as_str()].into())?;
+                        pinned::detach(&self.instance.port_link(name))?;
+                        let bare = NetDevice {
+                            xdp_program: 0,
+                            ..device.clone()
+                        };
+                        ports::attach(&self.instance, &bare, &self.lane)
+                    };
+                    match attach() {
+                        Ok(_) => info!(
+                            port = name,
+                            "its driver ran the program no more, which is attached anew"
+                        ),
+                        Err(error) => warn!(port = name, %error, "cannot attach the port anew"),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Packets that the program has seen on a core: each is in a class, or left to the kernel for a reason.
+fn packets_seen(core: &Core) -> u64 {
+    let classes = core.classes.iter().map(|class| class.packets);
+    classes.chain(core.reasons).chain([core.control]).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_sees_no_packet_of_many_is_attached_anew_and_some_times_only() {
+        let mut port = Port::default();
+        assert_eq!(port.look(UNSEEN - 1, 0), Cure::None);
+        for times in 1..=u64::from(TRIES) {
+            assert_eq!(port.look(times * UNSEEN, 0), Cure::Attach);
+            assert_eq!(port.look(times * UNSEEN, 0), Cure::None, "nothing came");
+            assert_eq!(port.look(times * UNSEEN + 1, 0), Cure::None);
+        }
+        assert_eq!(port.look(100 * UNSEEN, 0), Cure::GiveUp);
+        assert_eq!(port.look(200 * UNSEEN, 0), Cure::None, "said once");
+        // It runs again, and is forgotten again.
+        assert_eq!(port.look(201 * UNSEEN, 1), Cure::None);
+        assert_eq!(port.look(202 * UNSEEN, 1), Cure::Attach);
+    }
+
+    #[test]
+    fn a_port_that_sees_some_packets_or_whose_device_counts_anew_is_left_alone() {
+        let mut port = Port::default();
+        for n in 1..100 {
+            assert_eq!(port.look(n * 1000, n), Cure::None);
+        }
+        assert_eq!(port.look(5, 99), Cure::None, "it has begun to count anew");
+        assert_eq!(port.look(10, 99), Cure::None);
+    }
+}
