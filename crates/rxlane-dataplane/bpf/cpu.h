@@ -24,6 +24,10 @@ struct cpu {
 	__u32 last_task; /* that polled */
 	__u64 last_delay_ns; /* how long it had waited for the CPU until then */
 	__u64 alone_since_ns; /* since when no other ring was polled */
+	__u64 softirq_ns; /* when the kernel began to poll, while guarded */
+	__u64 polled_ns; /* the end of the last poll of anything but a port, while guarded */
+	__u64 deferred_ns; /* spent in the kernel's own polls on packets of ports, since the last poll of a port */
+	__u64 deferred_apart_ns; /* of that, by another task than the one that polls ports */
 	__u64 delay_ns; /* how long the task that polls had waited for the CPU when the poll began */
 	__u32 owners[GUARD_RINGS]; /* of the guard's rings: port and queue */
 	__u64 longest_wait_ns; /* of express packets in an Rx ring, while guarded */
@@ -112,6 +116,39 @@ static __always_inline __u64 idle_since(const struct cpu *cpu, const struct core
 	return minus(gap, minus(delay_ns(), core->run_delay_ns));
 }
 
+/*
+ * The end of a poll of anything but a port. Where the kernel polls queues of its own, packets of ports are served:
+ * those that came in tunnels or by ppp devices, and what was steered to this core. They have no device that somebody
+ * could wait for (gro_cells_init in net/core/gro_cells.c), or none at all (process_backlog in net/core/dev.c).
+ */
+static __always_inline void note_other_poll(struct cpu *cpu, const struct napi_struct *napi, int work)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 now, took;
+
+	if (!cpu || !cpu->guard.guarded)
+		return;
+	now = bpf_ktime_get_ns();
+	took = minus(now, most(most(cpu->softirq_ns, cpu->polled_ns), cpu->ended_ns));
+	cpu->polled_ns = now;
+	if (!work || (napi->dev && !(napi->state & NAPIF_STATE_NO_BUSY_POLL)))
+		return;
+	cpu->deferred_ns += took;
+	if ((__u32)task->pid != cpu->last_task)
+		cpu->deferred_apart_ns += took;
+}
+
+/* What that took since the last poll of a port; `apart` of it by another task. */
+static __always_inline __u64 deferred_since(struct cpu *cpu, __u64 *apart)
+{
+	__u64 took = cpu->deferred_ns;
+
+	*apart = cpu->deferred_apart_ns;
+	cpu->deferred_ns = 0;
+	cpu->deferred_apart_ns = 0;
+	return took;
+}
+
 /* Within a poll. */
 static __always_inline struct moment moment(const struct cpu *cpu)
 {
@@ -154,6 +191,8 @@ static __always_inline void forget_waits(struct cpu *cpu)
 {
 	__builtin_memset(cpu->emptied_ns, 0, sizeof(cpu->emptied_ns));
 	__builtin_memset(cpu->filling_ns, 0, sizeof(cpu->filling_ns));
+	cpu->deferred_ns = 0;
+	cpu->deferred_apart_ns = 0;
 }
 
 static __always_inline void note_end(struct cpu *cpu, struct core *core, __u64 now, int full)

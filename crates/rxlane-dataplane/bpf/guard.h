@@ -249,10 +249,13 @@ static __always_inline __u64 gap_without(struct guard *g, struct moment at)
 	return gap - theirs;
 }
 
-/* `at.others` is what others had since the last poll. */
-static __always_inline void guard_begin(struct guard *g, __u32 napi, struct moment at, __u64 idle)
+/*
+ * `at.others` is what others had since the last poll, and `deferred` how long the kernel worked on packets of polls
+ * before in polls of its own.
+ */
+static __always_inline void guard_begin(struct guard *g, __u32 napi, struct moment at, __u64 idle, __u64 deferred)
 {
-	__u64 now = at.now, gap, passed, of_packets = 0, rest, between, before;
+	__u64 now = at.now, gap, passed, of_packets, rest, between, before;
 	struct guard_ring *ring;
 
 	if (!g->guarded)
@@ -262,12 +265,15 @@ static __always_inline void guard_begin(struct guard *g, __u32 napi, struct mome
 	g->told_ns = 0;
 	before = g->ring;
 	g->ring = masked(napi, GUARD_RINGS - 1);
-	idle = least(idle, gap);
+	deferred = least(deferred, gap);
+	idle = least(idle, gap - deferred);
 	idle = least(idle - least(idle >> 1, WAKE_NS), LONGEST_IDLE_NS);
 	rest = gap - idle;
-	/* What a full poll handed to the stack after its end. */
-	if (g->owed_ns) {
-		of_packets = least(rest, g->owed_ns + GAP_COSTS * g->cost_ns);
+	of_packets = deferred;
+	/* And what a full poll handed to the stack after its end. */
+	if (g->owed_ns)
+		of_packets = most(of_packets, least(rest, g->owed_ns + GAP_COSTS * g->cost_ns));
+	if (g->owed_ns || deferred) {
 		g->taken_ns += of_packets;
 		guard_settle(g);
 	}

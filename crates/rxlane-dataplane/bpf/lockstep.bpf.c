@@ -16,6 +16,7 @@ enum kind { KIND_BEGIN, KIND_PACKET, KIND_END };
 struct event {
 	struct moment at;
 	__u64 idle;
+	__u64 deferred;
 	__u32 kind, napi, class, hash, before;
 	struct poll_end end;
 	__u32 passes; /* the answer */
@@ -62,7 +63,7 @@ __noinline int carry_out(__u32 i)
 	if (!g->patience_ns)
 		guard_init(g);
 	if (e->kind == KIND_BEGIN)
-		guard_begin(g, e->napi, e->at, e->idle);
+		guard_begin(g, e->napi, e->at, e->idle, e->deferred);
 	else if (e->kind == KIND_PACKET)
 		e->passes = guard_passes(g, plan, e->class, e->hash, e->before, moment_of, e);
 	else

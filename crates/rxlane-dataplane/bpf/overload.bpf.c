@@ -114,6 +114,9 @@ static __always_inline int rings_hold_packets(void)
 	return 0;
 }
 
+/* include/linux/interrupt.h */
+#define NET_RX_SOFTIRQ 3
+
 /* Packets that wait in rings of other cores must not be overtaken. */
 static __always_inline int is_held(struct cpu *cpu, __u64 now)
 {
@@ -153,8 +156,10 @@ int BPF_PROG(end_of_poll, struct napi_struct *napi, int work, int budget)
 	__u64 now;
 
 	port = port_of(napi->dev);
-	if (!port)
+	if (!port) {
+		note_other_poll(cpu, napi, work);
 		return 0;
+	}
 	slot = port->slot;
 	core = bpf_map_lookup_elem(&cores, &slot);
 	if (!core || !cpu || !plan)
@@ -222,6 +227,20 @@ int BPF_PROG(end_of_poll, struct napi_struct *napi, int work, int budget)
 	if (awaits && !plan->observes && guard->guarded && !guard->fits && work && work < budget &&
 	    now - cpu->alone_since_ns > ALONE_NS)
 		await_packet(napi, now);
+	return 0;
+}
+
+/* What is polled then, by whomever, cannot have begun before. */
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(begin_of_polls, unsigned int which)
+{
+	struct cpu *cpu;
+
+	if (which != NET_RX_SOFTIRQ)
+		return 0;
+	cpu = this_cpu();
+	if (cpu && cpu->guard.guarded)
+		cpu->softirq_ns = bpf_ktime_get_ns();
 	return 0;
 }
 

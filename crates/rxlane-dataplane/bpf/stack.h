@@ -59,18 +59,19 @@ __noinline int begin_poll(__u32 slot, __u32 queue)
 	struct core *core = bpf_map_lookup_elem(&cores, &slot);
 	struct cpu *cpu = this_cpu();
 	struct moment at;
-	__u64 idle;
+	__u64 idle, deferred, apart;
 
 	if (!core || !cpu || !cpu->guard.guarded)
 		return 0;
 	at.now = bpf_ktime_get_ns();
-	at.others = others_since(cpu);
+	deferred = deferred_since(cpu, &apart);
+	at.others = minus(others_since(cpu), apart);
 	cpu->delay_ns = delay_ns();
 	cpu->begun = 1;
 	cpu->ring = ring_number(cpu, slot, queue);
 	idle = idle_since(cpu, core, at.now);
 	ring_fills(cpu, cpu->ring, at.now, idle);
-	guard_begin(&cpu->guard, cpu->ring, at, idle);
+	guard_begin(&cpu->guard, cpu->ring, at, idle, deferred);
 	return 1;
 }
 

@@ -398,6 +398,15 @@ pub struct Cpu {
     pub last_delay_ns: u64,
     /// Since when no other ring was polled.
     pub alone_since_ns: u64,
+    /// When the kernel began to poll, while guarded.
+    pub softirq_ns: u64,
+    /// End of the last poll of anything but a port, while guarded.
+    pub polled_ns: u64,
+    /// Spent in the kernel's own polls on packets of ports since the last poll of a port, and of that by another task than the one that
+    /// polls ports.
+    pub deferred_ns: u64,
+    /// See [`Cpu::deferred_ns`].
+    pub deferred_apart_ns: u64,
     /// How long the task that polls had waited for the CPU when the poll began.
     pub delay_ns: u64,
     /// Port and queue of each of the guard's rings.

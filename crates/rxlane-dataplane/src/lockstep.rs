@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use bytemuck::{Pod, Zeroable};
 use libbpf_rs::MapHandle;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use rxlane_policy::overload::{Moment, Plan, PollEnd};
+use rxlane_policy::overload::{Gap, Moment, Plan, PollEnd};
 
 use crate::DataplaneError;
 use crate::cost::test_run;
@@ -25,6 +25,7 @@ pub struct Event {
     now: u64,
     others: u64,
     idle: u64,
+    deferred: u64,
     kind: u32,
     napi: u32,
     class: u32,
@@ -36,11 +37,12 @@ pub struct Event {
 
 impl Event {
     /// The first packet of a poll.
-    pub fn begin(napi: u32, at: Moment, idle: u64) -> Self {
+    pub fn begin(napi: u32, at: Moment, gap: Gap) -> Self {
         Self {
             now: at.now.0,
             others: at.others.0,
-            idle,
+            idle: gap.idle.0,
+            deferred: gap.deferred.0,
             napi,
             ..Self::default()
         }

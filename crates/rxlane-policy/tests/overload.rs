@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use rxlane_policy::Nanos;
-use rxlane_policy::overload::{Core, GuardedClass, Moment, Plan, PollEnd, Service, Verdict};
+use rxlane_policy::overload::{Core, Gap, GuardedClass, Moment, Plan, PollEnd, Service, Verdict};
 
 const NAPI: u32 = 8193;
 
@@ -224,7 +224,7 @@ fn a_lower_express_class_is_dropped_though_there_is_nothing_of_the_stack() {
 
 #[derive(Debug, Clone)]
 enum Event {
-    Begin(u32, u64, u64),
+    Begin(u32, u64, u64, u64),
     Packet(usize, u32, u32, u64),
     End(PollEnd),
 }
@@ -232,7 +232,7 @@ enum Event {
 fn event() -> impl Strategy<Value = Event> {
     let gap = || prop_oneof![4 => 0u64..5_000, 1 => 0u64..20_000_000, 1 => any::<u64>()];
     prop_oneof![
-        2 => (any::<u32>(), gap(), any::<u64>()).prop_map(|(n, g, i)| Event::Begin(n, g, i)),
+        2 => (any::<u32>(), gap(), any::<u64>(), gap()).prop_map(|(n, g, i, d)| Event::Begin(n, g, i, d)),
         8 => (any::<usize>(), any::<(u32, u32)>(), gap()).prop_map(|(c, (h, b), g)| Event::Packet(c, h, b, g)),
         3 => (0u32..3, gap(), prop_oneof![Just(64u32), any::<u32>()], prop_oneof![Just(64u32), any::<u32>()], any::<(bool, bool)>())
             .prop_map(|(napi, now, work, budget, (express, held))| Event::End(PollEnd { napi, at: Nanos(now).into(), work, packets: work, budget, express, held })),
@@ -263,7 +263,10 @@ proptest! {
                 Moment { now: Nanos(now), others: Nanos(gap) }
             };
             match event {
-                Event::Begin(napi, gap, idle) => core.poll_begins(napi, at(gap), Nanos(idle)),
+                Event::Begin(napi, gap, idle, deferred) => {
+                    let between = Gap { idle: Nanos(idle), deferred: Nanos(deferred) };
+                    core.poll_begins(napi, at(gap), between);
+                }
                 Event::Packet(class, hash, before, gap) => {
                     let verdict = core.packet(&plan, class, hash, before, || at(gap));
                     prop_assert!(plan.asks(class) || verdict == Verdict::Pass);

@@ -44,6 +44,25 @@ fn shedding_protects_rt_and_reorders_nothing() {
     assert_eq!(status["rt_bound"]["longest_wait_us"], longest_us);
 }
 
+/// Steered to the core that it comes in by, a packet waits for another poll, as one that came in a tunnel or by a ppp device does.
+#[test]
+#[ignore = "needs root: make test"]
+fn work_that_the_kernel_puts_off_is_counted_as_the_packets_and_rt_is_protected_from_it() {
+    let mut t = TestLab::up("putoff", |c| c.firewall = Firewall::Linear(400));
+    let _router = t.router(&(VOICE_ALL.to_owned() + REST));
+    let core = 1 << t.lab.config.router_core;
+    t.must(
+        Place::Router,
+        &format!("echo {core:x} > /sys/class/net/in0/queues/rx-0/rps_cpus"),
+    );
+    let trial = t.flood(0.1);
+    let share = |class: usize| trial.classes[class].received / trial.classes[class].sent;
+    assert!(share(0) > 0.9, "RT {} BE {}", share(0), share(1));
+    assert!(trial.classes[1].received > 0.0, "BE is not starved");
+    assert!(t.class("rest", "early_drops") > 0);
+    assert_eq!(trial.classes[0].reordered + trial.classes[1].reordered, 0.0);
+}
+
 #[test]
 #[ignore = "needs root: make test"]
 fn without_express_traffic_nothing_is_shed() {

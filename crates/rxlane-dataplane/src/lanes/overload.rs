@@ -21,8 +21,9 @@ use crate::skeletons::overload as skel;
 use crate::verifier::{self, Accepted};
 
 /// The programs of overload.bpf.c, with the feature that each needs.
-const PROGRAMS: [(&str, &str); 5] = [
+const PROGRAMS: [(&str, &str); 6] = [
     ("end_of_poll", NAPI_TRACE),
+    ("begin_of_polls", NAPI_TRACE),
     ("ring_filled", CPUMAP_TRACE),
     ("ring_served", CPUMAP_TRACE),
     ("express_sent", DEVMAP_TRACE),
@@ -163,6 +164,7 @@ fn with_programs<T>(
     let p = &mut open.progs;
     let all = [
         &mut p.end_of_poll,
+        &mut p.begin_of_polls,
         &mut p.ring_filled,
         &mut p.ring_served,
         &mut p.express_sent,
@@ -191,6 +193,7 @@ fn programs<'a>(
     let p = &loaded.progs;
     [
         &p.end_of_poll,
+        &p.begin_of_polls,
         &p.ring_filled,
         &p.ring_served,
         &p.express_sent,

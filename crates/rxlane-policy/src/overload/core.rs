@@ -6,8 +6,7 @@ use super::demand::{Demand, Sample};
 use super::limits::TRICKLE_NS;
 use super::plan::Plan;
 use super::shares::Shares;
-use super::{Moment, PollEnd, Verdict};
-use crate::Nanos;
+use super::{Gap, Moment, PollEnd, Verdict};
 use crate::class::MAX_CLASSES;
 
 /// Rings of a core that are told apart, by the low bits of their NAPI id. Those that share a slot share an age.
@@ -158,12 +157,13 @@ impl Core {
         (self.clock.idle_ns >> 12) as u32
     }
 
-    /// The first packet of a poll, of whatever class. `idle` is how much of the time since the last poll of this core it had
-    /// nothing to do, nor had anybody else; `at.others` is what others had of that time.
-    pub fn poll_begins(&mut self, napi: u32, at: Moment, idle: Nanos) {
+    /// The first packet of a poll, of whatever class; `at.others` is what others had of the time since the last poll of this core.
+    pub fn poll_begins(&mut self, napi: u32, at: Moment, gap: impl Into<Gap>) {
         if self.guarded {
             let before = std::mem::replace(&mut self.ring, napi as usize & (RINGS - 1));
-            let (idle, of_packets) = self.clock.poll_begins(at.now.0, idle.0, at.others.0);
+            let (Gap { idle, deferred }, others) = (gap.into(), at.others.0);
+            let begun = self.clock.poll_begins(at.now.0, idle.0, deferred.0, others);
+            let (idle, of_packets) = begun;
             self.sample.idle_ns += idle;
             self.sample.passed_ns += of_packets;
             self.poll_ns = self.clock.own_ns;

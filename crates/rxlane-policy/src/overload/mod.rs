@@ -65,6 +65,24 @@ impl From<Nanos> for Moment {
     }
 }
 
+/// What a core did between two polls of its rings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Gap {
+    /// So long it had nothing to do, nor had anybody else. Too large a value loses RT, too small a one only BE.
+    pub idle: Nanos,
+    /// So long it worked on packets that earlier polls had passed, in polls of the kernel's own. Not a part of what others had.
+    pub deferred: Nanos,
+}
+
+impl From<Nanos> for Gap {
+    fn from(idle: Nanos) -> Self {
+        Self {
+            idle,
+            deferred: Nanos(0),
+        }
+    }
+}
+
 /// The end of a poll, as the kernel's tracepoint `napi_poll` tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PollEnd {

@@ -132,7 +132,9 @@ impl SimulatedCore {
                     now: self.now.into(),
                     others: taken.into(),
                 };
-                lanes.control.poll_begins(device as u32, at, idle.into());
+                lanes
+                    .control
+                    .poll_begins(device as u32, at, rxlane_policy::Nanos::from(idle));
                 self.aside.poll_began = self.now;
             }
             work += 1;
