@@ -78,9 +78,8 @@ struct {
 	__type(value, struct census);
 } censuses SEC(".maps");
 
-/* Behind the stamp, in the last two bytes of the smallest frame. */
+/* Behind the headers; the mark is in the last two bytes of the smallest frame. */
 struct blank {
-	__u8 headers[HEADERS];
 	struct stamp stamp;
 	__u16 marked;
 } __attribute__((packed));
@@ -115,12 +114,12 @@ static __always_inline int is_missing(struct blank *blank)
 }
 
 /* What comes from the router is addressed to the sink; a blank still has the address of the router. */
-static __always_inline int is_blank(const struct blank *blank)
+static __always_inline int is_blank(const void *data, const struct blank *blank)
 {
 	__u32 index = blank->stamp.flow;
 	const struct flow *flow = bpf_map_lookup_elem(&flows, &index);
 
-	return flow && !__builtin_memcmp(blank->headers, flow->headers, ETH_ALEN);
+	return flow && !__builtin_memcmp(data, flow->headers, ETH_ALEN);
 }
 
 static __always_inline int is_over(void)
@@ -136,11 +135,11 @@ SEC("xdp")
 int rxlane_circle(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
-	struct blank *blank = data;
+	struct blank *blank = behind_headers(data);
 	struct flow *flow;
 	void *out;
 
-	if ((void *)(blank + 1) > end || blank->stamp.magic != MAGIC || !is_blank(blank))
+	if ((void *)(blank + 1) > end || blank->stamp.magic != MAGIC || !is_blank(data, blank))
 		return receive(ctx);
 	if (is_over())
 		return XDP_DROP;

@@ -26,8 +26,7 @@ struct slot {
 };
 
 struct flow {
-	__u8 headers[HEADERS];
-	__u16 pad;
+	__u8 headers[MAX_HEADERS];
 	__u32 ifindex; /* where it is sent */
 	__u32 link; /* the same, by number */
 	__u32 class;
@@ -115,11 +114,11 @@ static __always_inline __u64 mean_gap_x256(const struct control *control, struct
 	return stage ? stage->mean_gap_x256 : control->mean_gap_x256;
 }
 
-/* Lengths and checksum of headers that were made for a longer frame (RFC 1624). */
-static __always_inline void shorten(void *headers, __u32 frame)
+/* Length and checksum of an IPv4 header that was made for a longer packet (RFC 1624). */
+static __always_inline void shorten_ip(void *header, __u32 length)
 {
-	__be16 *total = headers + 16, *check = headers + 24, *datagram = headers + 38;
-	__u16 to = bpf_htons(frame - sizeof(struct ethhdr));
+	__be16 *total = header + 2, *check = header + 10;
+	__u16 to = bpf_htons(length);
 	__u32 sum = (__u16) ~*check + (__u16) ~*total + to;
 
 	if (*total == to)
@@ -128,7 +127,28 @@ static __always_inline void shorten(void *headers, __u32 frame)
 	sum = (sum & 0xffff) + (sum >> 16);
 	*check = ~sum;
 	*total = to;
-	*datagram = bpf_htons(frame - sizeof(struct ethhdr) - 20);
+}
+
+/* All lengths in the headers of a frame that is this long. */
+static __always_inline void shorten(void *headers, __u32 frame)
+{
+	__u32 length = frame - sizeof(struct ethhdr) - added;
+	__be16 *datagram = headers + 38 + added;
+
+	if (added >= 20)
+		shorten_ip(headers + sizeof(struct ethhdr), frame - sizeof(struct ethhdr));
+	shorten_ip(headers + sizeof(struct ethhdr) + added, length);
+	*datagram = bpf_htons(length - 20);
+}
+
+static __always_inline void write_headers(__u8 *data, const struct flow *flow)
+{
+	__builtin_memcpy(data, flow->headers, HEADERS);
+	for (__u32 i = HEADERS; i < MAX_HEADERS; i++) {
+		if (i >= HEADERS + added)
+			break;
+		data[i] = flow->headers[i];
+	}
 }
 
 /*
@@ -146,14 +166,14 @@ static __always_inline __u32 queue_of_core(const struct control *control)
 static __always_inline struct flow *generate(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
-	struct stamp *stamp = data + HEADERS;
+	struct stamp *stamp = behind_headers(data);
 	struct control *control;
 	struct state *state;
 	struct slot *slot;
 	struct flow *flow;
 	__u32 zero = 0, queue, index;
 	int longer;
-	__u64 now, due, gap, early, mean;
+	__u64 now, due, gap, early, mean, length;
 
 	control = bpf_map_lookup_elem(&controls, &zero);
 	if (!control || (void *)(stamp + 1) > end)
@@ -194,18 +214,21 @@ static __always_inline struct flow *generate(struct xdp_md *ctx)
 	flow = bpf_map_lookup_elem(&flows, &index);
 	if (!flow)
 		return 0;
-	longer = (int)(end - data) - slot->frame;
+	length = end - data;
+	/* A number from here on: the compiler would take half of each pointer. */
+	asm volatile("" : "+r"(length));
+	longer = (int)length - slot->frame;
 	if (longer) {
 		if (bpf_xdp_adjust_tail(ctx, -longer))
 			return 0;
 		data = (void *)(long)ctx->data;
 		end = (void *)(long)ctx->data_end;
-		stamp = data + HEADERS;
+		stamp = behind_headers(data);
 		if ((void *)(stamp + 1) > end)
 			return 0;
 	}
 	/* A recycled frame holds what the router made of it, so every header is written anew. */
-	__builtin_memcpy(data, flow->headers, HEADERS);
+	write_headers(data, flow);
 	shorten(data, slot->frame);
 	stamp->magic = MAGIC;
 	stamp->flow = index;

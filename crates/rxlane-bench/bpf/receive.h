@@ -117,7 +117,7 @@ static __always_inline __u32 bucket_of(__u64 ns)
 static __always_inline int receive(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
-	struct stamp *stamp = data + HEADERS;
+	struct stamp *stamp = behind_headers(data);
 	struct flow_seen *flow;
 	struct received *r;
 	struct window *window;

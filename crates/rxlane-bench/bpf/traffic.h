@@ -8,6 +8,7 @@
 #define SCHEDULE 65536
 #define MAX_QUEUES 16 /* of a router's port, each filled by a core of its own */
 #define HEADERS 42 /* Ethernet, IPv4, UDP */
+#define MAX_HEADERS 72 /* with tags or an outer header */
 #define MAGIC 0x5258 /* "RX" */
 
 /* The payload of a test packet: it fits into the smallest frame. */
@@ -17,6 +18,14 @@ struct stamp {
 	__u32 sequence;
 	__u64 sent_ns; /* CLOCK_MONOTONIC: generator and sink are on one machine */
 } __attribute__((packed));
+
+/* Bytes of tags or outer headers that are before the IP header of each test packet. */
+const volatile __u32 added = 0;
+
+static __always_inline void *behind_headers(void *data)
+{
+	return data + HEADERS + added;
+}
 
 /* Packets stamped within the window count, wherever and whenever they arrive. */
 struct window {

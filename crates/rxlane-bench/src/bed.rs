@@ -132,8 +132,9 @@ impl Bed {
                     frame,
                     &schedules,
                     &flows,
+                    wire.added_bytes(),
                 )?,
-                Sink::new(wire.sink_netns.as_deref(), &wire.sinks)?,
+                Sink::new(wire.sink_netns.as_deref(), &wire.sinks, wire.added_bytes())?,
             ),
         };
         Ok(Self {

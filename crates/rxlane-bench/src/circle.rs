@@ -13,7 +13,7 @@ use crate::BenchError;
 use crate::clock::now_ns;
 use crate::error::BpfTried;
 use crate::generator::{Generator, map};
-use crate::layout::{Flow, HEADERS, MAGIC, Slot, Window};
+use crate::layout::{Flow, HEADERS, MAGIC, Slot, Window, shortest};
 use crate::sink::{self, Sink};
 use crate::skeletons::circle as skel;
 use crate::test_run;
@@ -46,10 +46,13 @@ pub(crate) fn circle(
     flows: &[Flow],
 ) -> Result<(Generator, Sink), BenchError> {
     let mut storage = MaybeUninit::uninit();
-    let loaded = skel::CircleSkelBuilder::default()
+    let mut open = skel::CircleSkelBuilder::default()
         .open(&mut storage)
-        .and_then(OpenSkel::load)
-        .tried("load generator and sink")?;
+        .tried("open generator and sink")?;
+    if let Some(data) = open.maps.rodata_data.as_deref_mut() {
+        data.added = wire.added_bytes() as u32;
+    }
+    let loaded = open.load().tried("load generator and sink")?;
     let object = loaded.object();
     let back = Device {
         netns: Some(&round.0),
@@ -71,7 +74,7 @@ pub(crate) fn circle(
     let circle = Circle {
         program: keep.tried("keep the circle")?,
         ends_ns: map(object, "ends_ns")?,
-        blank: blank(&flows[0], frame),
+        blank: blank(&flows[0], wire.added_bytes(), frame),
         cores: wire.queues.iter().map(|q| q.traffic).collect(),
         senders: RefCell::default(),
     };
@@ -149,9 +152,9 @@ fn two_devices() -> Result<MapHandle, BenchError> {
 }
 
 /// A frame that is as if it had been sent to the router.
-fn blank(flow: &Flow, frame: usize) -> Vec<u8> {
-    let mut blank = flow.headers.to_vec();
+fn blank(flow: &Flow, added: usize, frame: usize) -> Vec<u8> {
+    let mut blank = flow.headers[..HEADERS + added].to_vec();
     blank.extend(MAGIC.to_ne_bytes());
-    blank.resize(frame.max(HEADERS + 18), 0);
+    blank.resize(frame.max(shortest(added)), 0);
     blank
 }

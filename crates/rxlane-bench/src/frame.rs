@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::lab::Over;
+use crate::layout::shortest;
+
 const FCS: usize = 4;
 const SMALLEST: usize = 64;
 const LARGEST: usize = 1518;
@@ -30,6 +33,20 @@ impl Frame {
     /// The largest, without FCS.
     pub(crate) fn largest(self) -> usize {
         self.sizes().iter().map(|s| s.0).max().unwrap_or(0)
+    }
+
+    /// Whether headers and a stamp fit into the smallest.
+    ///
+    /// # Errors
+    /// What is needed.
+    pub fn check_room(self, over: Over) -> Result<(), String> {
+        let needed = shortest(over.added_bytes()) + FCS;
+        match self.sizes().iter().all(|s| s.0 + FCS >= needed) {
+            true => Ok(()),
+            false => Err(format!(
+                "--frame {self}: with --over {over} frames have at least {needed} bytes"
+            )),
+        }
     }
 
     /// Mean, with FCS, bytes.

@@ -47,19 +47,23 @@ pub(crate) fn map(object: &Object, name: &str) -> Result<MapHandle, BenchError> 
 }
 
 impl Generator {
-    /// Loads the program and starts its thread on `core`, in a network namespace or here.
+    /// Loads the program and starts its thread on `core`, in a network namespace or here; `added`: bytes of tags or outer headers.
     pub(crate) fn new(
         netns: Option<&str>,
         core: usize,
         frame: usize,
         schedules: &[Vec<Slot>],
         flows: &[Flow],
+        added: usize,
     ) -> Result<Self, BenchError> {
         let mut storage = MaybeUninit::uninit();
-        let loaded = skel::GeneratorSkelBuilder::default()
+        let mut open = skel::GeneratorSkelBuilder::default()
             .open(&mut storage)
-            .and_then(OpenSkel::load)
-            .tried("load the generator")?;
+            .tried("open the generator")?;
+        if let Some(data) = open.maps.rodata_data.as_deref_mut() {
+            data.added = added as u32;
+        }
+        let loaded = open.load().tried("load the generator")?;
         let program = loaded
             .progs
             .rxlane_generate

@@ -12,6 +12,16 @@ pub(crate) const SCHEDULE: usize = 65536;
 pub(crate) const MAX_QUEUES: usize = 16;
 /// Bytes of Ethernet, IPv4 and UDP header.
 pub(crate) const HEADERS: usize = 42;
+/// The same with what may be added to them: tags, or an outer header.
+pub(crate) const MAX_HEADERS: usize = 72;
+/// A stamp and the mark of a blank.
+const PAYLOAD: usize = 18;
+
+/// The shortest frame that has a stamp, without FCS, bytes; `added`: tags or an outer header.
+pub(crate) const fn shortest(added: usize) -> usize {
+    HEADERS + added + PAYLOAD
+}
+
 /// How a stamp begins, in front of which are nothing but headers.
 pub(crate) const MAGIC: u16 = 0x5258;
 /// Histogram buckets a class.
@@ -28,8 +38,7 @@ pub(crate) struct Slot {
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Flow {
-    pub(crate) headers: [u8; HEADERS],
-    pub(crate) pad: u16,
+    pub(crate) headers: [u8; MAX_HEADERS],
     pub(crate) ifindex: u32,
     pub(crate) link: u32,
     pub(crate) class: u32,

@@ -9,6 +9,7 @@ use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, sendto, sock
 use rxlane_system::{SystemError, Tried, netns, packet_socket, stop};
 
 use crate::BenchError;
+use crate::lab::Over;
 use crate::layout::{Flow, HEADERS};
 
 /// The router has forwarded a packet of each flow after so long, unless it is overloaded, which it is not yet.
@@ -47,12 +48,15 @@ pub(crate) struct Answer {
     pub(crate) ifindex: u32,
     /// Its MAC address, and the router's.
     pub(crate) macs: [[u8; 6]; 2],
+    /// Number of its link.
+    pub(crate) link: u8,
 }
 
 /// Both ends of a lab's flows.
 pub(crate) struct Priming {
     generator: Side,
     sink: Side,
+    over: Over,
     flows: Vec<(Flow, Answer)>,
     /// Bytes of a frame without FCS.
     frame: usize,
@@ -62,12 +66,14 @@ impl Priming {
     pub(crate) fn new(
         gen_netns: &str,
         sink_netns: &str,
+        over: Over,
         flows: Vec<(Flow, Answer)>,
         frame: usize,
     ) -> Result<Self, BenchError> {
         Ok(Self {
             generator: Side::open(gen_netns)?,
             sink: Side::open(sink_netns)?,
+            over,
             flows,
             frame,
         })
@@ -75,15 +81,20 @@ impl Priming {
 
     /// Sends a packet of each flow, its answer, and another one.
     pub(crate) fn prime(&self) -> Result<(), BenchError> {
+        let length = HEADERS + self.over.added_bytes();
         for answers in [false, true, false] {
             for (flow, answer) in &self.flows {
-                let mut frame = vec![0; self.frame];
-                if answers {
-                    frame[..HEADERS].copy_from_slice(&reversed(&flow.headers, answer.macs));
-                    self.sink.send(answer.ifindex, &frame)?;
+                let asks = &flow.headers[..length];
+                let between = self.over.between(2, answer.link, self.frame);
+                let mut frame = if answers {
+                    reversed(asks, answer.macs, &between)
                 } else {
-                    frame[..HEADERS].copy_from_slice(&flow.headers);
-                    self.generator.send(flow.ifindex, &frame)?;
+                    asks.to_vec()
+                };
+                frame.resize(self.frame, 0);
+                match answers {
+                    true => self.sink.send(answer.ifindex, &frame)?,
+                    false => self.generator.send(flow.ifindex, &frame)?,
                 }
             }
             stop::sleep(FORWARDED)?;
@@ -92,16 +103,21 @@ impl Priming {
     }
 }
 
-/// Addresses and ports the other way round, from the sink to the router. Sums stay what they were.
-fn reversed(headers: &[u8; HEADERS], [sink, router]: [[u8; 6]; 2]) -> [u8; HEADERS] {
-    let mut h = *headers;
-    h[..6].copy_from_slice(&router);
-    h[6..12].copy_from_slice(&sink);
-    h[26..30].copy_from_slice(&headers[30..34]);
-    h[30..34].copy_from_slice(&headers[26..30]);
-    h[34..36].copy_from_slice(&headers[36..38]);
-    h[36..38].copy_from_slice(&headers[34..36]);
-    h
+/// Addresses and ports the other way round, from the sink to the router, and what the sink has between its MAC addresses and the
+/// IP header, which is as long as what was there. Sums stay what they were.
+fn reversed(headers: &[u8], [sink, router]: [[u8; 6]; 2], between: &[u8]) -> Vec<u8> {
+    let ip = &headers[12 + between.len()..];
+    let ports_and_rest = [&ip[22..24], &ip[20..22], &ip[24..]].concat();
+    let addresses = [&ip[16..20], &ip[12..16]].concat();
+    [
+        &router[..],
+        &sink,
+        between,
+        &ip[..12],
+        &addresses,
+        &ports_and_rest,
+    ]
+    .concat()
 }
 
 #[cfg(test)]
@@ -110,10 +126,14 @@ mod tests {
 
     #[test]
     fn an_answer_to_an_answer_is_what_was_asked() {
-        let mut headers: [u8; HEADERS] = std::array::from_fn(|i| i as u8);
-        headers[..12].fill(0);
-        let there = reversed(&headers, [[1; 6], [2; 6]]);
-        assert_eq!(there[..12], [2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1]);
-        assert_eq!(reversed(&there, [[0; 6]; 2]), headers);
+        for between in [&[8, 0][..], &[0x81, 0, 0, 100, 8, 0]] {
+            let length = HEADERS + between.len() - 2;
+            let mut headers: Vec<u8> = (0..length as u8).collect();
+            headers[..12].fill(0);
+            headers[12..12 + between.len()].copy_from_slice(between);
+            let there = reversed(&headers, [[1; 6], [2; 6]], between);
+            assert_eq!(there[..12], [2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1]);
+            assert_eq!(reversed(&there, [[0; 6]; 2], between), headers);
+        }
     }
 }

@@ -110,7 +110,7 @@ impl Session {
             traffic: self.settings.traffic_threads.clone(),
             workers,
             ingress: self.lab.as_ref().map(|lab| {
-                let ports = lab.router_ports().into_iter();
+                let ports = lab.wires().into_iter();
                 let ins = ports.filter(|p| p.starts_with("in")).collect();
                 (lab.netns(Place::Router), ins)
             }),

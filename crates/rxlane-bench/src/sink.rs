@@ -53,12 +53,19 @@ pub(crate) struct Arrivals {
 
 impl Sink {
     /// Loads the program and attaches it to `interfaces` of a network namespace or here.
-    pub(crate) fn new(netns: Option<&str>, interfaces: &[String]) -> Result<Self, BenchError> {
+    pub(crate) fn new(
+        netns: Option<&str>,
+        interfaces: &[String],
+        added: usize,
+    ) -> Result<Self, BenchError> {
         let mut storage = MaybeUninit::uninit();
-        let loaded = skel::SinkSkelBuilder::default()
+        let mut open = skel::SinkSkelBuilder::default()
             .open(&mut storage)
-            .and_then(OpenSkel::load)
-            .tried("load the sink")?;
+            .tried("open the sink")?;
+        if let Some(data) = open.maps.rodata_data.as_deref_mut() {
+            data.added = added as u32;
+        }
+        let loaded = open.load().tried("load the sink")?;
         let program = loaded.progs.rxlane_sink.as_fd();
         let links = attach(program, netns, interfaces)?;
         Self::of(loaded.object(), links)

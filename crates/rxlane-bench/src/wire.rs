@@ -6,8 +6,8 @@ use rxlane_policy::headers::ipv4_checksum;
 use rxlane_system::{links, netns};
 
 use crate::BenchError;
-use crate::lab::{Drive, Lab, Place, QueueCores};
-use crate::layout::{Flow, HEADERS};
+use crate::lab::{Drive, Lab, Over, Place, QueueCores};
+use crate::layout::{Flow, MAX_HEADERS};
 use crate::prime::{Answer, Priming};
 use crate::trial::CLASSES;
 
@@ -33,6 +33,7 @@ pub struct RealPorts {
 /// One way into the router.
 struct Sender {
     ifindex: u32,
+    link: u8,
     source: [u8; 6],
     router: [u8; 6],
     src: Ipv4Addr,
@@ -55,13 +56,15 @@ pub(crate) struct Wire {
     pub(crate) shares_cores: bool,
     /// Where generator and sink are one: network namespace and index of the router's first egress port.
     pub(crate) round: Option<(String, u32)>,
+    /// What is before the IP headers of test packets.
+    over: Over,
     senders: Vec<Sender>,
 }
 
 impl Wire {
     /// The interfaces of a lab.
     pub(crate) fn of_lab(lab: &Lab) -> Result<Self, BenchError> {
-        let ports = lab.config.ports;
+        let (ports, over) = (lab.config.ports, lab.config.over);
         let devices = |place: Place, name: &str| {
             netns::within(&lab.netns(place), false, || {
                 (0..ports)
@@ -74,25 +77,29 @@ impl Wire {
             .zip(devices(Place::Sink, "snk")?);
         let senders = (0..ports).zip(ends).map(|(i, (source, sink))| Sender {
             ifindex: source.ifindex,
+            link: i,
             source: source.mac,
-            router: [2, 0, 0, 1, i, 1],
+            router: over.router_mac(1, i),
             src: Ipv4Addr::new(10, 10, i, 2),
             dst: Ipv4Addr::new(198, 19, i, 1),
             answer: Some(Answer {
                 ifindex: sink.ifindex,
-                macs: [sink.mac, [2, 0, 0, 2, i, 1]],
+                macs: [sink.mac, over.router_mac(2, i)],
+                link: i,
             }),
         });
         let router = lab.netns(Place::Router);
         let round = match lab.config.generator {
             Drive::Circle => {
-                let out = netns::within(&router, false, || links::by_name("out0"))?;
+                let name = over.wire("out0");
+                let out = netns::within(&router, false, || links::by_name(&name))?;
                 Some((router, out.ifindex))
             }
             Drive::TestRun => None,
         };
         Ok(Self {
             round,
+            over,
             senders: senders.collect(),
             gen_netns: Some(lab.netns(Place::Gen)),
             sink_netns: Some(lab.netns(Place::Sink)),
@@ -110,6 +117,7 @@ impl Wire {
         links::by_name(&ports.egress)?;
         Ok(Self {
             round: None,
+            over: Over::Port,
             gen_netns: None,
             sink_netns: None,
             sinks: vec![ports.egress.clone()],
@@ -119,6 +127,7 @@ impl Wire {
             shares_cores: false,
             senders: vec![Sender {
                 ifindex: device.ifindex,
+                link: 0,
                 source: device.mac,
                 router: ports.gateway,
                 src: ports.src,
@@ -126,6 +135,11 @@ impl Wire {
                 answer: None,
             }],
         })
+    }
+
+    /// Bytes before the IP headers of test packets, besides Ethernet's.
+    pub(crate) fn added_bytes(&self) -> usize {
+        self.over.added_bytes()
     }
 
     /// Interfaces that send to the router.
@@ -147,7 +161,7 @@ impl Wire {
             Some((*flow, sender.answer?))
         };
         let flows = flows.iter().filter_map(answered).collect();
-        Priming::new(generator, sink, flows, len).map(Some)
+        Priming::new(generator, sink, self.over, flows, len).map(Some)
     }
 
     /// RT flows first, then BE flows, spread over the ways in, and over the queues of each; `len` is the frame without FCS.
@@ -158,8 +172,7 @@ impl Wire {
                 let link = n as usize / self.queues.len().max(1) % self.senders.len();
                 let sender = &self.senders[link];
                 flows.push(Flow {
-                    headers: headers(sender, class, n as u16, len),
-                    pad: 0,
+                    headers: headers(sender, self.over, class, n as u16, len),
                     ifindex: sender.ifindex,
                     link: link as u32,
                     class,
@@ -172,24 +185,26 @@ impl Wire {
 }
 
 /// Ethernet, IPv4 and UDP (without checksum, RFC 768) of a test flow.
-fn headers(sender: &Sender, class: u32, flow: u16, len: usize) -> [u8; HEADERS] {
-    let mut h = [0u8; HEADERS];
-    h[..6].copy_from_slice(&sender.router);
-    h[6..12].copy_from_slice(&sender.source);
-    h[12] = 8;
-    let ip_len = (len - 14) as u16;
-    h[14] = 0x45;
-    h[15] = if class == 0 { EF << 2 } else { 0 };
-    h[16..18].copy_from_slice(&ip_len.to_be_bytes());
-    h[20] = 0x40;
-    h[22] = 64;
-    h[23] = 17;
-    h[26..30].copy_from_slice(&sender.src.octets());
-    h[30..34].copy_from_slice(&sender.dst.octets());
-    let check = ipv4_checksum(&h[14..34]);
-    h[24..26].copy_from_slice(&check.to_be_bytes());
-    h[34..36].copy_from_slice(&(10_000 + flow).to_be_bytes());
-    h[36..38].copy_from_slice(&(20_000 + class as u16).to_be_bytes());
-    h[38..40].copy_from_slice(&(ip_len - 20).to_be_bytes());
-    h
+fn headers(sender: &Sender, over: Over, class: u32, flow: u16, len: usize) -> [u8; MAX_HEADERS] {
+    let mut all = [0u8; MAX_HEADERS];
+    all[..6].copy_from_slice(&sender.router);
+    all[6..12].copy_from_slice(&sender.source);
+    let between = over.between(1, sender.link, len);
+    let (front, h) = all[12..].split_at_mut(between.len());
+    front.copy_from_slice(&between);
+    let ip_len = (len - 12 - between.len()) as u16;
+    h[0] = 0x45;
+    h[1] = if class == 0 { EF << 2 } else { 0 };
+    h[2..4].copy_from_slice(&ip_len.to_be_bytes());
+    h[6] = 0x40;
+    h[8] = 64;
+    h[9] = 17;
+    h[12..16].copy_from_slice(&sender.src.octets());
+    h[16..20].copy_from_slice(&sender.dst.octets());
+    let check = ipv4_checksum(&h[..20]);
+    h[10..12].copy_from_slice(&check.to_be_bytes());
+    h[20..22].copy_from_slice(&(10_000 + flow).to_be_bytes());
+    h[22..24].copy_from_slice(&(20_000 + class as u16).to_be_bytes());
+    h[24..26].copy_from_slice(&(ip_len - 20).to_be_bytes());
+    all
 }

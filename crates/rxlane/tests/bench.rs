@@ -4,11 +4,11 @@ mod common;
 
 use std::time::Duration;
 
-use common::{TestLab, error_of, rxlane};
+use common::{REST, TestLab, VOICE_ALL, error_of, rxlane};
 use rxlane_bench::bed::Bed;
 use rxlane_bench::bench::{Pattern, Traffic};
 use rxlane_bench::frame::Frame;
-use rxlane_bench::lab::{Drive, Place};
+use rxlane_bench::lab::{Drive, Over, Place};
 use rxlane_bench::trial::Threads;
 use rxlane_policy::Pps;
 use rxlane_system::{netns, threads};
@@ -344,4 +344,38 @@ fn a_flowtable_is_used_or_refused_by_the_name_of_what_the_kernel_lacks() {
         "{said}"
     );
     assert!(said.contains("--firewall stateful:N"), "{said}");
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn packets_are_express_to_addresses_on_devices_over_the_ports() {
+    for over in [Over::Bridge, Over::Macvlan] {
+        let mut t = TestLab::up("over", |config| config.over = over);
+        let _router = t.router(&(VOICE_ALL.to_owned() + REST));
+        let trial = t.offer_while(2_000.0, 0.5, Duration::from_millis(500), || ());
+        for class in &trial.classes {
+            assert!(class.sent > 0.0, "{over}");
+            assert!(class.received > 0.9 * class.sent, "{over}: {class:?}");
+        }
+        assert!(t.class("voice", "express") > 100, "{over}");
+    }
+}
+
+#[test]
+fn frames_that_have_no_room_and_programs_that_know_no_tags_are_refused() {
+    for (args, wanted) in [
+        (
+            "--over vlan --dut xdp-fib",
+            "it knows Ethernet and IP alone",
+        ),
+        ("--over token-ring", "use one of port, vlan"),
+        ("--over gre --frame 64", "at least 88 bytes"),
+        ("--over vlan --frame imix", "at least 68 bytes"),
+    ] {
+        let mut words = vec!["bench", "latency"];
+        words.extend(args.split_whitespace());
+        let out = rxlane(&words);
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(!out.status.success() && said.contains(wanted), "{said}");
+    }
 }

@@ -7,11 +7,12 @@
 //!                                                 198.19.0.0/24 lies behind it
 //! ```
 //!
-//! With `ports = N` there are N links on each side, 10.10.i.0/24 and 10.20.i.0/24, and the same in IPv6
+//! Addresses can be on devices over the ports ([`Over`]) instead. With `ports = N` there are N links on each side, 10.10.i.0/24 and 10.20.i.0/24, and the same in IPv6
 //! (fd10:i::/64, fd20:i::/64). Guarantee: only namespaces that a lab made are changed or removed; a
 //! record under /run says which.
 
 mod firewall;
+mod over;
 mod queues;
 mod record;
 mod routes;
@@ -22,12 +23,14 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use firewall::Firewall;
+pub use over::Over;
 pub use queues::{Asked, QueueCores};
 pub use record::list;
 pub use tuning::Settings;
 
 use crate::shell::{run, run_with_input};
 use crate::{daemon, test_run};
+use over::End;
 use rxlane_system::stop;
 
 use crate::BenchError;
@@ -78,6 +81,9 @@ pub struct LabConfig {
     pub ports: u8,
     /// The router's firewall.
     pub firewall: Firewall,
+    /// What its addresses are on.
+    #[serde(default)]
+    pub over: Over,
     /// A BGP table for the router to hold, all of it behind the sink.
     pub routes: Option<PathBuf>,
     /// Core that the router's NAPI threads run on.
@@ -115,6 +121,7 @@ impl Default for LabConfig {
             name: "rxlane".into(),
             ports: 1,
             firewall: Firewall::None,
+            over: Over::Port,
             routes: None,
             router_core: 0,
             traffic_core: 1,
@@ -260,6 +267,12 @@ impl Lab {
             .collect()
     }
 
+    /// The router's ends of the wires: its interfaces, or what is under them.
+    pub(crate) fn wires(&self) -> Vec<String> {
+        let ports = self.router_ports().into_iter();
+        ports.map(|p| self.config.over.wire(&p)).collect()
+    }
+
     fn build(&self) -> Result<(), BenchError> {
         for place in Place::ALL {
             stop::check()?;
@@ -340,6 +353,7 @@ impl Lab {
     ) -> Result<(), BenchError> {
         stop::check()?;
         let router = self.netns(Place::Router);
+        let inner = self.config.over.wire(inner);
         let queues = match self.queues().len() {
             1 => String::new(),
             n => format!(" numrxqueues {n} numtxqueues {n}"),
@@ -360,30 +374,61 @@ impl Lab {
     }
 
     fn addresses(&self) -> Result<(), BenchError> {
+        let over = self.config.over;
         let (mut router, mut gens, mut sink) = (String::new(), String::new(), String::new());
+        let mut routes = String::new();
         for i in 0..self.config.ports {
-            for (net, inner, outer, end) in
+            for (net, inner, outer, hosts) in
                 [(10, "in", "gen", &mut gens), (20, "out", "snk", &mut sink)]
             {
-                router += &format!(
-                    "addr add 10.{net}.{i}.1/24 dev {inner}{i}\naddr add fd{net}:{i:x}::1/64 dev {inner}{i} nodad\nlink set {inner}{i} up\n"
-                );
-                *end += &format!(
-                    "addr add 10.{net}.{i}.2/24 dev {outer}{i}\naddr add fd{net}:{i:x}::2/64 dev {outer}{i} nodad\nlink set {outer}{i} up\n"
-                );
+                for (port, is_router, batch) in [(inner, true, &mut router), (outer, false, hosts)]
+                {
+                    let end = End {
+                        port: &format!("{port}{i}"),
+                        is_router,
+                        net,
+                        link: i,
+                    };
+                    let device = over.device(&end);
+                    let host = if is_router { 1 } else { 2 };
+                    *batch += &over.made(&end);
+                    if is_router {
+                        *batch += &format!("link set {} up\n", over.wire(end.port));
+                    }
+                    *batch += &format!("link set {} up\n", end.port);
+                    *batch += &format!("addr add 10.{net}.{i}.{host}/24 dev {device}\n");
+                    if over.has_ipv6() {
+                        *batch +=
+                            &format!("addr add fd{net}:{i:x}::{host}/64 dev {device} nodad\n");
+                    }
+                    *batch += &format!("link set {device} up\n");
+                }
             }
-            router += &format!(
-                "route add 198.19.{i}.0/24 via 10.20.{i}.2\nroute add fd19:{i:x}::/64 via fd20:{i:x}::2\n"
-            );
+            let of_vrf = over.of_vrf();
+            routes += &format!("route add 198.19.{i}.0/24 via 10.20.{i}.2{of_vrf}\n");
+            if over.has_ipv6() {
+                routes += &format!("route add fd19:{i:x}::/64 via fd20:{i:x}::2{of_vrf}\n");
+            }
         }
-        gens += "route add default via 10.10.0.1\nroute add default via fd10:0::1\n";
-        sink += "route add default via 10.20.0.1\nroute add default via fd20:0::1\n";
+        router += &routes;
+        for (net, batch) in [(10, &mut gens), (20, &mut sink)] {
+            *batch += &format!("route add default via 10.{net}.0.1\n");
+            if over.has_ipv6() {
+                *batch += &format!("route add default via fd{net}:0::1\n");
+            }
+        }
         for (place, batch) in [
             (Place::Router, router),
             (Place::Gen, gens),
             (Place::Sink, sink),
         ] {
-            run_with_input(&format!("ip -n {} -batch -", self.netns(place)), &batch)?;
+            let made = run_with_input(&format!("ip -n {} -batch -", self.netns(place)), &batch);
+            made.map_err(|error| match over {
+                Over::Port => error,
+                _ => BenchError::Parameter(format!(
+                    "--over {over}: {error}; does this kernel have such devices?"
+                )),
+            })?;
         }
         Ok(())
     }

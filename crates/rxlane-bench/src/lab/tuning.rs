@@ -75,21 +75,34 @@ pub(super) fn forwarding(router: &str) -> Result<(), BenchError> {
 
 /// Locally made TCP over veth has no checksum and can exceed the MTU; a wire has neither.
 pub(super) fn offloads(lab: &Lab) -> Result<(), BenchError> {
-    for (place, prefixes) in [
-        (Place::Gen, &["gen"][..]),
-        (Place::Router, &["in", "out"]),
-        (Place::Sink, &["snk"]),
-    ] {
-        for i in 0..lab.config.ports {
-            for prefix in prefixes {
-                run(&format!(
-                    "ip netns exec {} ethtool -K {prefix}{i} gro on tx off tso off gso off",
-                    lab.netns(place)
-                ))?;
-            }
+    let tags = if lab.config.over.is_tagged() {
+        " txvlan off rxvlan off tx-vlan-stag-hw-insert off"
+    } else {
+        ""
+    };
+    for (place, names) in wires(lab) {
+        for name in names {
+            run(&format!(
+                "ip netns exec {} ethtool -K {name} gro on tx off tso off gso off{tags}",
+                lab.netns(place)
+            ))?;
         }
     }
     Ok(())
+}
+
+/// Both ends of all wires.
+fn wires(lab: &Lab) -> [(Place, Vec<String>); 3] {
+    let of = |prefix: &str| {
+        (0..lab.config.ports)
+            .map(|i| format!("{prefix}{i}"))
+            .collect()
+    };
+    [
+        (Place::Gen, of("gen")),
+        (Place::Router, lab.wires()),
+        (Place::Sink, of("snk")),
+    ]
 }
 
 /// Of several queues of a port a core has one to send into, as drivers have it (XPS): what Linux forwards goes where the
@@ -100,7 +113,7 @@ pub(super) fn queues(lab: &Lab) -> Result<(), BenchError> {
         return Ok(());
     }
     netns::within(&lab.netns(Place::Router), true, || {
-        for port in lab.router_ports() {
+        for port in lab.wires() {
             for cores in &queues {
                 let queue = cores.router % queues.len();
                 let path = format!("/sys/class/net/{port}/queues/tx-{queue}/xps_cpus");
@@ -115,7 +128,6 @@ pub(super) fn queues(lab: &Lab) -> Result<(), BenchError> {
 
 /// Threaded NAPI everywhere, pinned.
 pub(super) fn threads(lab: &Lab) -> Result<Settings, BenchError> {
-    let ports = lab.config.ports;
     let queues = lab.queues();
     // By queue.
     let mut cores = queues.clone();
@@ -123,15 +135,11 @@ pub(super) fn threads(lab: &Lab) -> Result<Settings, BenchError> {
     let router: Vec<usize> = cores.iter().map(|q| q.router).collect();
     let traffic: Vec<usize> = cores.iter().map(|q| q.traffic).collect();
     let (mut napi_threads, mut traffic_threads) = (Vec::new(), Vec::new());
-    for (place, prefixes, cores) in [
-        (Place::Gen, &["gen"][..], &traffic),
-        (Place::Router, &["in", "out"], &router),
-        (Place::Sink, &["snk"], &traffic),
-    ] {
-        let names: Vec<String> = prefixes
-            .iter()
-            .flat_map(|p| (0..ports).map(move |i| format!("{p}{i}")))
-            .collect();
+    for (place, names) in wires(lab) {
+        let cores = match place {
+            Place::Router => &router,
+            Place::Gen | Place::Sink => &traffic,
+        };
         // Before Linux 6.8 a thread is known by its device's name only, which devices of other namespaces may have too.
         // While an interface is new it has no thread yet, so whoever is there is somebody else's.
         let others = netns::within(&lab.netns(place), true, || {
@@ -199,6 +207,7 @@ pub(super) fn threads(lab: &Lab) -> Result<Settings, BenchError> {
         ),
         ("ports on each side", c.ports.to_string()),
         ("firewall", c.firewall.to_string()),
+        ("addresses on", c.over.to_string()),
         (
             "real-time throttling",
             "off while a lab is up (kernel.sched_rt_runtime_us = -1)".into(),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use rxlane_bench::lab::{self, Firewall, Lab, LabConfig, Place};
+use rxlane_bench::lab::{self, Firewall, Lab, LabConfig, Over, Place};
 use rxlane_system::stop;
 
 use crate::one_line;
@@ -40,6 +40,9 @@ pub(crate) struct Up {
     /// The router's firewall: none, linear:N, stateful:N or flowtable:N; N alone is linear:N
     #[arg(long, default_value = "none", value_name = "FIREWALL")]
     firewall: Firewall,
+    /// What the router's addresses are on: port, vlan, qinq, macvlan, bridge, bond, vrf, ipip or gre
+    #[arg(long, default_value = "port", value_name = "KIND")]
+    over: Over,
     /// Routing table for the router: `prefix<TAB>…` lines, may be gzipped
     #[arg(long, value_name = "FILE")]
     routes: Option<PathBuf>,
@@ -58,6 +61,7 @@ pub(crate) fn run(command: &Command) -> Result<(), String> {
                 name: up.name.name.clone(),
                 ports: up.ports,
                 firewall: up.firewall,
+                over: up.over,
                 routes: up.routes.clone(),
                 ..LabConfig::default()
             };

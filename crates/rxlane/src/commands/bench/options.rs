@@ -6,7 +6,7 @@ use clap::Args;
 use rxlane_bench::bench::{self, Dut, EngineVariant, Options, Pattern, RealPorts, Traffic};
 use rxlane_bench::frame::Frame;
 use rxlane_bench::hog::Hog;
-use rxlane_bench::lab::{Asked, Drive, Firewall, LabConfig, QueueCores};
+use rxlane_bench::lab::{Asked, Drive, Firewall, LabConfig, Over, QueueCores};
 use rxlane_policy::strategy::StrategyName;
 
 use crate::{one_line, tidy};
@@ -52,6 +52,15 @@ pub(crate) struct Common {
     /// the kernel has them; N alone is linear:N
     #[arg(long, default_value = "none", value_name = "FIREWALL")]
     firewall: Firewall,
+    /// What the router's addresses are on, on both sides: port; vlan, qinq (802.1Q, two tags); macvlan (ingress only); bridge;
+    /// bond (of one link); vrf; ipip, gre (tunnels over IPv4). Test packets have the tags or outer headers
+    #[arg(
+        long,
+        default_value = "port",
+        value_name = "KIND",
+        conflicts_with = "ingress"
+    )]
+    over: Over,
     /// Something of higher priority on the router's core, the same for all devices: 300/500us takes 300 us of every 500.
     /// What it really got stands with each result
     #[arg(long, value_name = "TAKES/EVERY")]
@@ -142,6 +151,7 @@ fn prb_is_gone(_: &str) -> Result<u32, String> {
 impl Common {
     pub(crate) fn options(&self) -> Result<Options, String> {
         let duts = self.duts()?;
+        self.check_over(&duts)?;
         let queues = self.lab.queues(self.cores, self.share_cores)?;
         let lab = self.lab.config_of(&queues)?;
         if queues.len() > 1 && lab.generator != Drive::Circle {
@@ -179,6 +189,7 @@ impl Common {
             lab: LabConfig {
                 ports: self.ports,
                 firewall: self.firewall,
+                over: self.over,
                 routes: self.routes.clone(),
                 router_core_halts: self.halt,
                 sink_coalesce_us: self.sink_coalesce,
@@ -197,6 +208,20 @@ impl Common {
             seconds: self.seconds,
             repeat: self.repeat,
         })
+    }
+
+    /// Whether frames have room for what is to be in them, and all devices under test know it.
+    fn check_over(&self, duts: &[Dut]) -> Result<(), String> {
+        self.frame.check_room(self.over)?;
+        let bare = duts.iter().find(|dut| dut.name().starts_with("xdp-"));
+        match bare.filter(|_| self.over != Over::Port) {
+            None => Ok(()),
+            Some(dut) => Err(format!(
+                "--over {} with --dut {}: it knows Ethernet and IP alone",
+                self.over,
+                dut.name()
+            )),
+        }
     }
 
     /// Whether results that have no shared form were asked for in it; that of those that have one is checked.
