@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rxlane_system::drivers;
-use rxlane_system::links::{self, Link as NetDevice};
+use rxlane_system::links::{self, Event, Link as NetDevice};
 use tracing::{info, warn};
 
 use crate::DataplaneError;
@@ -14,11 +14,13 @@ use crate::router::Router;
 use crate::{attach_points, masters, pinned, ports, tags};
 
 impl Router {
-    /// Brings ports up to date with the devices there are: attaches what came back, forgets what went.
+    /// Brings ports up to date with the devices there are: attaches what came back, forgets what went. `news`: of devices; none where
+    /// some were lost.
     ///
     /// # Errors
     /// When devices cannot be listed; a port that cannot be attached is a warning.
-    pub fn refresh_ports(&mut self) -> Result<(), DataplaneError> {
+    pub fn refresh_ports(&mut self, news: Option<&[Event]>) -> Result<(), DataplaneError> {
+        self.silent.hear(news);
         let devices = links::all()?;
         let mut changed = self.follow_vlans(&devices)?;
         let by_vlan = attach_points::by_vlan(&self.state.config.ports, &devices);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use rxlane_system::links::Link as NetDevice;
+use rxlane_system::links::{Event, Link as NetDevice};
 use tracing::{info, warn};
 
 use crate::DataplaneError;
@@ -16,9 +16,17 @@ const UNSEEN: u64 = 16;
 /// Attaching takes the links of some drivers down, so it is tried no more often until a packet is seen.
 const TRIES: u8 = 3;
 
+/// After what a driver may have forgotten its program, the program must have seen packets within so many looks: of the first some
+/// may have come before.
+const LOOKS: u8 = 2;
+
 /// What was counted at a port so far.
 #[derive(Debug, Default)]
 struct Port {
+    mtu: u32,
+    /// How many looks the program is doubted for yet. Otherwise packets that it does not see were none of the router's: switches
+    /// count what they forward by themselves.
+    doubts: u8,
     /// By the device, and by the program.
     received: u64,
     seen: u64,
@@ -42,9 +50,10 @@ impl Port {
             self.unseen += received.saturating_sub(self.received);
         } else {
             (self.unseen, self.tries) = (0, 0);
+            self.doubts = self.doubts.saturating_sub(1);
         }
         (self.received, self.seen) = (received, seen);
-        if self.unseen < UNSEEN || self.tries > TRIES {
+        if self.doubts == 0 || self.unseen < UNSEEN || self.tries > TRIES {
             return Cure::None;
         }
         self.unseen = 0;
@@ -60,9 +69,28 @@ impl Port {
 #[derive(Debug, Default)]
 pub(crate) struct Silent(BTreeMap<String, Port>);
 
+impl Silent {
+    /// Doubts programs of ports that are down or have another MTU now; those of all ports, where news are lost.
+    pub(crate) fn hear(&mut self, news: Option<&[Event]>) {
+        let Some(news) = news else {
+            self.0.values_mut().for_each(|port| port.doubts = LOOKS);
+            return;
+        };
+        for event in news {
+            if let Event::Changed(link) = event
+                && let Some(port) = self.0.get_mut(&link.name)
+                && (!link.up || link.mtu != port.mtu)
+            {
+                port.mtu = link.mtu;
+                port.doubts = LOOKS;
+            }
+        }
+    }
+}
+
 impl Router {
-    /// Attaches the program anew where packets come in and it sees none. Only native XDP of devices of hardware is judged: others count
-    /// packets that never were theirs, as a bond does with those of a backup.
+    /// Attaches the program anew where packets come in and it sees none, since the port was down or got another MTU. Only native XDP of
+    /// devices of hardware is judged: others count packets that never were theirs, as a bond does with those of a backup.
     ///
     /// # Errors
     /// When counters cannot be read; a port that cannot be attached is a warning.
@@ -80,6 +108,7 @@ impl Router {
             let seen = cores.iter().map(packets_seen).sum();
             // The first look is at no packets that have come in since another.
             let of_port = self.silent.0.entry(name.clone()).or_insert(Port {
+                mtu: device.mtu,
                 received: device.received,
                 seen,
                 ..Port::default()
@@ -126,9 +155,16 @@ fn packets_seen(core: &Core) -> u64 {
 mod tests {
     use super::*;
 
+    fn doubted() -> Port {
+        Port {
+            doubts: LOOKS,
+            ..Port::default()
+        }
+    }
+
     #[test]
     fn a_port_that_sees_no_packet_of_many_is_attached_anew_and_some_times_only() {
-        let mut port = Port::default();
+        let mut port = doubted();
         assert_eq!(port.look(UNSEEN - 1, 0), Cure::None);
         for times in 1..=u64::from(TRIES) {
             assert_eq!(port.look(times * UNSEEN, 0), Cure::Attach);
@@ -137,14 +173,43 @@ mod tests {
         }
         assert_eq!(port.look(100 * UNSEEN, 0), Cure::GiveUp);
         assert_eq!(port.look(200 * UNSEEN, 0), Cure::None, "said once");
-        // It runs again, and is forgotten again.
+        // Packets that had come before it was forgotten are no sign that it runs.
         assert_eq!(port.look(201 * UNSEEN, 1), Cure::None);
         assert_eq!(port.look(202 * UNSEEN, 1), Cure::Attach);
+        assert_eq!(port.look(203 * UNSEEN, 2), Cure::None);
+        assert_eq!(port.look(204 * UNSEEN, 2), Cure::None, "it runs");
+    }
+
+    #[test]
+    fn who_was_not_down_and_has_its_mtu_is_not_doubted() {
+        let mut port = Port::default();
+        assert_eq!(port.look(100 * UNSEEN, 0), Cure::None);
+        let mut silent = Silent([("eth0".to_owned(), port)].into());
+        let news = |up, mtu| {
+            Event::Changed(NetDevice {
+                name: "eth0".into(),
+                up,
+                mtu,
+                ..NetDevice::default()
+            })
+        };
+        let doubts = |silent: &Silent| silent.0["eth0"].doubts;
+        silent.hear(Some(&[news(true, 0)]));
+        assert_eq!(doubts(&silent), 0);
+        for heard in [
+            Some(&[news(false, 0), news(true, 0)][..]),
+            Some(&[news(true, 9000)]),
+            None,
+        ] {
+            silent.hear(heard);
+            assert_eq!(doubts(&silent), LOOKS);
+            silent.0.get_mut("eth0").unwrap().doubts = 0;
+        }
     }
 
     #[test]
     fn a_port_that_sees_some_packets_or_whose_device_counts_anew_is_left_alone() {
-        let mut port = Port::default();
+        let mut port = doubted();
         for n in 1..100 {
             assert_eq!(port.look(n * 1000, n), Cure::None);
         }

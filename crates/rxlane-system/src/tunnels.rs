@@ -1,6 +1,6 @@
 //! Tunnels over IPv4 that are network devices: IP in IP, IPv6 in IPv4 (`sit`), GRE.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use netlink_packet_core::Nla;
 use netlink_packet_route::link::{
@@ -70,6 +70,9 @@ impl Tunnel {
     }
 }
 
+/// The prefix of all tunnels that are given none (RFC 3056), of which none with another end makes use.
+const SIX_TO_FOUR: Ipv6Addr = Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0);
+
 fn of_ip(all: &[InfoIpTunnel], usual: u8) -> Tunnel {
     let mut tunnel = Tunnel::new(usual);
     let v4 = |address: &IpAddr| match address {
@@ -96,7 +99,9 @@ fn of_ip(all: &[InfoIpTunnel], usual: u8) -> Tunnel {
             InfoIpTunnel::Ipv6SitFlags(flags) if *flags & ISATAP != 0 => {
                 tunnel.besides = Some("finds other ends by their neighbours (ISATAP)");
             }
-            // The relay's own prefix is 2002::/16, of which no tunnel with another end makes use.
+            InfoIpTunnel::Ipv6RdPrefix(prefix) if *prefix != SIX_TO_FOUR => {
+                tunnel.besides = Some("finds other ends by their addresses (6rd)");
+            }
             InfoIpTunnel::Ipv6RdRelayPrefixLen(length) if *length != 0 => {
                 tunnel.besides = Some("finds other ends by their addresses (6rd)");
             }
@@ -191,6 +196,7 @@ mod tests {
             LinkInfo::Kind(InfoKind::SitTun),
             LinkInfo::Data(InfoData::IpTunnel(vec![
                 InfoIpTunnel::Local(IpAddr::from([10, 0, 0, 1])),
+                InfoIpTunnel::Ipv6RdPrefix(SIX_TO_FOUR),
                 InfoIpTunnel::Ipv6RdPrefixLen(16),
                 InfoIpTunnel::Ipv6RdRelayPrefixLen(0),
                 InfoIpTunnel::Tos(1),
@@ -217,6 +223,14 @@ mod tests {
         assert_eq!(of(InfoKind::IpIp, 4), (4, false));
         assert_eq!(of(InfoKind::SitTun, 0), (41, false));
         assert_eq!(of(InfoKind::SitTun, 41), (41, false));
+        let rapid = Tunnel::of(&[
+            LinkInfo::Kind(InfoKind::SitTun),
+            LinkInfo::Data(InfoData::IpTunnel(vec![InfoIpTunnel::Ipv6RdPrefix(
+                "2001:db8::".parse().expect("a prefix"),
+            )])),
+        ]);
+        let besides = rapid.and_then(|t| t.besides).unwrap_or_default();
+        assert!(besides.contains("6rd"), "{besides}");
         for (kind, other) in [(InfoKind::SitTun, 4), (InfoKind::IpIp, 137)] {
             assert!(of(kind, other).1, "{other}");
         }

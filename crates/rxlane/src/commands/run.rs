@@ -206,8 +206,8 @@ impl Watch {
         }
         let ports = match monitor.drain() {
             Ok(Some(events)) if events.is_empty() => false,
-            Ok(_) => {
-                if let Err(e) = router.refresh_ports() {
+            Ok(news) => {
+                if let Err(e) = router.refresh_ports(news.as_deref()) {
                     error!("cannot follow the ports: {}", one_line(e));
                 }
                 true
