@@ -131,22 +131,12 @@ static __always_inline void note_other_poll(struct cpu *cpu, const struct napi_s
 	now = bpf_ktime_get_ns();
 	took = minus(now, most(most(cpu->softirq_ns, cpu->polled_ns), cpu->ended_ns));
 	cpu->polled_ns = now;
-	if (!work || (napi->dev && !(napi->state & NAPIF_STATE_NO_BUSY_POLL)))
+	/* Of what a thread polls nobody knows when that began. */
+	if (!work || napi->state & NAPIF_STATE_THREADED || (napi->dev && !(napi->state & NAPIF_STATE_NO_BUSY_POLL)))
 		return;
 	cpu->deferred_ns += took;
 	if ((__u32)task->pid != cpu->last_task)
 		cpu->deferred_apart_ns += took;
-}
-
-/* What that took since the last poll of a port; `apart` of it by another task. */
-static __always_inline __u64 deferred_since(struct cpu *cpu, __u64 *apart)
-{
-	__u64 took = cpu->deferred_ns;
-
-	*apart = cpu->deferred_apart_ns;
-	cpu->deferred_ns = 0;
-	cpu->deferred_apart_ns = 0;
-	return took;
 }
 
 /* Within a poll. */
@@ -200,6 +190,8 @@ static __always_inline void note_end(struct cpu *cpu, struct core *core, __u64 n
 	struct task_struct *task = bpf_get_current_task_btf();
 
 	cpu->ended_ns = now;
+	cpu->deferred_ns = 0;
+	cpu->deferred_apart_ns = 0;
 	cpu->full = full;
 	core->task = task->pid;
 	core->run_delay_ns = delay_ns();

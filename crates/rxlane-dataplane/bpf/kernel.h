@@ -61,6 +61,7 @@ struct napi_struct {
 /* The enum has no name that could be looked up; this has been its first since Linux 2.6.24. */
 #define NAPIF_STATE_SCHED 1UL
 #define NAPIF_STATE_NO_BUSY_POLL (1UL << 5)
+#define NAPIF_STATE_THREADED (1UL << 8)
 
 struct sched_info {
 	unsigned long long run_delay;

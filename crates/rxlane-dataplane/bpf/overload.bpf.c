@@ -157,7 +157,9 @@ int BPF_PROG(end_of_poll, struct napi_struct *napi, int work, int budget)
 
 	port = port_of(napi->dev);
 	if (!port) {
-		note_other_poll(cpu, napi, work);
+		/* Where softirqs are threads, as with PREEMPT_RT, nobody knows when a poll began. */
+		if (awaits)
+			note_other_poll(cpu, napi, work);
 		return 0;
 	}
 	slot = port->slot;
@@ -178,8 +180,11 @@ int BPF_PROG(end_of_poll, struct napi_struct *napi, int work, int budget)
 	 * The XDP program saw nothing: a NAPI that only transmits, as virtio-net has it, or a poll for nothing. After a
 	 * full poll of the same NAPI that says that the ring is empty now.
 	 */
-	if (!queue && (work || cpu->full_napi != (__u64)napi))
+	if (!queue && (work || cpu->full_napi != (__u64)napi)) {
+		if (cpu->guard.guarded)
+			cpu->polled_ns = bpf_ktime_get_ns();
 		return 0;
+	}
 	guard = &cpu->guard;
 	was = guard->guarded;
 	if (!queue)
@@ -225,8 +230,10 @@ int BPF_PROG(end_of_poll, struct napi_struct *napi, int work, int budget)
 		cpu->alone_since_ns = now;
 	}
 	if (awaits && !plan->observes && guard->guarded && !guard->fits && work && work < budget &&
-	    now - cpu->alone_since_ns > ALONE_NS)
+	    now - cpu->alone_since_ns > ALONE_NS) {
 		await_packet(napi, now);
+		cpu->polled_ns = bpf_ktime_get_ns();
+	}
 	return 0;
 }
 

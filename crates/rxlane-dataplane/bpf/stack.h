@@ -49,6 +49,9 @@ static __always_inline __u32 flow_hash(const struct packet *p)
 	return h ^ (h >> 16);
 }
 
+/* Some hundreds of packets, as many as the kernel serves before it looks at ports again. */
+#define MOST_DEFERRED_NS (1ULL << 24)
+
 /*
  * Global functions are verified once, and not with each way that leads to them.
  * The first packet of a poll, of whatever class, of a port whose core was guarded when it was polled last. Returns
@@ -59,17 +62,18 @@ __noinline int begin_poll(__u32 slot, __u32 queue)
 	struct core *core = bpf_map_lookup_elem(&cores, &slot);
 	struct cpu *cpu = this_cpu();
 	struct moment at;
-	__u64 idle, deferred, apart;
+	__u64 idle, deferred;
 
 	if (!core || !cpu || !cpu->guard.guarded)
 		return 0;
 	at.now = bpf_ktime_get_ns();
-	deferred = deferred_since(cpu, &apart);
-	at.others = minus(others_since(cpu), apart);
+	/* Packets that the router sends itself may have kept the kernel's queue busy for seconds. */
+	deferred = least(cpu->deferred_ns, MOST_DEFERRED_NS);
+	at.others = minus(others_since(cpu), cpu->deferred_apart_ns);
 	cpu->delay_ns = delay_ns();
 	cpu->begun = 1;
 	cpu->ring = ring_number(cpu, slot, queue);
-	idle = idle_since(cpu, core, at.now);
+	idle = minus(idle_since(cpu, core, at.now), cpu->deferred_ns);
 	ring_fills(cpu, cpu->ring, at.now, idle);
 	guard_begin(&cpu->guard, cpu->ring, at, idle, deferred);
 	return 1;

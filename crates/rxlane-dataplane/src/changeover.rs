@@ -166,7 +166,9 @@ fn attach_all(
         let Some(device) = devices.iter().find(|d| d.name == *name) else {
             continue;
         };
+        let lends = ports::would_lend_queues(device);
         let (mode, attached) = ports::attach(instance, device, lane)?;
+        let is_fresh = matches!(attached, Attached::Fresh(_));
         done.push(attached);
         if engine && mode == "generic" {
             let port = name.clone();
@@ -174,6 +176,12 @@ fn attach_all(
         }
         if let Some(port) = state.ports.get_mut(name) {
             port.mode = Some(mode.into());
+            if is_fresh {
+                port.lent_queues = lends && mode == "native";
+            }
+            if port.lent_queues {
+                state.warnings.push(ports::waits_for_ever(name));
+            }
         }
         state.warnings.extend(ports::warnings(device, Some(mode)));
     }

@@ -96,6 +96,9 @@ pub struct PortState {
     /// VLAN devices over it that are named, whose packets alone are served; none where the port is named itself.
     #[serde(default)]
     pub vlans: BTreeSet<String>,
+    /// Whether its driver gave XDP queues that it had to spare, and never gets back.
+    #[serde(default)]
+    pub lent_queues: bool,
 }
 
 impl PortState {

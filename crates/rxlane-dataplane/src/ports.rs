@@ -57,6 +57,7 @@ pub(crate) fn slots(
             ifindex: before.and_then(|port| port.ifindex),
             mode: before.and_then(|port| port.mode.clone()),
             vlans,
+            lent_queues: before.is_some_and(|port| port.lent_queues),
         };
         ports.insert(name.to_owned(), state);
     }
@@ -250,11 +251,6 @@ pub(crate) fn warnings(device: &NetDevice, mode: Option<&str>) -> Vec<String> {
             "port `{name}` is a veth: what hosts behind it offload (segments, checksums) goes by Linux, until they do not (ethtool -K IF tx off tso off gso off)"
         ));
     }
-    if waits_for_ever(device) {
-        found.push(format!(
-            "port `{name}` is a virtio-net with queues to spare, of which its driver gives some to XDP and gets none back: detach before the device is taken out of the machine, which would wait for it for ever"
-        ));
-    }
     if hides_tags(kind, mode.or(Some("native"))) {
         found.push(format!(
             "port `{name}` lies over other devices, which hide VLAN tags from XDP: express packets that come in there stay with the kernel"
@@ -267,9 +263,17 @@ pub(crate) fn warnings(device: &NetDevice, mode: Option<&str>) -> Vec<String> {
     found
 }
 
-/// Whether the device could not go any more while a program is attached: `virtnet_xdp_set` (drivers/net/virtio_net.c) takes a queue for each
-/// core if there are so many, and `netif_set_real_num_rx_queues` (net/core/dev.c) forgets those of a device that is leaving.
-fn waits_for_ever(device: &NetDevice) -> bool {
+/// Of a port that has [lent queues](PortState::lent_queues).
+pub(crate) fn waits_for_ever(port: &str) -> String {
+    format!(
+        "port `{port}` is a virtio-net with queues to spare, of which its driver gives some to XDP and gets none back: detach before the device is taken out of the machine, which would wait for it for ever"
+    )
+}
+
+/// Whether the device, to which no program is attached yet, could not go any more while one is: `virtnet_xdp_set`
+/// (drivers/net/virtio_net.c) takes a queue for each core if there are so many, and `netif_set_real_num_rx_queues`
+/// (net/core/dev.c) forgets those of a device that is leaving.
+pub(crate) fn would_lend_queues(device: &NetDevice) -> bool {
     let cores = libbpf_rs::num_possible_cpus().unwrap_or(1);
     device.kind.is_none()
         && drivers::driver(&device.name).is_ok_and(|d| d.as_deref() == Some("virtio_net"))

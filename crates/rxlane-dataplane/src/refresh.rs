@@ -150,6 +150,7 @@ impl Router {
                         ifindex: None,
                         mode: None,
                         vlans: vlans.clone(),
+                        lent_queues: false,
                     };
                     self.state.ports.insert((*name).to_owned(), state);
                 }

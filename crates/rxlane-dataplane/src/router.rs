@@ -134,7 +134,11 @@ impl Router {
                     tunnels: Tunnels::default(),
                     _lock: lock,
                 };
-                if let Err(error) = router.look_around() {
+                let begun = links::all()
+                    .map_err(DataplaneError::from)
+                    .and_then(|devices| router.wake_silent_ports(&devices))
+                    .and_then(|()| router.look_around());
+                if let Err(error) = begun {
                     if !orphan {
                         remove(&router.instance, &router.batches)?;
                     }

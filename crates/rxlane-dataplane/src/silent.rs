@@ -20,6 +20,9 @@ const TRIES: u8 = 3;
 /// may have come before.
 const LOOKS: u8 = 2;
 
+/// What a driver counts at so many looks after the last packet that the program saw may have come before that.
+const LATE: u8 = 2;
+
 /// What was counted at a port so far.
 #[derive(Debug, Default)]
 struct Port {
@@ -30,7 +33,8 @@ struct Port {
     /// By the device, and by the program.
     received: u64,
     seen: u64,
-    /// Those that the program has not seen since it saw one.
+    /// Looks in a row at which it had seen nothing more, and what came in since the first of these: drivers may count a second late.
+    still: u8,
     unseen: u64,
     tries: u8,
 }
@@ -47,10 +51,16 @@ enum Cure {
 impl Port {
     fn look(&mut self, received: u64, seen: u64) -> Cure {
         if seen == self.seen {
-            self.unseen += received.saturating_sub(self.received);
+            self.still = self.still.saturating_add(1);
         } else {
-            (self.unseen, self.tries) = (0, 0);
+            (self.still, self.unseen) = (0, 0);
             self.doubts = self.doubts.saturating_sub(1);
+        }
+        if self.doubts == 0 {
+            self.tries = 0;
+        }
+        if self.still > LATE {
+            self.unseen += received.saturating_sub(self.received);
         }
         (self.received, self.seen) = (received, seen);
         if self.doubts == 0 || self.unseen < UNSEEN || self.tries > TRIES {
@@ -98,7 +108,8 @@ impl Router {
         &mut self,
         devices: &[NetDevice],
     ) -> Result<(), DataplaneError> {
-        for (name, port) in &self.state.ports {
+        let mut changed = false;
+        for (name, port) in &mut self.state.ports {
             let here = |d: &&NetDevice| Some(d.ifindex) == port.ifindex && d.kind.is_none();
             let native = port.mode.as_deref() == Some("native");
             let Some(device) = devices.iter().find(here).filter(|_| native) else {
@@ -109,6 +120,8 @@ impl Router {
             // The first look is at no packets that have come in since another.
             let of_port = self.silent.0.entry(name.clone()).or_insert(Port {
                 mtu: device.mtu,
+                // Nobody looked before.
+                doubts: LOOKS,
                 received: device.received,
                 seen,
                 ..Port::default()
@@ -131,15 +144,22 @@ impl Router {
                         };
                         ports::attach(&self.instance, &bare, &self.lane)
                     };
-                    match attach() {
-                        Ok(_) => info!(
+                    let outcome = attach();
+                    changed = true;
+                    port.mode = outcome.as_ref().ok().map(|(mode, _)| (*mode).to_owned());
+                    match outcome {
+                        Ok((mode, _)) => info!(
                             port = name,
-                            "its driver ran the program no more, which is attached anew"
+                            mode, "its driver ran the program no more, which is attached anew"
                         ),
+                        // Tried again at the next news of it.
                         Err(error) => warn!(port = name, %error, "cannot attach the port anew"),
                     }
                 }
             }
+        }
+        if changed {
+            self.instance.save_state(&self.state)?;
         }
         Ok(())
     }
@@ -162,27 +182,46 @@ mod tests {
         }
     }
 
+    /// The looks that may be at packets from before.
+    fn look_late(port: &mut Port, received: u64, seen: u64) {
+        for _ in 0..LATE {
+            assert_eq!(port.look(received, seen), Cure::None);
+        }
+    }
+
     #[test]
     fn a_port_that_sees_no_packet_of_many_is_attached_anew_and_some_times_only() {
         let mut port = doubted();
-        assert_eq!(port.look(UNSEEN - 1, 0), Cure::None);
-        for times in 1..=u64::from(TRIES) {
+        look_late(&mut port, 10 * UNSEEN, 0);
+        assert_eq!(port.look(11 * UNSEEN - 1, 0), Cure::None, "too few");
+        for times in 11..11 + u64::from(TRIES) {
             assert_eq!(port.look(times * UNSEEN, 0), Cure::Attach);
             assert_eq!(port.look(times * UNSEEN, 0), Cure::None, "nothing came");
-            assert_eq!(port.look(times * UNSEEN + 1, 0), Cure::None);
+            assert_eq!(port.look(times * UNSEEN + UNSEEN - 1, 0), Cure::None);
         }
         assert_eq!(port.look(100 * UNSEEN, 0), Cure::GiveUp);
         assert_eq!(port.look(200 * UNSEEN, 0), Cure::None, "said once");
-        // Packets that had come before it was forgotten are no sign that it runs.
+        // A packet now and then is no sign that it runs, nor does it begin the count anew.
         assert_eq!(port.look(201 * UNSEEN, 1), Cure::None);
-        assert_eq!(port.look(202 * UNSEEN, 1), Cure::Attach);
-        assert_eq!(port.look(203 * UNSEEN, 2), Cure::None);
-        assert_eq!(port.look(204 * UNSEEN, 2), Cure::None, "it runs");
+        look_late(&mut port, 202 * UNSEEN, 1);
+        assert_eq!(port.look(300 * UNSEEN, 1), Cure::None);
+        // Two looks at which it had are.
+        assert_eq!(port.look(301 * UNSEEN, 2), Cure::None);
+        assert_eq!((port.doubts, port.tries), (0, 0));
+    }
+
+    #[test]
+    fn what_a_driver_counts_late_is_no_packet_that_was_not_seen() {
+        let mut port = doubted();
+        assert_eq!(port.look(0, 1000), Cure::None);
+        look_late(&mut port, 1000, 1000);
+        assert_eq!(port.look(1000, 1000), Cure::None);
     }
 
     #[test]
     fn who_was_not_down_and_has_its_mtu_is_not_doubted() {
         let mut port = Port::default();
+        look_late(&mut port, 0, 0);
         assert_eq!(port.look(100 * UNSEEN, 0), Cure::None);
         let mut silent = Silent([("eth0".to_owned(), port)].into());
         let news = |up, mtu| {
@@ -213,7 +252,9 @@ mod tests {
         for n in 1..100 {
             assert_eq!(port.look(n * 1000, n), Cure::None);
         }
-        assert_eq!(port.look(5, 99), Cure::None, "it has begun to count anew");
-        assert_eq!(port.look(10, 99), Cure::None);
+        let mut port = doubted();
+        look_late(&mut port, 1000, 0);
+        assert_eq!(port.look(5, 0), Cure::None, "it has begun to count anew");
+        assert_eq!(port.look(10, 0), Cure::None);
     }
 }

@@ -368,6 +368,10 @@ fn frames_that_have_no_room_and_programs_that_know_no_tags_are_refused() {
             "--over vlan --dut xdp-fib",
             "it knows Ethernet and IP alone",
         ),
+        (
+            "--over vrf --firewall flowtable:9",
+            "the flowtable finds none",
+        ),
         ("--over token-ring", "use one of port, vlan"),
         ("--over gre --frame 64", "at least 88 bytes"),
         ("--over vlan --frame imix", "at least 68 bytes"),

@@ -45,13 +45,17 @@ pub(super) fn load(lab: &Lab, file: &Path) -> Result<usize, BenchError> {
         {
             continue;
         }
+        if prefix.contains(':') && !lab.config.over.has_ipv6() {
+            continue;
+        }
         let port = count % usize::from(lab.config.ports);
         let via = if prefix.contains(':') {
             format!("fd20:{port:x}::2")
         } else {
             format!("10.20.{port}.2")
         };
-        batch += &format!("route replace {prefix} via {via}\n");
+        let of_vrf = lab.config.over.of_vrf();
+        batch += &format!("route replace {prefix} via {via}{of_vrf}\n");
         count += 1;
     }
     run_with_input(

@@ -156,6 +156,7 @@ mod tests {
             ifindex: Some(1),
             mode: Some("native".into()),
             vlans: BTreeSet::new(),
+            lent_queues: false,
         };
         let around = Around {
             config,

@@ -7,7 +7,6 @@ use rxlane_config::{Datapath, RouterConfig};
 use rxlane_system::links::Link as NetDevice;
 use rxlane_system::tunnels::Tunnel;
 
-use super::Key;
 use crate::lanes::tunnels::MAX_TUNNELS;
 use crate::vlans;
 
@@ -22,6 +21,13 @@ pub(super) struct Around<'a> {
 }
 
 const SIT: u8 = 41;
+const GRE: u8 = 47;
+
+/// Whether both are of the same kind, among which Linux looks: it asks what a tunnel carries only once it has found it.
+fn may_be_alike(other: &Tunnel, tunnel: &Tunnel) -> bool {
+    let same_kind = (other.protocol == GRE) == (tunnel.protocol == GRE);
+    other.protocol == tunnel.protocol || (other.besides.is_some() && same_kind)
+}
 
 /// Whether Linux may find the other tunnel for packets of this one: bound to the device that they come in by it is preferred even without
 /// ends of its own (`ip_tunnel_lookup` in net/ipv4/ip_tunnel.c).
@@ -29,7 +35,7 @@ fn may_take(other: &Tunnel, tunnel: &Tunnel) -> bool {
     let fits = |theirs: Ipv4Addr, ours: Ipv4Addr| theirs.is_unspecified() || theirs == ours;
     other.link != 0
         && tunnel.protocol != SIT
-        && other.protocol == tunnel.protocol
+        && may_be_alike(other, tunnel)
         && fits(other.local, tunnel.local)
         && fits(other.remote, tunnel.remote)
         && (other.key == tunnel.key || other.besides.is_some())
@@ -50,7 +56,10 @@ impl Around<'_> {
         let ends = [tunnel.local, tunnel.remote];
         let mut others = self.devices.iter().filter(|d| d.ifindex != device.ifindex);
         let of_other = others.clone().find(|other| {
-            let same = |t: &Tunnel| Key::of(t) == Key::of(tunnel);
+            let same = |t: &Tunnel| {
+                let ends = |t: &Tunnel| (t.local, t.remote, t.key);
+                may_be_alike(t, tunnel) && ends(t) == ends(tunnel)
+            };
             other.tunnel.as_ref().is_some_and(same)
         });
         let taker = others.find(|d| d.tunnel.is_some_and(|t| may_take(&t, tunnel)));
@@ -174,6 +183,16 @@ pub(super) mod tests {
             link: 2,
             ..tunnel()
         };
+        let mpls = Tunnel {
+            protocol: 137,
+            besides: Some("carries another protocol (mode)"),
+            ..open
+        };
+        let ip = Tunnel {
+            protocol: 4,
+            ..tunnel()
+        };
+        let with_mpls = vec![device(5, "ipip1", ip), device(6, "mpls1", mpls)];
         let with_open = vec![device(5, "gre1", tunnel()), device(6, "gre3", open)];
         for (devices, datapath, encrypts, why) in [
             (
@@ -203,6 +222,7 @@ pub(super) mod tests {
             ),
             (two, "", false, "`gre2` has the same"),
             (with_open, "", false, "`gre3` may take"),
+            (with_mpls, "", false, "`mpls1` may take"),
             (
                 with(|t| (t.protocol, t.link) = (41, 2)),
                 "",

@@ -213,6 +213,16 @@ impl Common {
     /// Whether frames have room for what is to be in them, and all devices under test know it.
     fn check_over(&self, duts: &[Dut]) -> Result<(), String> {
         self.frame.check_room(self.over)?;
+        let misses = matches!(
+            self.over,
+            Over::Macvlan | Over::Vrf | Over::Ipip | Over::Gre
+        );
+        if misses && matches!(self.firewall, Firewall::Flowtable(_)) {
+            return Err(format!(
+                "--firewall {} with --over {}: flows are of other devices than the ports, so that the flowtable finds none",
+                self.firewall, self.over
+            ));
+        }
         let bare = duts.iter().find(|dut| dut.name().starts_with("xdp-"));
         match bare.filter(|_| self.over != Over::Port) {
             None => Ok(()),
