@@ -230,6 +230,9 @@ impl Tunnel {
                 _ => dice.chance(40),
             };
             let left = &mut prefixes[usize::from(v6)];
+            if left.is_empty() {
+                continue;
+            }
             let to = left.remove(dice.below(left.len()));
             let odd = match dice.below(10) {
                 0 => " table 100",
