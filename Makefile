@@ -306,6 +306,7 @@ style: setup
 	shellcheck $(SHELL_SCRIPTS)
 	tests/vm/table --check
 	tests/vm/drivers --check
+	tests/vm/kinds --check
 
 # What alerts say of made-up routers. Debian's promtool is only unpacked, because its package would start a server.
 alerts:
