@@ -181,8 +181,6 @@ static __always_inline void forget_waits(struct cpu *cpu)
 {
 	__builtin_memset(cpu->emptied_ns, 0, sizeof(cpu->emptied_ns));
 	__builtin_memset(cpu->filling_ns, 0, sizeof(cpu->filling_ns));
-	cpu->deferred_ns = 0;
-	cpu->deferred_apart_ns = 0;
 }
 
 static __always_inline void note_end(struct cpu *cpu, struct core *core, __u64 now, int full)
