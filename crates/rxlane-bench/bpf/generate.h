@@ -137,6 +137,9 @@ static __always_inline void shorten(void *headers, __u32 frame)
 
 	if (added >= 20)
 		shorten_ip(headers + sizeof(struct ethhdr), frame - sizeof(struct ethhdr));
+	/* Where a packet that nothing is around has the same. */
+	if (added == ADDED_BY_VXLAN)
+		*(__be16 *)(headers + HEADERS - 4) = bpf_htons(frame - HEADERS + 8);
 	shorten_ip(headers + sizeof(struct ethhdr) + added, length);
 	*datagram = bpf_htons(length - 20);
 }

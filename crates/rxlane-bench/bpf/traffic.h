@@ -8,7 +8,8 @@
 #define SCHEDULE 65536
 #define MAX_QUEUES 16 /* of a router's port, each filled by a core of its own */
 #define HEADERS 42 /* Ethernet, IPv4, UDP */
-#define MAX_HEADERS 72 /* with tags or an outer header */
+#define MAX_HEADERS 92 /* with tags or outer headers */
+#define ADDED_BY_VXLAN 50
 #define MAGIC 0x5258 /* "RX" */
 
 /* The payload of a test packet: it fits into the smallest frame. */

@@ -13,7 +13,7 @@ pub(crate) const MAX_QUEUES: usize = 16;
 /// Bytes of Ethernet, IPv4 and UDP header.
 pub(crate) const HEADERS: usize = 42;
 /// The same with what may be added to them: tags, or an outer header.
-pub(crate) const MAX_HEADERS: usize = 72;
+pub(crate) const MAX_HEADERS: usize = 92;
 /// A stamp and the mark of a blank.
 const PAYLOAD: usize = 18;
 

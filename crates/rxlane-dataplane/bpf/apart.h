@@ -36,14 +36,13 @@ __noinline int source_apart(struct xdp_md *ctx, struct core *core)
  */
 __noinline int goes_as_seen(struct xdp_md *ctx, struct core *core)
 {
-	static const __u8 nobody[ETH_ALEN];
 	struct bpf_fib_lookup fib = {};
 	struct packet p;
 
 	if (!core || from_numbers(ctx, &core->packet, &p) < 0)
 		return 0;
 	/* A link of PPP, by which the engine sends nothing. */
-	if (is_same_mac(core->departure.next_hop, nobody))
+	if (is_nobody(core->departure.next_hop))
 		return 0;
 	fib_key(&p, &core->departure, &fib);
 	return bpf_fib_lookup(ctx, &fib, sizeof(fib), 0) == BPF_FIB_LKUP_RET_SUCCESS &&

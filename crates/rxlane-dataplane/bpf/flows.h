@@ -173,6 +173,8 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	if (leaves == REFUSED(REASON_QDISC))
 		return to_qdisc(core, class);
 	core->hop.egress = flow->egress;
+	__builtin_memcpy(core->hop.to, flow->to, ETH_ALEN);
+	__builtin_memcpy(core->hop.from, flow->from, ETH_ALEN);
 	/* It was remembered, so it leaves through a tunnel. */
 	if (leaves < 0) {
 		core->place = 0;
@@ -183,8 +185,6 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	/* Global functions may have changed the packet, for all that the verifier knows. */
 	if (from_numbers(ctx, &core->packet, &p) < 0)
 		return XDP_DROP;
-	__builtin_memcpy(core->hop.to, flow->to, ETH_ALEN);
-	__builtin_memcpy(core->hop.from, flow->from, ETH_ALEN);
 	ret = hand_over(ctx, &p, &flow->nat, &core->hop, way, 0, 1);
 	if (ret < 0)
 		return to_kernel(core, REASON_MALFORMED);

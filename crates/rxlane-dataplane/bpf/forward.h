@@ -360,11 +360,11 @@ static __always_inline int forward(struct xdp_md *ctx, const struct core *core, 
 		return leaves;
 	/*
 	 * Linux sends this flow another way: a mark chose the route, or it has just changed; or its priority is
-	 * another. What a tunnel has for an address of its neighbour says nothing.
+	 * another. What most tunnels have for an address of a neighbour says nothing.
 	 */
 	if (full && t->egress &&
-	    (t->egress != fib.ifindex || (leaves >= 0 && !is_same_mac(t->next_hop, fib.dmac)) ||
-	     t->tag != tag_by(p, way)))
+	    (t->egress != fib.ifindex || t->tag != tag_by(p, way) ||
+	     !((leaves < 0 && is_nobody(t->next_hop)) || is_same_mac(t->next_hop, fib.dmac))))
 		return REFUSED(REASON_UNSEEN);
 	if (is_longer_than_routes(p))
 		return REFUSED(REASON_MTU);
@@ -373,8 +373,11 @@ static __always_inline int forward(struct xdp_md *ctx, const struct core *core, 
 	__builtin_memcpy(hop->to, fib.dmac, ETH_ALEN);
 	__builtin_memcpy(hop->from, fib.smac, ETH_ALEN);
 	/* Known from here on as any other hop: the port may be sent to directly before the flow is forgotten. */
-	if (leaves < 0)
+	if (leaves < 0) {
+		if (leaves == REFUSED(REASON_EGRESS) && bpf_map_lookup_elem(&tunnel_ways, &fib.ifindex))
+			note_next_hop(&fib);
 		return leaves;
+	}
 	/* The other end of a session is nobody's neighbour. */
 	if (!way || !way->session.there)
 		note_next_hop(&fib);

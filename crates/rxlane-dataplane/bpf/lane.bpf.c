@@ -69,6 +69,8 @@ const volatile __u8 port_of_slot[MAX_PORTS] = {};
 #include "bridge.h"
 #include "admit.h"
 #include "outer.h"
+#include "tunnel_way.h"
+#include "vxlan.h"
 #include "forward.h"
 #include "macvlan.h"
 #include "session.h"
@@ -267,7 +269,7 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 			action = to_kernel(core, REASON_MALFORMED);
 		}
 	if (served) {
-		if (is_tunneled(core->packet.protocol))
+		if (may_be_tunneled(&core->packet))
 			enter_tunnel(ctx, core);
 		action = serve(ctx, core, full);
 	}

@@ -8,7 +8,10 @@
 
 struct outer_headers {
 	struct iphdr ip;
-	__be32 gre[2];
+	union {
+		__be32 gre[2];
+		struct vxlan_headers vxlan;
+	};
 };
 
 /* Reads them, with what finds the tunnel of a packet that comes in. Returns the bytes before the inner one; 0: there is
@@ -17,9 +20,20 @@ static __always_inline __u32 outer_of(const struct sk_buff *skb, struct outer_he
 				      __u64 *v6)
 {
 	if (bpf_probe_read_kernel(outer, sizeof(*outer), skb->head + skb->network_header) || outer->ip.version != 4 ||
-	    outer->ip.ihl != 5 || !is_tunneled(outer->ip.protocol))
+	    outer->ip.ihl != 5 || !(is_tunneled(outer->ip.protocol) || outer->ip.protocol == IPPROTO_UDP))
 		return 0;
 	return tunnel_of(&outer->ip, outer + 1, key, v6);
+}
+
+/* Of a VXLAN, what tells outer packets of one other end, and of different flows, apart; 0 elsewhere. */
+static __always_inline __be16 source_port_of(const struct outer_headers *outer)
+{
+	return outer->ip.protocol == IPPROTO_UDP ? outer->vxlan.udp.source : 0;
+}
+
+static __always_inline __be32 end_of(const struct outer_headers *outer, __be32 address)
+{
+	return outer->ip.protocol == IPPROTO_UDP ? address : 0;
 }
 
 #endif

@@ -194,6 +194,8 @@ struct inner_flow {
 	__be32 source[4], destination[4]; /* the first of each, if IPv4 */
 	__be16 src_port, dst_port;
 	__u32 protocol;
+	__be32 remote; /* as in struct outer */
+	__u32 pad;
 } __attribute__((aligned(8)));
 
 /* A packet of a tunnel, as its outer header has it. */
@@ -204,6 +206,9 @@ struct outer {
 	__u8 tos, ttl;
 	__be16 flags; /* of fragmentation, if it leaves */
 	__u32 length; /* with the outer headers, if it leaves */
+	__be32 remote; /* the other end, where a tunnel has many; else 0 */
+	__be16 port; /* source port of UDP; 0: none */
+	__u8 pad[2];
 };
 
 /*
@@ -252,6 +257,7 @@ struct core {
 	__u32 master; /* as of its port, unless the packet is known to come in by it */
 	struct outer came_in; /* what it was taken out of */
 	struct outer leaves; /* what it is put into */
+	struct hop outer_hop; /* of that */
 	struct inner_flow inner; /* that it then carries */
 	struct bpf_fib_lookup outer_route; /* of that */
 };

@@ -50,7 +50,7 @@ static __always_inline __u32 l2_length(__u32 tags)
 	return sizeof(struct ethhdr) + (tags & TAG_THERE ? 4 : 0) + (tags >> 16 & TAG_THERE ? 4 : 0);
 }
 
-/* Before a packet there are at most two tags, the header of a session, and an IPv4 header with one of GRE: 58 bytes. */
-#define MAX_L2 63
+/* Before a packet there are at most two tags, the header of a session, and the outer headers of a VXLAN: 80 bytes. */
+#define MAX_L2 127
 
 #endif

@@ -135,6 +135,12 @@ static __always_inline int is_same_mac(const __u8 *a, const __u8 *b)
 	return 1;
 }
 
+/* As the witness notes the next hop of what has none with an address. */
+static __always_inline int is_nobody(const __u8 *mac)
+{
+	return !(*(const __u32 *)mac | *(const __u16 *)(mac + 4));
+}
+
 /* What is asked of the witness, here and not on the stack, which functions that call each other share. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -226,7 +232,8 @@ __noinline int entry_is_witnessed(struct core *core)
 	if (!core || !any_conntrack)
 		return 0;
 	outer = &core->came_in;
-	tunnel_flow(&key, outer->tunnel, WITNESS_TUNNEL_IN, outer->tos, outer->ttl, 0);
+	tunnel_flow(&key, outer->tunnel, WITNESS_TUNNEL_IN, outer->tos, outer->ttl,
+		    outer_flow(outer->remote, outer->port));
 	return witnessed(&key, outer->tunnel, outer->device, outer->tos, outer->ttl) != 0;
 }
 
@@ -235,7 +242,7 @@ __noinline int exit_is_witnessed(struct core *core)
 {
 	struct witnessed_key key = {};
 	struct witnessed *seen;
-	const struct outer *outer;
+	struct outer *outer;
 	__u32 zero = 0, again;
 	struct witness *witness;
 	__u64 now;
@@ -247,8 +254,13 @@ __noinline int exit_is_witnessed(struct core *core)
 	seen = witnessed(&key, outer->tunnel, 0, outer->tos, outer->ttl);
 	if (!seen)
 		return 0;
-	if (seen->egress == outer->device && seen->tag == outer->tag && is_same_mac(seen->next_hop, core->hop.to))
+	if (seen->egress == outer->device && seen->tag == outer->tag &&
+	    is_same_mac(seen->next_hop, core->outer_hop.to)) {
+		/* Linux draws it by a hash of its own. What leaves with the same one stays in order on the way. */
+		if (outer->port)
+			outer->port = seen->port;
 		return 1;
+	}
 	/* The way is another one now. Linux is asked for it again, and not for each packet. */
 	witness = bpf_map_lookup_elem(&witnesses, &zero);
 	now = bpf_ktime_get_coarse_ns();

@@ -7,28 +7,6 @@
 #ifndef RXLANE_TUNNEL_H
 #define RXLANE_TUNNEL_H
 
-#include "outer.h"
-
-/* What leaves through the device of a tunnel. */
-struct tunnel_way {
-	struct tunnel_key key;
-	__u32 link; /* ifindex of the device that outer packets must leave through; 0: any */
-	__u8 room; /* bytes of the outer headers */
-	__u8 ttl; /* 0: that of the packet */
-	__u8 tos; /* 1: that of the packet */
-	__u8 by_qdisc; /* the device's queueing discipline is to see it */
-	__be16 flags; /* of fragmentation: IP_DF, or none but the packet's own */
-	__u8 pad[2];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, MAX_TUNNELS);
-	__type(key, __u32);
-	__type(value, struct tunnel_way);
-} tunnel_ways SEC(".maps");
-
 /* `net.ipv4.route.min_pmtu`, as it is unless changed. */
 #define LEAST_LEARNED_MTU 552
 /* As locally made packets are routed: by no device. */
@@ -87,6 +65,14 @@ __noinline int enter_tunnel(struct xdp_md *ctx, struct core *core)
 	core->departure.source = SOURCE_STRICT;
 	if (!is_local(ctx, &p) || !source_holds(ctx, &p, &core->departure))
 		return 0;
+	core->came_in.remote = 0;
+	core->came_in.port = 0;
+	if (key.protocol == IPPROTO_UDP) {
+		if (!comes_from_its_end(&p, device->ifindex, p.l2 + room - ETH_HLEN))
+			return 0;
+		core->came_in.remote = p.ip4->saddr;
+		core->came_in.port = bpf_htons(p.src_port);
+	}
 	core->came_in.device = core->packet.seen_as;
 	core->came_in.tos = p.ip4->tos;
 	core->came_in.ttl = p.ip4->ttl;
@@ -111,6 +97,14 @@ __noinline int enter_tunnel(struct xdp_md *ctx, struct core *core)
 	return 1;
 }
 
+/* The mark "don't fragment" that an outer packet has from the inner one. */
+static __always_inline __be16 inherited_flags(const struct packet *p, __u8 inherits)
+{
+	if (p->v6)
+		return inherits & INHERITS_V6 ? bpf_htons(IP_DF) : 0;
+	return inherits & INHERITS_DF ? p->ip4->frag_off & bpf_htons(IP_DF) : 0;
+}
+
 /* Writes the outer headers, for which there is room behind `l2` bytes. */
 static __always_inline int write_outer(struct xdp_md *ctx, const struct core *core, const struct tunnel_way *out,
 				       __u32 l2, __u64 v6)
@@ -133,8 +127,10 @@ static __always_inline int write_outer(struct xdp_md *ctx, const struct core *co
 	ip->protocol = out->key.protocol;
 	ip->check = 0;
 	ip->saddr = out->key.local;
-	ip->daddr = out->key.remote;
+	ip->daddr = core->leaves.remote ? core->leaves.remote : out->key.remote;
 	ip->check = ~ipv4_sum(ip);
+	if (out->key.protocol == IPPROTO_UDP)
+		return write_vxlan((void *)(ip + 1), end, core, out, v6);
 	if (out->key.protocol != IPPROTO_GRE)
 		return 0;
 	gre[0] = out->key.keyed ? bpf_htons(GRE_KEY) : 0;
@@ -181,7 +177,7 @@ static __always_inline void inner_flow_of(const struct packet *p, const struct t
 /*
  * Sends the packet in hand through the tunnel that its route leads into, if that is one and served: as forward(), to
  * which it is the second half. What Linux makes of a packet in a tunnel is in ip_tunnel_xmit (net/ipv4/ip_tunnel.c) and
- * ipip6_tunnel_xmit (net/ipv6/sit.c).
+ * ipip6_tunnel_xmit (net/ipv6/sit.c), and of one in a VXLAN in vxlan_xmit_one (drivers/net/vxlan).
  */
 __noinline int by_tunnel(struct xdp_md *ctx, struct core *core)
 {
@@ -191,6 +187,7 @@ __noinline int by_tunnel(struct xdp_md *ctx, struct core *core)
 	const struct gates *g = find_gates();
 	struct packet p;
 	__u32 room, l2, device;
+	__be32 remote;
 	__u8 tos, ecn;
 	int leaves;
 	long ret;
@@ -208,6 +205,17 @@ __noinline int by_tunnel(struct xdp_md *ctx, struct core *core)
 		return REFUSED(REASON_OBJECTION);
 	if (out->by_qdisc)
 		return REFUSED(REASON_QDISC);
+	remote = out->key.remote;
+	core->leaves.remote = 0;
+	core->leaves.port = 0;
+	inner_flow_of(&p, &core->departure.nat, &core->inner);
+	if (out->key.protocol == IPPROTO_UDP) {
+		remote = end_behind(device, core->hop.to, out->learns);
+		if (!remote)
+			return REFUSED(REASON_EGRESS);
+		core->leaves.remote = core->inner.remote = remote;
+		core->leaves.port = port_of_flow(&core->inner, out);
+	}
 	room = out->room;
 	core->leaves.length = room + ip_length(&p);
 	tos = out->tos == 1 ? tos_of(&p) : out->tos;
@@ -215,7 +223,7 @@ __noinline int by_tunnel(struct xdp_md *ctx, struct core *core)
 	core->leaves.tunnel = core->hop.egress;
 	core->leaves.tos = (tos & ~ECN_MASK) | (ecn == ECN_CE ? ECN_ECT_0 : ecn);
 	core->leaves.ttl = out->ttl ? out->ttl : (p.v6 ? p.ip6->hop_limit : p.ip4->ttl) - 1;
-	core->leaves.flags = out->flags | (p.v6 ? 0 : p.ip4->frag_off & bpf_htons(IP_DF));
+	core->leaves.flags = out->flags | inherited_flags(&p, out->inherits);
 	fib = &core->outer_route;
 	__builtin_memset(fib, 0, sizeof(*fib));
 	fib->family = 2; /* AF_INET */
@@ -223,7 +231,9 @@ __noinline int by_tunnel(struct xdp_md *ctx, struct core *core)
 	fib->tot_len = core->leaves.length;
 	fib->tos = tos;
 	fib->ipv4_src = out->key.local;
-	fib->ipv4_dst = out->key.remote;
+	fib->ipv4_dst = remote;
+	fib->sport = core->leaves.port;
+	fib->dport = out->key.port;
 	fib->ifindex = out->link ? out->link : LOOPBACK_IFINDEX;
 	ret = bpf_fib_lookup(ctx, fib, sizeof(*fib), out->link ? BPF_FIB_LOOKUP_OUTPUT : 0);
 	if (ret != BPF_FIB_LKUP_RET_SUCCESS)
@@ -240,20 +250,17 @@ __noinline int by_tunnel(struct xdp_md *ctx, struct core *core)
 		return REFUSED(REASON_MTU);
 	core->leaves.device = fib->ifindex;
 	core->leaves.tag = tag_by(&p, way);
-	__builtin_memcpy(core->hop.to, fib->dmac, ETH_ALEN);
-	__builtin_memcpy(core->hop.from, fib->smac, ETH_ALEN);
-	if (any_conntrack && core->departure.flow) {
-		inner_flow_of(&p, &core->departure.nat, &core->inner);
-		if (!exit_is_witnessed(core))
-			return REFUSED(REASON_UNSEEN);
-	}
+	__builtin_memcpy(core->outer_hop.to, fib->dmac, ETH_ALEN);
+	__builtin_memcpy(core->outer_hop.from, fib->smac, ETH_ALEN);
+	if (any_conntrack && core->departure.flow && !exit_is_witnessed(core))
+		return REFUSED(REASON_UNSEEN);
 	/* Global functions may have changed the packet, for all that the verifier knows. */
 	if (from_numbers(ctx, &core->packet, &p) < 0)
 		return REFUSED(REASON_EGRESS);
 	if (!way || !way->session.there)
 		note_next_hop(fib);
 	l2 = l2_of_way(way);
-	ret = hand_over(ctx, &p, &core->departure.nat, &core->hop, way, room, 1);
+	ret = hand_over(ctx, &p, &core->departure.nat, &core->outer_hop, way, room, 1);
 	if (ret == XDP_REDIRECT && !observes && write_outer(ctx, core, out, l2, p.v6))
 		return XDP_ABORTED;
 	return ret;

@@ -8,6 +8,7 @@
 #include <linux/if_ether.h>
 #include <linux/in.h>
 #include <linux/ip.h>
+#include <linux/udp.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_tracing.h>
@@ -39,7 +40,8 @@ static __always_inline int taken(const struct sk_buff *skb)
 	device = bpf_map_lookup_elem(&tunnels, &key);
 	if (!device)
 		return 0;
-	tunnel_flow(&flow, device->ifindex, WITNESS_TUNNEL_IN, outer.ip.tos, outer.ip.ttl, 0);
+	tunnel_flow(&flow, device->ifindex, WITNESS_TUNNEL_IN, outer.ip.tos, outer.ip.ttl,
+		    outer_flow(end_of(&outer, outer.ip.saddr), source_port_of(&outer)));
 	seen = bpf_map_lookup_elem(&witnessed_flows, &flow);
 	if (!seen)
 		return 0;
@@ -62,6 +64,12 @@ int BPF_PROG(tunnel_takes, const void *tunnel, const struct sk_buff *skb)
 /* IPv6 in IPv4. */
 SEC("fentry/ipip6_rcv")
 int BPF_PROG(sit_takes, const struct sk_buff *skb)
+{
+	return taken(skb);
+}
+
+SEC("fentry/vxlan_rcv")
+int BPF_PROG(vxlan_takes, const void *socket, const struct sk_buff *skb)
 {
 	return taken(skb);
 }

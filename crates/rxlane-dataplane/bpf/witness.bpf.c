@@ -8,6 +8,7 @@
 #include <linux/in.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
+#include <linux/udp.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_tracing.h>
@@ -118,8 +119,8 @@ static __always_inline int has_no_addresses(const struct net_device *dev)
 	       dev->type == ARPHRD_IPGRE;
 }
 
-/* Whether it is the outer packet of a tunnel that the router has made, and which. */
-static __always_inline int is_of_tunnel(const struct sk_buff *skb, struct witnessed_key *flow)
+/* Whether it is the outer packet of a tunnel that the router has made, and which; with its source port of UDP. */
+static __always_inline int is_of_tunnel(const struct sk_buff *skb, struct witnessed_key *flow, __be16 *port)
 {
 	struct outer_headers outer;
 	struct {
@@ -139,8 +140,9 @@ static __always_inline int is_of_tunnel(const struct sk_buff *skb, struct witnes
 	room = outer_of(skb, &outer, &key, &v6);
 	if (!room)
 		return 0;
-	local = key.remote;
-	key.remote = key.local;
+	local = outer.ip.saddr;
+	if (key.remote)
+		key.remote = outer.ip.daddr;
 	key.local = local;
 	device = bpf_map_lookup_elem(&tunnels, &key);
 	if (!device)
@@ -163,6 +165,8 @@ static __always_inline int is_of_tunnel(const struct sk_buff *skb, struct witnes
 	}
 	carried.src_port = inner.ports[0];
 	carried.dst_port = inner.ports[1];
+	carried.remote = end_of(&outer, outer.ip.daddr);
+	*port = source_port_of(&outer);
 	tunnel_flow(flow, device->ifindex, WITNESS_TUNNEL_OUT, outer.ip.tos, outer.ip.ttl, hash_of(&carried));
 	return 1;
 }
@@ -174,13 +178,14 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 	struct witnessed *seen;
 	struct witnessed_key key;
 	__u32 info, tag, egress;
+	__be16 port = 0;
 	int tunneled;
 	__u64 now;
 
 	witness = who_asks();
 	if (!witness)
 		return 0;
-	tunneled = is_of_tunnel(skb, &key);
+	tunneled = is_of_tunnel(skb, &key, &port);
 	if (!tunneled) {
 		key.conntrack = skb->_nfct & ~NFCT_INFOMASK;
 		info = skb->_nfct & NFCT_INFOMASK;
@@ -234,6 +239,7 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 		return 0;
 	answer(witness, seen);
 	seen->tag = tag;
+	seen->port = port;
 	/* Read by itself: the compiler would read one or the other by one instruction, which the verifier refuses. */
 	barrier_var(egress);
 	if (tag)

@@ -50,7 +50,8 @@ struct witnessed {
 	__u32 tag; /* WITNESS_TAGGED and the outer VLAN tag that it left with; 0: with none */
 	__u32 through; /* VLAN device that it was sent through last */
 	__u32 over; /* bridge, bond or team that it was sent through last */
-	__u32 pad;
+	__be16 port; /* source port of the outer packet, if it left in one of UDP */
+	__u8 pad[2];
 };
 
 #define WITNESS_TAGGED 0x10000
@@ -68,6 +69,12 @@ static __always_inline void tunnel_flow(struct witnessed_key *key, __u32 tunnel,
 {
 	key->conntrack = tunnel | (flow >> 33) << 32;
 	key->direction = direction | tos << 8 | ttl << 16 | flow << 32;
+}
+
+/* What tells outer packets that come in apart besides: whose they are, where there are many, and of which flow. */
+static __always_inline __u64 outer_flow(__be32 remote, __be16 port)
+{
+	return (__u64)port << 33 | remote;
 }
 
 /* Whether a flow has been asked for and not been seen since. */

@@ -228,6 +228,7 @@ impl Router {
             plan.as_ref(),
         )?;
         self.bridges = Bridges::default();
+        self.tunnels.forget_ends();
         // The new program sends nothing to the old sockets; what they hold is served first.
         self.engine = None;
         match start_engine(&self.instance, &mut state, &mut self.lane, plan) {

@@ -225,12 +225,12 @@ mod tests {
         assert_eq!(port.look(100 * UNSEEN, 0), Cure::None);
         let mut silent = Silent([("eth0".to_owned(), port)].into());
         let news = |up, mtu| {
-            Event::Changed(NetDevice {
+            Event::Changed(Box::new(NetDevice {
                 name: "eth0".into(),
                 up,
                 mtu,
                 ..NetDevice::default()
-            })
+            }))
         };
         let doubts = |silent: &Silent| silent.0["eth0"].doubts;
         silent.hear(Some(&[news(true, 0)]));

@@ -77,16 +77,18 @@ pub fn send_in_session(
     crate::pppoe::send(&router.lane, ifindex, port, tags, id, remote)
 }
 
-/// Tells the program that packets in tunnels came in by these devices, and that what is routed through one leaves in its tunnel, until
-/// the router looks at devices itself ([`Router::keep_watch`]).
+/// Tells the program that packets in tunnels came in by these devices, each with its MAC address, and that what is routed through one
+/// leaves in its tunnel; and behind which ends stations of VXLANs are, by device and MAC address; until the router looks at devices itself
+/// ([`Router::keep_watch`]).
 ///
 /// # Errors
 /// When a map cannot be written.
 pub fn serve_tunnels(
     router: &Router,
-    tunnels: &[(u32, rxlane_system::tunnels::Tunnel)],
+    tunnels: &[(u32, [u8; 6], rxlane_system::tunnels::Tunnel)],
+    stations: &[(u32, [u8; 6], std::net::Ipv4Addr)],
 ) -> Result<(), DataplaneError> {
-    crate::tunnels::serve(&router.shared, &router.lane, tunnels)
+    crate::tunnels::serve(&router.shared, &router.lane, tunnels, stations)
 }
 
 /// Has the router serve a port of which only the VLAN device with these customer tags (their ids, the outer one first) is named, at a

@@ -159,17 +159,18 @@ impl Router {
         Ok(news)
     }
 
-    /// Where news of what bridges learn come, while some are served, for [`Router::hear_of_stations`].
-    pub fn station_news(&self) -> Option<BorrowedFd<'_>> {
-        self.bridges.news()
+    /// Where news of what bridges and VXLANs learn come, while some are served, for [`Router::hear_of_stations`].
+    pub fn station_news(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.bridges.news().into_iter().chain(self.tunnels.news())
     }
 
-    /// Follows what bridges over ports learn.
+    /// Follows what bridges over ports and VXLANs learn.
     ///
     /// # Errors
     /// When news cannot be read, or the map cannot be written.
     pub fn hear_of_stations(&mut self) -> Result<(), DataplaneError> {
-        self.bridges.follow(&self.lane)
+        self.bridges.follow(&self.lane)?;
+        self.tunnels.hear_of_ends(&self.lane)
     }
 
     /// Tells the XDP program that somebody watches, and what is found by looking alone; at least every few seconds.
@@ -182,6 +183,7 @@ impl Router {
             self.egress_asked = Instant::now();
             let devices = links::all()?;
             self.wake_silent_ports(&devices)?;
+            self.tunnels.settle_ends(&self.lane)?;
             self.write_ports(&devices)?;
             // Maps of priorities may change without news, and so may XDP programs over a port and ebtables.
             let again = self.asked.is_multiple_of(10);

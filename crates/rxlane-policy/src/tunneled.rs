@@ -1,7 +1,8 @@
 //! Packets in tunnels over IPv4: the reference that the BPF parser is held to.
 //!
 //! Guarantee: nothing panics; what is `None` here is no packet in a tunnel for the lane, but a packet like others.
-//! Sources: RFC 2003 (IP in IP), RFC 4213 (IPv6 in IPv4), RFC 2784 and RFC 2890 (GRE), RFC 6040 (ECN).
+//! Sources: RFC 2003 (IP in IP), RFC 4213 (IPv6 in IPv4), RFC 2784 and RFC 2890 (GRE), RFC 7348 (VXLAN),
+//! RFC 6040 (ECN).
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -11,7 +12,14 @@ use crate::headers::{
 
 const IP_IN_IP: u8 = 4;
 const IPV6_IN_IP: u8 = 41;
+const UDP: u8 = 17;
 const GRE: u8 = 47;
+/// UDP ports of VXLAN: that of RFC 7348, and that of Linux before it.
+pub const VXLAN_PORTS: [u16; 2] = [4789, 8472];
+/// The one flag of VXLAN that the lane knows, and has to be there: a number follows.
+const NUMBERED: [u8; 4] = [8, 0, 0, 0];
+/// Bytes of the headers of UDP, VXLAN and Ethernet.
+const VXLAN: usize = 8 + 8 + ETH_LEN;
 /// The one flag of GRE that the lane knows, in the header's first word: a key follows.
 const KEYED: u16 = 0x2000;
 const IPV4_TYPE: u16 = 0x0800;
@@ -26,12 +34,43 @@ pub struct Tunneled {
     pub local: Ipv4Addr,
     /// Source of the outer header.
     pub remote: Ipv4Addr,
-    /// Protocol of the outer header: 4, 41 or 47.
+    /// Protocol of the outer header: 4, 41 or 47, or 17 of a VXLAN.
     pub protocol: u8,
-    /// The key of GRE.
+    /// The key of GRE, or the number of a VXLAN.
     pub key: Option<u32>,
+    /// The frame in a VXLAN.
+    pub framed: Option<Framed>,
+    /// Bytes between the beginnings of the outer packet and of that inside.
+    pub room: usize,
     /// The packet inside.
     pub inner: Headers,
+}
+
+/// The frame that a packet has in a VXLAN.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Framed {
+    /// UDP port that it came to.
+    pub port: u16,
+    /// To which station.
+    pub to: [u8; 6],
+    /// From which station.
+    pub from: [u8; 6],
+}
+
+/// What a packet of UDP, with its header first, carries of a VXLAN: type of the packet inside, number and frame. `None` if it is none of
+/// `length` bytes without checksum and with nothing but a number.
+fn framed(udp: &[u8], length: usize) -> Option<(u16, u32, Framed)> {
+    let port = be16(udp, 2).filter(|port| VXLAN_PORTS.contains(port))?;
+    let said = usize::from(be16(udp, 4)?);
+    let number = u32::from_be_bytes(udp.get(12..16)?.try_into().ok()?);
+    let plain = be16(udp, 6)? == 0 && udp.get(8..12)? == NUMBERED && number & 0xff == 0;
+    let station = |at: usize| udp.get(at..at + 6)?.try_into().ok();
+    let framed = Framed {
+        port,
+        to: station(16)?,
+        from: station(22)?,
+    };
+    (plain && said == length).then_some((be16(udp, 28)?, number >> 8, framed))
 }
 
 /// Where the packet of a frame begins, with or without a session of PPPoE.
@@ -45,7 +84,7 @@ fn outer_of(frame: &[u8]) -> usize {
 
 /// Parses what a frame received on port `port`, whose MAC address is `mac`, carries in a tunnel, itself in a session of PPPoE
 /// or not. `None` if the outer packet is none that the lane looks into: none in IPv4, with an obstacle besides VLAN tags, with
-/// options or other flags of GRE; or if the one inside is malformed, is longer than the outer one says, or would be given
+/// options, other flags of GRE or VXLAN, or a checksum of UDP; or if the one inside is malformed, is longer than the outer one says, or would be given
 /// another mark of congestion by Linux.
 pub fn parse_tunneled(frame: &[u8], port: u8, mac: [u8; 6]) -> Option<Tunneled> {
     let parsed = match parse(frame, port, mac) {
@@ -70,6 +109,7 @@ pub fn parse_tunneled(frame: &[u8], port: u8, mac: [u8; 6]) -> Option<Tunneled> 
         return None;
     }
     let length = usize::from(be16(frame, at + 2)?);
+    let mut frame_inside = None;
     let (inner_type, room, key) = match outer.protocol {
         IP_IN_IP => (IPV4_TYPE, OUTER, None),
         IPV6_IN_IP => (IPV6_TYPE, OUTER, None),
@@ -85,6 +125,12 @@ pub fn parse_tunneled(frame: &[u8], port: u8, mac: [u8; 6]) -> Option<Tunneled> 
                 ),
                 _ => return None,
             }
+        }
+        UDP => {
+            let (inner_type, number, inside) =
+                framed(frame.get(at + OUTER..)?, length.checked_sub(OUTER)?)?;
+            frame_inside = Some(inside);
+            (inner_type, OUTER + VXLAN, Some(number))
         }
         _ => return None,
     };
@@ -114,6 +160,8 @@ pub fn parse_tunneled(frame: &[u8], port: u8, mac: [u8; 6]) -> Option<Tunneled> 
         remote,
         protocol: outer.protocol,
         key,
+        framed: frame_inside,
+        room,
         inner: inner.in_frame_of(&outer),
     })
 }
@@ -157,6 +205,47 @@ mod tests {
         assert_eq!((found.protocol, found.key), (GRE, Some(300)));
         assert_eq!((found.inner.dscp, found.inner.dst_port), (46, Some(2000)));
         assert_eq!((found.inner.port, found.inner.obstacle), (3, None));
+    }
+
+    /// A packet of UDP to a port, with a VXLAN's headers whose bytes are changed.
+    fn vxlan(to: u16, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
+        let inside = udp();
+        let length = (VXLAN + inside.len()) as u16;
+        let mut body = vec![0xc0, 0];
+        body.extend([to, length, 0].iter().flat_map(|word| word.to_be_bytes()));
+        body.extend([8, 0, 0, 0, 0, 0, 42, 0]);
+        body.extend([2, 0, 0, 0, 0, 5, 2, 0, 0, 0, 0, 6, 8, 0]);
+        body.extend(inside);
+        change(&mut body);
+        frame(&ipv4(UDP, 0, &body))
+    }
+
+    #[test]
+    fn a_packet_in_a_vxlan_is_found_by_its_number() {
+        for port in VXLAN_PORTS {
+            let found = parse_tunneled(&vxlan(port, |_| ()), 3, MAC).expect("a packet in a tunnel");
+            assert_eq!((found.protocol, found.key), (UDP, Some(42)));
+            let framed = Framed {
+                port,
+                to: [2, 0, 0, 0, 0, 5],
+                from: [2, 0, 0, 0, 0, 6],
+            };
+            assert_eq!((found.framed, found.room), (Some(framed), 50));
+            assert_eq!((found.inner.dscp, found.inner.dst_port), (46, Some(2000)));
+        }
+        assert_eq!(parse_tunneled(&vxlan(4790, |_| ()), 3, MAC), None);
+    }
+
+    #[test]
+    fn of_a_vxlan_checksums_other_flags_and_lengths_are_left_to_linux() {
+        for at in [5, 6, 7, 8, 9, 10, 11, 15, 28, 29] {
+            let changed = vxlan(4789, |body| body[at] ^= 1);
+            assert_eq!(parse_tunneled(&changed, 3, MAC), None, "byte {at}");
+        }
+        for at in [0, 12, 13, 14, 16, 22] {
+            let changed = vxlan(4789, |body| body[at] ^= 1);
+            assert!(parse_tunneled(&changed, 3, MAC).is_some(), "byte {at}");
+        }
     }
 
     #[test]

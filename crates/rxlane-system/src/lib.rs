@@ -11,6 +11,7 @@ pub mod changes;
 #[cfg(feature = "testing")]
 pub mod decode;
 pub mod drivers;
+pub mod ends;
 pub mod ethtool;
 pub mod features;
 pub mod filters;

@@ -76,7 +76,7 @@ pub struct Vlan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// It appeared or changed.
-    Changed(Link),
+    Changed(Box<Link>),
     /// It is gone.
     Gone(u32),
 }
@@ -350,7 +350,7 @@ impl Monitor {
 pub(crate) fn event(message: Message) -> Option<Event> {
     match message.payload {
         NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(m)) => {
-            from_message(&m).map(Event::Changed)
+            from_message(&m).map(Box::new).map(Event::Changed)
         }
         NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelLink(m)) => {
             Some(Event::Gone(m.header.index))

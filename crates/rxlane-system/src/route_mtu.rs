@@ -25,6 +25,7 @@ const NEXTHOP: u16 = 30;
 const DEVICE: u16 = 4;
 const LOCK: u16 = 1;
 const MTU: u16 = 2;
+const HOP_LIMIT: u16 = 10;
 /// `struct rtmsg`, in which this flag (`RTM_F_CLONED`) says that the kernel has made the route of another one.
 const HEADER: usize = 12;
 const FLAGS: usize = 8;
@@ -73,7 +74,7 @@ impl RouteMtu {
         self.found.smallest
     }
 
-    /// Whether a route of IPv4 has several next hops, among which Linux chooses in its own way for what it sends itself, or a locked MTU.
+    /// Whether a route of IPv4 has several next hops, among which Linux chooses in its own way for what it sends itself, a locked MTU, or a TTL.
     pub fn have_several_hops(&self) -> bool {
         self.found.several
     }
@@ -140,13 +141,15 @@ impl Found {
 }
 
 /// Whether it is a route of IPv4 with several next hops, or of which only the number of its next hops is told, which may be several
-/// (`net.ipv4.nexthop_compat_mode = 0`); or one whose MTU is locked, to which Linux sends what may be fragmented, whoever says otherwise.
+/// (`net.ipv4.nexthop_compat_mode = 0`); or one whose MTU is locked, to which Linux sends what may be fragmented, whoever says otherwise; or one with a
+/// TTL of its own, which packets in a VXLAN get.
 fn is_chosen_otherwise(body: &[u8]) -> bool {
     if body.first() != Some(&(libc::AF_INET as u8)) {
         return false;
     }
     let all = attributes(body.get(HEADER..).unwrap_or_default());
-    let (mut several, mut number, mut device, mut locked) = (false, false, false, false);
+    let (mut several, mut number, mut device) = (false, false, false);
+    let (mut locked, mut hops) = (false, false);
     for (kind, value) in all {
         match kind {
             MULTIPATH => several = true,
@@ -156,11 +159,12 @@ fn is_chosen_otherwise(body: &[u8]) -> bool {
                 let lock = attributes(value).find(|(kind, _)| *kind == LOCK);
                 let bits = lock.and_then(|(_, bits)| bits.try_into().ok());
                 locked = bits.is_some_and(|bits| u32::from_ne_bytes(bits) & 1 << MTU != 0);
+                hops = attributes(value).any(|(kind, _)| kind == HOP_LIMIT);
             }
             _ => {}
         }
     }
-    several || locked || (number && !device)
+    several || locked || hops || (number && !device)
 }
 
 pub(crate) fn note(smallest: &mut [Option<u32>; 2], body: &[u8]) {
@@ -229,5 +233,8 @@ mod tests {
             0
         ])));
         assert!(!is_chosen_otherwise(&route(&[12, METRICS, 8, LOCK, 1, 0])));
+        assert!(is_chosen_otherwise(&route(&[
+            12, METRICS, 8, HOP_LIMIT, 33, 0
+        ])));
     }
 }

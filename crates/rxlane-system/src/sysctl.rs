@@ -15,6 +15,13 @@ pub fn read(name: &str) -> Option<u64> {
     Held::open(name)?.read()
 }
 
+/// The two numbers behind a dotted name, such as a range of ports, if there are two.
+pub fn read_pair<T: std::str::FromStr>(name: &str) -> Option<(T, T)> {
+    let text = std::fs::read_to_string(path(name)).ok()?;
+    let mut numbers = text.split_whitespace().map(|word| word.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
+}
+
 /// A setting of an interface, whose name may have dots, of the family `ipv4` or `ipv6`.
 pub fn of_interface(family: &str, interface: &str, setting: &str) -> Option<u64> {
     std::fs::read_to_string(format!("/proc/sys/net/{family}/conf/{interface}/{setting}"))

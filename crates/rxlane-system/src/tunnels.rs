@@ -1,10 +1,11 @@
-//! Tunnels over IPv4 that are network devices: IP in IP, IPv6 in IPv4 (`sit`), GRE.
+//! Tunnels over IPv4 that are network devices: IP in IP, IPv6 in IPv4 (`sit`), GRE, VXLAN.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use netlink_packet_core::Nla;
 use netlink_packet_route::link::{
-    GreEncapType, GreIOFlags, InfoData, InfoGre, InfoIpTunnel, InfoKind, LinkInfo, TunnelEncapType,
+    GreEncapType, GreIOFlags, InfoData, InfoGre, InfoIpTunnel, InfoKind, InfoVxlan, LinkInfo,
+    TunnelEncapType, VxlanDf,
 };
 
 /// `IFLA_GRE_IGNORE_DF` of include/uapi/linux/if_tunnel.h.
@@ -15,21 +16,22 @@ const ISATAP: u16 = 1;
 const IP_IN_IP: u8 = 4;
 const IPV6_IN_IP: u8 = 41;
 const GRE: u8 = 47;
+const UDP: u8 = 17;
 
 /// What makes a device a tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tunnel {
-    /// Protocol of the outer header: 4, 41 or 47; 0 where the tunnel carries more than one.
+    /// Protocol of the outer header: 4, 41 or 47, or 17 of a VXLAN; 0 where the tunnel carries more than one.
     pub protocol: u8,
     /// Source of what is sent; unspecified: chosen for each packet.
     pub local: Ipv4Addr,
-    /// The other end; unspecified: there are many.
+    /// The other end; unspecified: there are many. That of a VXLAN is only for stations that it does not know, and may be a group.
     pub remote: Ipv4Addr,
-    /// The key of GRE in both directions.
+    /// The key of GRE in both directions, or the number of a VXLAN (VNI).
     pub key: Option<u32>,
     /// Index of the device that outer packets must leave through; 0: any.
     pub link: u32,
-    /// TTL of outer packets; 0: that of the packet inside.
+    /// TTL of outer packets; 0: that of the packet inside, of a VXLAN only if it says so.
     pub ttl: u8,
     /// Type of service of outer packets; 1: that of the packet inside.
     pub tos: u8,
@@ -37,6 +39,23 @@ pub struct Tunnel {
     pub discovers_mtu: bool,
     /// What it does besides, which forwarding by these values would not.
     pub besides: Option<&'static str>,
+    /// What else there is about a VXLAN.
+    pub vxlan: Option<Vxlan>,
+}
+
+/// What only a VXLAN has (RFC 7348).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Vxlan {
+    /// UDP port that it sends to and takes packets at.
+    pub port: u16,
+    /// First and last source port of what it sends; both 0: those that sockets of the network namespace get.
+    pub source_ports: (u16, u16),
+    /// Whether it learns from what comes in where stations are.
+    pub learns: bool,
+    /// Whether the TTL is that of the packet inside. If not, 0 is that of the network namespace (`net.ipv4.ip_default_ttl`).
+    pub inherits_ttl: bool,
+    /// Whether outer packets must not be fragmented if the one inside says so, or is of IPv6.
+    pub inherits_df: bool,
 }
 
 impl Tunnel {
@@ -51,6 +70,7 @@ impl Tunnel {
             tos: 0,
             discovers_mtu: false,
             besides: None,
+            vxlan: None,
         }
     }
 
@@ -59,6 +79,7 @@ impl Tunnel {
         let kind = |kind: InfoKind| infos.contains(&LinkInfo::Kind(kind));
         infos.iter().find_map(|info| match info {
             LinkInfo::Data(InfoData::GreTun(all)) => Some(of_gre(all)),
+            LinkInfo::Data(InfoData::Vxlan(all)) => Some(of_vxlan(all)),
             LinkInfo::Data(InfoData::IpTunnel(all)) if kind(InfoKind::IpIp) => {
                 Some(of_ip(all, IP_IN_IP))
             }
@@ -160,6 +181,51 @@ fn of_gre(all: &[InfoGre]) -> Tunnel {
     tunnel
 }
 
+fn of_vxlan(all: &[InfoVxlan]) -> Tunnel {
+    let mut tunnel = Tunnel::new(UDP);
+    let mut vxlan = Vxlan::default();
+    for setting in all {
+        match setting {
+            InfoVxlan::Id(number) => tunnel.key = Some(*number),
+            InfoVxlan::Local(address) => tunnel.local = *address,
+            InfoVxlan::Group(address) => tunnel.remote = *address,
+            InfoVxlan::Link(index) => tunnel.link = *index,
+            InfoVxlan::Ttl(ttl) => tunnel.ttl = *ttl,
+            InfoVxlan::Tos(tos) => tunnel.tos = *tos,
+            InfoVxlan::Port(port) => vxlan.port = *port,
+            InfoVxlan::PortRange(range) => vxlan.source_ports = *range,
+            InfoVxlan::Learning(learns) => vxlan.learns = *learns,
+            InfoVxlan::TtlInherit(inherits) => vxlan.inherits_ttl = *inherits != 0,
+            InfoVxlan::TtlInheritFlag => vxlan.inherits_ttl = true,
+            InfoVxlan::Df(VxlanDf::Unset) => {}
+            InfoVxlan::Df(VxlanDf::Set) => tunnel.discovers_mtu = true,
+            InfoVxlan::Df(VxlanDf::Inherit) => vxlan.inherits_df = true,
+            InfoVxlan::Group6(_) | InfoVxlan::Local6(_) => {
+                tunnel.besides = Some("lies on IPv6");
+            }
+            InfoVxlan::CollectMetadata(true) => {
+                tunnel.besides = Some("gets its ends from each route (external)");
+            }
+            InfoVxlan::UDPCsum(true) => tunnel.besides = Some("has checksums (udpcsum)"),
+            InfoVxlan::RemCsumTX(true) | InfoVxlan::RemCsumRX(true) => {
+                tunnel.besides = Some("leaves checksums to the other end (remcsum)");
+            }
+            InfoVxlan::Rsc(true) => tunnel.besides = Some("routes by itself (rsc)"),
+            InfoVxlan::Gbp => tunnel.besides = Some("carries marks (gbp)"),
+            InfoVxlan::Gpe => tunnel.besides = Some("carries other protocols (gpe)"),
+            InfoVxlan::Vnifilter(true) => {
+                tunnel.besides = Some("has several numbers (vnifilter)");
+            }
+            _ => {}
+        }
+    }
+    if vxlan.inherits_ttl {
+        tunnel.ttl = 0;
+    }
+    tunnel.vxlan = Some(vxlan);
+    tunnel
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -233,6 +299,50 @@ mod tests {
         assert!(besides.contains("6rd"), "{besides}");
         for (kind, other) in [(InfoKind::SitTun, 4), (InfoKind::IpIp, 137)] {
             assert!(of(kind, other).1, "{other}");
+        }
+    }
+
+    fn vxlan(more: &[InfoVxlan]) -> Tunnel {
+        let mut all = vec![
+            InfoVxlan::Id(42),
+            InfoVxlan::Local([10, 0, 0, 1].into()),
+            InfoVxlan::Port(4789),
+            InfoVxlan::Learning(true),
+            InfoVxlan::TtlInherit(0),
+        ];
+        all.extend_from_slice(more);
+        let infos = [
+            LinkInfo::Kind(InfoKind::Vxlan),
+            LinkInfo::Data(InfoData::Vxlan(all)),
+        ];
+        Tunnel::of(&infos).expect("a tunnel")
+    }
+
+    #[test]
+    fn a_vxlan_is_what_its_settings_say() {
+        let plain = vxlan(&[]);
+        let own = plain.vxlan.expect("a VXLAN");
+        assert_eq!((plain.protocol, plain.key, plain.ttl), (17, Some(42), 0));
+        assert!(own.learns && !own.inherits_ttl && !own.inherits_df && !plain.discovers_mtu);
+        assert_eq!((own.port, plain.besides), (4789, None));
+        let inherits = vxlan(&[
+            InfoVxlan::Ttl(9),
+            InfoVxlan::TtlInherit(1),
+            InfoVxlan::Df(VxlanDf::Inherit),
+        ]);
+        let own = inherits.vxlan.expect("a VXLAN");
+        assert!(own.inherits_ttl && own.inherits_df && inherits.ttl == 0);
+        for (setting, why) in [
+            (InfoVxlan::UDPCsum(true), "udpcsum"),
+            (InfoVxlan::Gpe, "gpe"),
+            (InfoVxlan::CollectMetadata(true), "external"),
+            (
+                InfoVxlan::Local6("fd00::1".parse().expect("an address")),
+                "IPv6",
+            ),
+        ] {
+            let besides = vxlan(&[setting]).besides.unwrap_or_default();
+            assert!(besides.contains(why), "{besides}");
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::neighbours::is_chatter;
-use crate::packets::{checksum, hex, id_of, number_in, opened, sum_up, tagged, untagged};
+use crate::packets::{checksum, framed, hex, id_of, number_in, opened, sum_up, tagged, untagged};
 
 /// A frame that left a router.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -99,6 +99,14 @@ fn without_arbitrary(packet: &mut [u8], number: Option<u32>) {
         let header = usize::from(packet[0] & 15) * 4;
         let at = outer.length();
         without_arbitrary(&mut packet[at..at + inner.len()], number);
+        // What leaves has a source port that is drawn; what is forwarded has a number's identification.
+        let id = u16::from_be_bytes([packet[4], packet[5]]);
+        let made_here = outer.is_vxlan() && number.is_none_or(|n| id != id_of(n));
+        if made_here && packet[..header].len() == 20 && checksum(&packet[..header]) == 0 {
+            packet[4..6].fill(0);
+            packet[10..12].fill(0);
+            packet[header..header + 2].fill(0);
+        }
         // Of GRE that has a checksum, which is about the packet inside.
         if packet[at..at + inner.len()] != inner[..] && outer.is_gre() {
             sum_up(&mut packet[header..]);
@@ -129,7 +137,9 @@ fn without_arbitrary(packet: &mut [u8], number: Option<u32>) {
 fn is_chatter_anywhere(frame: &[u8]) -> bool {
     let (_, bare) = untagged(frame);
     let inner = bare.get(14..).and_then(opened);
+    let frame_inside = bare.get(14..).and_then(framed);
     is_chatter(frame)
+        || frame_inside.is_some_and(is_chatter)
         || inner.is_some_and(|(_, inner)| {
             let kind = if inner[0] >> 4 == 6 {
                 [0x86, 0xdd]
@@ -305,6 +315,7 @@ mod tests {
             gre_flags: 0,
             key: Some(7),
             inside: None,
+            framed: None,
         };
         let frame = unhex(&into_tunnel(&hex(&inner.frame), &around));
         Sent { port: 0, frame }

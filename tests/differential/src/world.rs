@@ -181,7 +181,7 @@ impl World {
             let kind = device["linkinfo"]["info_kind"].as_str()?;
             let packets = ["rx", "tx"].map(|way| device["stats64"][way]["packets"].as_u64());
             let number = device["ifindex"].as_u64()?;
-            let known = ["gre", "ipip", "sit"].contains(&kind);
+            let known = ["gre", "ipip", "sit", "vxlan"].contains(&kind);
             known.then(|| (number, (kind.to_owned(), packets.iter().flatten().sum())))
         };
         devices.iter().filter_map(of).collect()

@@ -28,10 +28,12 @@ pub enum Over {
     Ipip,
     /// A tunnel of GRE (RFC 2784) over each port.
     Gre,
+    /// A VXLAN (RFC 7348) over each port, which learns where stations are.
+    Vxlan,
 }
 
 /// Names that `--over` takes.
-const NAMES: [(Over, &str); 9] = [
+const NAMES: [(Over, &str); 10] = [
     (Over::Port, "port"),
     (Over::Vlan, "vlan"),
     (Over::Qinq, "qinq"),
@@ -41,6 +43,7 @@ const NAMES: [(Over, &str); 9] = [
     (Over::Vrf, "vrf"),
     (Over::Ipip, "ipip"),
     (Over::Gre, "gre"),
+    (Over::Vxlan, "vxlan"),
 ];
 
 /// VLANs of the lab: the outer and only one, and the inner one.
@@ -49,6 +52,10 @@ const INNER_VLAN: u16 = 20;
 const TABLE: u32 = 100;
 /// Bytes of the outer headers that a tunnel adds.
 const IPV4: usize = 20;
+/// Of VXLANs: number, UDP port, and the source port of test packets.
+const NUMBER: u32 = 100;
+const UDP_PORT: u16 = 4789;
+const SOURCE_PORT: u16 = 50_000;
 
 /// An end of a link.
 #[derive(Debug, Clone, Copy)]
@@ -72,6 +79,12 @@ impl End<'_> {
     fn outer(&self) -> [[u8; 4]; 2] {
         let (own, other) = if self.is_router { (1, 2) } else { (2, 1) };
         [own, other].map(|host| [10, self.net + 1, self.link, host])
+    }
+
+    /// MAC addresses in a VXLAN: those of this end and of the other one.
+    fn stations(&self) -> [[u8; 6]; 2] {
+        let (own, other) = if self.is_router { (5, 6) } else { (6, 5) };
+        [own, other].map(|last| [2, 0, 0, self.net / 10, self.link, last])
     }
 }
 
@@ -112,7 +125,7 @@ impl Over {
         match self {
             Self::Vlan => format!("{port}.{VLAN}"),
             Self::Qinq => format!("{port}.{VLAN}.{INNER_VLAN}"),
-            Self::Ipip | Self::Gre => format!("{port}.t"),
+            Self::Ipip | Self::Gre | Self::Vxlan => format!("{port}.t"),
             Self::Bridge if end.is_router => format!("{port}.br"),
             Self::Macvlan if end.is_router && end.is_ingress() => format!("{port}.mv"),
             _ => port.to_owned(),
@@ -131,7 +144,8 @@ impl Over {
         let [own, other] = end.outer().map(std::net::Ipv4Addr::from);
         let side = if end.is_ingress() { 1 } else { 2 };
         let mac = self.router_mac(side, end.link);
-        let mac = mac.map(|b| format!("{b:02x}")).join(":");
+        let text = |mac: [u8; 6]| mac.map(|b| format!("{b:02x}")).join(":");
+        let mac = text(mac);
         let wire = self.wire(port);
         match self {
             Self::Vlan => {
@@ -145,6 +159,11 @@ impl Over {
             Self::Ipip | Self::Gre => format!(
                 "addr add {own}/24 dev {port}\n\
                  link add {device} type {self} local {own} remote {other} ttl 64\n"
+            ),
+            Self::Vxlan => format!(
+                "addr add {own}/24 dev {port}\n\
+                 link add {device} address {} type vxlan id {NUMBER} local {own} remote {other} dstport {UDP_PORT} ttl 64\n",
+                text(end.stations()[0])
             ),
             Self::Bridge if end.is_router => format!(
                 "link add {device} address {mac} type bridge\nlink set {port} master {device}\n"
@@ -182,6 +201,7 @@ impl Over {
             Self::Qinq => [tag([0x88, 0xa8], VLAN), tag([0x81, 0], INNER_VLAN), ip].concat(),
             Self::Ipip => [ip, outer(&host, len, 4)].concat(),
             Self::Gre => [ip.clone(), outer(&host, len, 47), vec![0, 0], ip].concat(),
+            Self::Vxlan => [ip.clone(), outer(&host, len, 17), framed(&host, len), ip].concat(),
             _ => ip,
         }
     }
@@ -207,6 +227,15 @@ fn outer(from: &End<'_>, len: usize, protocol: u8) -> Vec<u8> {
     let check = rxlane_policy::headers::ipv4_checksum(&header);
     header[10..12].copy_from_slice(&check.to_be_bytes());
     header.to_vec()
+}
+
+/// What a frame of `len` bytes has behind the outer header in a VXLAN, but for the type of the packet inside.
+fn framed(from: &End<'_>, len: usize) -> Vec<u8> {
+    let [own, other] = from.stations();
+    let length = len.saturating_sub(14 + IPV4) as u16;
+    let udp = [SOURCE_PORT, UDP_PORT, length, 0].map(u16::to_be_bytes);
+    let header = [0x0800_0000, NUMBER << 8].map(u32::to_be_bytes);
+    [udp.concat(), header.concat(), [other, own].concat()].concat()
 }
 
 impl std::fmt::Display for Over {
@@ -258,13 +287,17 @@ mod tests {
     #[test]
     fn what_is_added_is_tags_or_an_outer_header_that_is_as_long_as_the_frame() {
         let added = NAMES.map(|(over, _)| over.added_bytes());
-        assert_eq!(added, [0, 4, 8, 0, 0, 0, 0, 20, 24]);
+        assert_eq!(added, [0, 4, 8, 0, 0, 0, 0, 20, 24, 50]);
         let gre = Over::Gre.between(2, 3, 124);
         assert_eq!(gre[..2], [8, 0]);
         assert_eq!(gre[4..6], [0, 110], "of the frame without Ethernet");
         assert_eq!(gre[14..22], [10, 21, 3, 2, 10, 21, 3, 1]);
         assert_eq!(ipv4_checksum(&gre[2..22]), 0, "its checksum holds");
         assert_eq!(gre[22..], [0, 0, 8, 0]);
+        let vxlan = Over::Vxlan.between(2, 3, 124);
+        assert_eq!(vxlan[22..30], [0xc3, 0x50, 0x12, 0xb5, 0, 90, 0, 0]);
+        assert_eq!(vxlan[30..38], [8, 0, 0, 0, 0, 0, 100, 0]);
+        assert_eq!(vxlan[38..44], [2, 0, 0, 2, 3, 5], "to the router's station");
         assert_eq!(
             Over::Qinq.between(1, 0, 124),
             [0x88, 0xa8, 0, 100, 0x81, 0, 0, 20, 8, 0]

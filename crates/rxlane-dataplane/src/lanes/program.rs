@@ -50,6 +50,8 @@ pub(crate) struct LaneProgram {
     pub(crate) tunnel_ways: MapHandle,
     /// Stations by bridge and address, with the port that each is behind ([`crate::bridges`]).
     pub(crate) stations: MapHandle,
+    /// Other ends of VXLANs, by device and station ([`crate::tunnels`]).
+    pub(crate) vxlan_ends: MapHandle,
     /// Sessions of PPPoE by device, number and sender ([`crate::pppoe`]).
     pub(crate) sessions: MapHandle,
     /// Macvlan devices by port and address ([`crate::macvlans`]).
@@ -233,6 +235,7 @@ impl LaneProgram {
             named_vlans: pinned::keep(&m.named_vlans)?,
             tunnel_ways: pinned::keep(&m.tunnel_ways)?,
             stations: pinned::keep(&m.stations)?,
+            vxlan_ends: pinned::keep(&m.vxlan_ends)?,
             sessions: pinned::keep(&m.sessions)?,
             next_hops: pinned::keep(&m.next_hops)?,
         })

@@ -21,7 +21,7 @@ use crate::verifier;
 /// Name of the programs together.
 const PROGRAM: &str = "tunnels";
 /// Modules whose functions they follow, where these are none of the kernel proper.
-const MODULES: [&str; 2] = ["ip_tunnel", "sit"];
+const MODULES: [&str; 3] = ["ip_tunnel", "sit", "vxlan"];
 /// Tunnels that the program knows (`MAX_TUNNELS` of bpf/outer.h).
 pub(crate) const MAX_TUNNELS: usize = 1024;
 /// `struct tunnel_key` of bpf/outer.h.
@@ -49,6 +49,7 @@ pub(crate) struct Followed {
     pub(crate) ip: bool,
     /// IPv6 in IPv4.
     pub(crate) sit: bool,
+    pub(crate) vxlan: bool,
 }
 
 impl Followed {
@@ -57,13 +58,19 @@ impl Followed {
         Self {
             ip: types.know("ip_tunnel_rcv"),
             sit: types.know("ipip6_rcv"),
+            vxlan: types.know("vxlan_rcv"),
         }
     }
 
     /// Whether these functions take packets of an IP protocol out of tunnels.
     pub(crate) fn covers(self, protocol: u8) -> bool {
+        const UDP: u8 = 17;
         const IPV6: u8 = 41;
-        if protocol == IPV6 { self.sit } else { self.ip }
+        match protocol {
+            UDP => self.vxlan,
+            IPV6 => self.sit,
+            _ => self.ip,
+        }
     }
 }
 
@@ -101,10 +108,12 @@ impl Entries {
             .tried(reuse)?;
         open.progs.tunnel_takes.set_autoload(followed.ip);
         open.progs.sit_takes.set_autoload(followed.sit);
+        open.progs.vxlan_takes.set_autoload(followed.vxlan);
         let loaded = verifier::load(PROGRAM, || open.load())?;
         let all = [
             (&loaded.progs.tunnel_takes, followed.ip),
             (&loaded.progs.sit_takes, followed.sit),
+            (&loaded.progs.vxlan_takes, followed.vxlan),
         ];
         let mut links = Vec::new();
         for (program, _) in all.into_iter().filter(|(_, is_there)| *is_there) {

@@ -22,10 +22,13 @@ pub(super) struct Around<'a> {
 
 const SIT: u8 = 41;
 const GRE: u8 = 47;
+/// Those that the program looks at (`is_port_of_vxlan` of bpf/outer.h).
+const VXLAN_PORTS: [u16; 2] = [4789, 8472];
 
 /// Whether both are of the same kind, among which Linux looks: it asks what a tunnel carries only once it has found it.
 fn may_be_alike(other: &Tunnel, tunnel: &Tunnel) -> bool {
-    let same_kind = (other.protocol == GRE) == (tunnel.protocol == GRE);
+    let same_kind = other.vxlan.is_some() == tunnel.vxlan.is_some()
+        && (other.protocol == GRE) == (tunnel.protocol == GRE);
     other.protocol == tunnel.protocol || (other.besides.is_some() && same_kind)
 }
 
@@ -34,6 +37,7 @@ fn may_be_alike(other: &Tunnel, tunnel: &Tunnel) -> bool {
 fn may_take(other: &Tunnel, tunnel: &Tunnel) -> bool {
     let fits = |theirs: Ipv4Addr, ours: Ipv4Addr| theirs.is_unspecified() || theirs == ours;
     other.link != 0
+        && tunnel.vxlan.is_none()
         && tunnel.protocol != SIT
         && may_be_alike(other, tunnel)
         && fits(other.local, tunnel.local)
@@ -53,12 +57,22 @@ impl Around<'_> {
         let reason = |holds: bool, why: String| holds.then_some(why);
         let own = |why: &str| format!("`{name}` {why}");
         let engine = matches!(self.config.datapath, Datapath::Afxdp(_));
-        let ends = [tunnel.local, tunnel.remote];
+        // Where stations of a VXLAN are, each of its frames tells.
+        let ends = match tunnel.vxlan {
+            Some(_) => [tunnel.local; 2],
+            None => [tunnel.local, tunnel.remote],
+        };
+        let port = tunnel.vxlan.map(|vxlan| vxlan.port);
         let mut others = self.devices.iter().filter(|d| d.ifindex != device.ifindex);
         let of_other = others.clone().find(|other| {
             let same = |t: &Tunnel| {
                 let ends = |t: &Tunnel| (t.local, t.remote, t.key);
-                may_be_alike(t, tunnel) && ends(t) == ends(tunnel)
+                let number = |t: &Tunnel| (t.key, t.vxlan.map(|vxlan| vxlan.port));
+                let same = match tunnel.vxlan {
+                    Some(_) => number(t) == number(tunnel),
+                    None => ends(t) == ends(tunnel),
+                };
+                may_be_alike(t, tunnel) && same
             };
             other.tunnel.as_ref().is_some_and(same)
         });
@@ -68,7 +82,19 @@ impl Around<'_> {
             .or_else(|| tunnel.besides.map(own))
             .or_else(|| {
                 let open = ends.iter().any(|a| a.is_unspecified() || a.is_multicast());
-                reason(open, own("has not both ends set (local, remote)"))
+                let what = match tunnel.vxlan {
+                    Some(_) => "has no address of its own (local)",
+                    None => "has not both ends set (local, remote)",
+                };
+                reason(open, own(what))
+            })
+            .or_else(|| {
+                let other = port.filter(|port| !VXLAN_PORTS.contains(port));
+                other.map(|port| {
+                    own(&format!(
+                        "uses UDP port {port}: the lane looks at 4789 and 8472"
+                    ))
+                })
             })
             .or_else(|| {
                 let odd = tunnel.tos & 1 == 1 && tunnel.tos != 1;
@@ -115,6 +141,7 @@ impl Around<'_> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use rxlane_system::tunnels::Vxlan;
 
     /// GRE without a key, against which nothing speaks.
     pub(in crate::tunnels) fn tunnel() -> Tunnel {
@@ -128,6 +155,7 @@ pub(super) mod tests {
             tos: 0,
             discovers_mtu: true,
             besides: None,
+            vxlan: None,
         }
     }
 
@@ -165,6 +193,46 @@ pub(super) mod tests {
         };
         let two = [device(5, "gre1", tunnel()), device(6, "gre2", other)];
         assert_eq!(declined(&two, "", false), None);
+    }
+
+    fn vxlan(number: u32, port: u16) -> Tunnel {
+        Tunnel {
+            protocol: 17,
+            remote: Ipv4Addr::UNSPECIFIED,
+            key: Some(number),
+            vxlan: Some(Vxlan {
+                port,
+                ..Vxlan::default()
+            }),
+            ..tunnel()
+        }
+    }
+
+    #[test]
+    fn a_vxlan_needs_an_address_a_known_port_and_a_number_of_its_own() {
+        let one = device(5, "vx1", vxlan(42, 4789));
+        assert_eq!(declined(std::slice::from_ref(&one), "", false), None);
+        let others = [vxlan(43, 4789), vxlan(42, 8472), tunnel()];
+        for other in others {
+            let two = [one.clone(), device(6, "other", other)];
+            assert_eq!(declined(&two, "", false), None);
+        }
+        let twin = Tunnel {
+            local: [10, 1, 0, 9].into(),
+            ..vxlan(42, 4789)
+        };
+        let open = Tunnel {
+            local: Ipv4Addr::UNSPECIFIED,
+            ..vxlan(42, 4789)
+        };
+        for (devices, why) in [
+            (vec![one, device(6, "vx2", twin)], "`vx2` has the same"),
+            (vec![device(5, "vx1", vxlan(42, 5000))], "UDP port 5000"),
+            (vec![device(5, "vx1", open)], "no address of its own"),
+        ] {
+            let said = declined(&devices, "", false).unwrap_or_default();
+            assert!(said.contains(why), "{said}");
+        }
     }
 
     #[test]

@@ -4,10 +4,14 @@
 //! those of the router itself: for classes of established flows Linux must have been seen to take and to send such ones, too.
 
 mod declined;
+mod ends;
+mod way;
 
 use std::collections::BTreeMap;
+#[cfg(feature = "testing")]
+use std::net::Ipv4Addr;
+use std::os::fd::BorrowedFd;
 
-use bytemuck::{Pod, Zeroable};
 use rxlane_config::RouterConfig;
 use rxlane_policy::class::Trust;
 use rxlane_system::links::Link as NetDevice;
@@ -25,15 +29,17 @@ use crate::lanes::tunnels::{Entries, Followed};
 use crate::layout::{DeviceOver, PORT_HIDES_TAGS, TUNNELS_RULED, TUNNELS_SEVERAL_HOPS};
 use crate::{masters, ports, qdiscs, vlans};
 use declined::Around;
+use ends::Ends;
+use way::{GRE_PROTOCOL, VXLAN_PROTOCOL, Way};
 
 /// A tunnel over IPv4.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TunnelStatus {
     /// Name of its device.
     pub name: String,
-    /// `ipip`, `sit` or `gre`.
+    /// `ipip`, `sit`, `gre` or `vxlan`.
     pub kind: String,
-    /// The other end.
+    /// The other end, of a VXLAN that of stations which it does not know; `any` if there is none.
     pub remote: String,
     /// Why its packets stay with the kernel; missing if they may be express.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,14 +51,6 @@ pub struct TunnelStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_followed: Option<String>,
 }
-
-/// IPv4 headers without options, and what GRE adds without and with a key.
-const OUTER: u8 = 20;
-const GRE: u8 = 4;
-const GRE_KEY: u8 = 4;
-const GRE_PROTOCOL: u8 = 47;
-/// Not to be fragmented (RFC 791).
-const DF: u16 = 0x4000;
 
 /// A tunnel's device, and what speaks against it.
 struct Assessed {
@@ -70,6 +68,8 @@ pub(crate) struct Tunnels {
     refused: Option<(Followed, String)>,
     /// Rules about outer packets, which only flows that Linux was seen to forward heed.
     pub(crate) only_established: Option<String>,
+    /// Behind which ends of VXLANs stations are.
+    ends: Ends,
 }
 
 impl Tunnels {
@@ -195,7 +195,7 @@ impl Tunnels {
     /// # Errors
     /// When the kernel cannot be asked, or a map cannot be written.
     pub(crate) fn write(
-        &self,
+        &mut self,
         shared: &Shared,
         lane: &LaneProgram,
         config: &RouterConfig,
@@ -214,13 +214,45 @@ impl Tunnels {
                     priorities: 0,
                     pad: [0; 2],
                 };
-                let way = Way::of(tunnel, by_qdisc.contains_key(&device.ifindex));
+                let way = Way::of(device, tunnel, by_qdisc.contains_key(&device.ifindex));
                 entries.insert(bytemuck::bytes_of(&way.key).to_vec(), entry);
                 ways.insert(device.ifindex.to_ne_bytes().to_vec(), way);
             }
         }
-        vlans::replace(&shared.tunnels, &entries)?;
-        vlans::replace(&lane.tunnel_ways, &ways)
+        let vxlans = self
+            .are_served()
+            .filter_map(|a| Some((a.device.ifindex, a.tunnel.vxlan?.learns)));
+        let vxlans = vxlans.collect();
+        // Before its packets are let in and out it must be known where they come from and go.
+        self.ends.look(lane, vxlans)?;
+        vlans::replace(&lane.tunnel_ways, &ways)?;
+        vlans::replace(&shared.tunnels, &entries)
+    }
+
+    /// Where news of what VXLANs learn come, while some are served.
+    pub(crate) fn news(&self) -> Option<BorrowedFd<'_>> {
+        self.ends.news()
+    }
+
+    /// Tells the program what VXLANs have learned and forgotten since the last call.
+    ///
+    /// # Errors
+    /// When netlink fails, or the map cannot be written.
+    pub(crate) fn hear_of_ends(&mut self, lane: &LaneProgram) -> Result<(), DataplaneError> {
+        self.ends.follow(lane)
+    }
+
+    /// Reads what VXLANs know where news have not said all of it.
+    ///
+    /// # Errors
+    /// When netlink fails, or the map cannot be written.
+    pub(crate) fn settle_ends(&mut self, lane: &LaneProgram) -> Result<(), DataplaneError> {
+        self.ends.settle(lane)
+    }
+
+    /// Another program knows nothing of them yet.
+    pub(crate) fn forget_ends(&mut self) {
+        self.ends = Ends::default();
     }
 }
 
@@ -229,66 +261,8 @@ fn kind(tunnel: &Tunnel) -> &'static str {
     match tunnel.protocol {
         4 => "ipip",
         GRE_PROTOCOL => "gre",
+        VXLAN_PROTOCOL => "vxlan",
         _ => "sit",
-    }
-}
-
-/// `struct tunnel_key` of bpf/outer.h.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
-#[repr(C)]
-struct Key {
-    local: [u8; 4],
-    remote: [u8; 4],
-    key: [u8; 4],
-    protocol: u8,
-    keyed: u8,
-    pad: [u8; 2],
-}
-
-impl Key {
-    fn of(tunnel: &Tunnel) -> Self {
-        Self {
-            local: tunnel.local.octets(),
-            remote: tunnel.remote.octets(),
-            key: tunnel.key.unwrap_or_default().to_be_bytes(),
-            protocol: tunnel.protocol,
-            keyed: u8::from(tunnel.key.is_some()),
-            pad: [0; 2],
-        }
-    }
-}
-
-/// `struct tunnel_way` of bpf/tunnel.h.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
-struct Way {
-    key: Key,
-    link: u32,
-    room: u8,
-    ttl: u8,
-    tos: u8,
-    by_qdisc: u8,
-    flags: [u8; 2],
-    pad: [u8; 2],
-}
-
-impl Way {
-    fn of(tunnel: &Tunnel, by_qdisc: bool) -> Self {
-        let gre = match tunnel.key {
-            _ if tunnel.protocol != GRE_PROTOCOL => 0,
-            None => GRE,
-            Some(_) => GRE + GRE_KEY,
-        };
-        Self {
-            key: Key::of(tunnel),
-            link: tunnel.link,
-            room: OUTER + gre,
-            ttl: tunnel.ttl,
-            tos: tunnel.tos,
-            by_qdisc: u8::from(by_qdisc),
-            flags: if tunnel.discovers_mtu { DF } else { 0 }.to_be_bytes(),
-            pad: [0; 2],
-        }
     }
 }
 
@@ -297,11 +271,16 @@ impl Way {
 pub(crate) fn serve(
     shared: &Shared,
     lane: &LaneProgram,
-    tunnels: &[(u32, Tunnel)],
+    tunnels: &[(u32, [u8; 6], Tunnel)],
+    stations: &[(u32, [u8; 6], Ipv4Addr)],
 ) -> Result<(), DataplaneError> {
     let (mut entries, mut ways) = (BTreeMap::new(), BTreeMap::new());
-    for (ifindex, tunnel) in tunnels {
-        let way = Way::of(tunnel, false);
+    for (ifindex, mac, tunnel) in tunnels {
+        let device = NetDevice {
+            mac: *mac,
+            ..NetDevice::default()
+        };
+        let way = Way::of(&device, tunnel, false);
         let entry = DeviceOver {
             ifindex: *ifindex,
             seen_as: *ifindex,
@@ -312,6 +291,7 @@ pub(crate) fn serve(
         entries.insert(bytemuck::bytes_of(&way.key).to_vec(), entry);
         ways.insert(ifindex.to_ne_bytes().to_vec(), way);
     }
+    ends::serve(lane, stations)?;
     vlans::replace(&shared.tunnels, &entries)?;
     vlans::replace(&lane.tunnel_ways, &ways)
 }
@@ -325,6 +305,7 @@ mod tests {
         let nothing = Followed {
             ip: false,
             sit: false,
+            vxlan: false,
         };
         let tunnels = Tunnels {
             all: vec![Assessed {
@@ -346,11 +327,13 @@ mod tests {
     }
 
     #[test]
-    fn ipv6_in_tunnels_is_taken_out_by_another_function_than_the_rest() {
+    fn packets_are_taken_out_of_tunnels_by_functions_of_their_kinds() {
         let only_ip = Followed {
             ip: true,
             sit: false,
+            vxlan: false,
         };
-        assert!(only_ip.covers(4) && only_ip.covers(GRE_PROTOCOL) && !only_ip.covers(41));
+        assert!(only_ip.covers(4) && only_ip.covers(GRE_PROTOCOL));
+        assert!(!only_ip.covers(41) && !only_ip.covers(VXLAN_PROTOCOL));
     }
 }

@@ -4,20 +4,26 @@ use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 use rxlane_policy::headers::ipv4_checksum;
 
-use crate::world::{IN_MAC, PEER, SESSION};
+use crate::world::{IN_MAC, PEER, SESSION, STATION, VXLAN};
 
 /// A packet whose fields come from small sets, so that rules are hit often.
 pub(crate) fn generate(rng: &mut Pcg64Mcg) -> Vec<u8> {
+    // Too few of those whose fields are drawn one by one are right in all of them.
+    let right = rng.random_bool(0.2);
+    let place = |rng: &mut Pcg64Mcg, of: usize, right_one: usize| match right {
+        true => right_one,
+        false => rng.random_range(0..of),
+    };
     let mut f = IN_MAC.to_vec();
     f.extend(PEER);
-    for _ in 0..[0, 0, 0, 0, 1, 1, 2, 3][rng.random_range(0..8)] {
+    for _ in 0..[0, 0, 0, 0, 1, 1, 2, 3][place(rng, 8, 0)] {
         f.extend([[0x81, 0x00], [0x88, 0xa8]][rng.random_range(0..2)]);
         let id = [0u16, 1, 5, 4095][rng.random_range(0..4)];
         f.extend((id | rng.random_range(0..8u16) << 13).to_be_bytes());
     }
-    let dscp = [0u8, 10, 34, 44, 46, 63][rng.random_range(0..6)];
-    let protocol = [6u8, 17, 17, 1, 132, 0, 44, 43, 58, 60, 51][rng.random_range(0..11)];
-    let ttl = [0u8, 1, 2, 64, 64, 64][rng.random_range(0..6)];
+    let dscp = [0u8, 10, 34, 44, 46, 63][place(rng, 6, 4)];
+    let protocol = [6u8, 17, 17, 1, 132, 0, 44, 43, 58, 60, 51][place(rng, 11, 1)];
+    let ttl = [0u8, 1, 2, 64, 64, 64][place(rng, 6, 3)];
     // Of ICMP the first byte is the type: errors of both families among them.
     let ports: [u16; 7] = [0, 80, 0x0300, 1023, 5000, 6000, 0x8001];
     let (sport, dport) = (ports[rng.random_range(0..7)], ports[rng.random_range(0..7)]);
@@ -25,12 +31,12 @@ pub(crate) fn generate(rng: &mut Pcg64Mcg) -> Vec<u8> {
     if rng.random_bool(0.5) {
         f.extend([0x08, 0x00]);
         let at = f.len();
-        let options = [0usize, 0, 0, 0, 4][rng.random_range(0..5)];
+        let options = [0usize, 0, 0, 0, 4][place(rng, 5, 0)];
         let total = 20 + options + payload;
         f.extend([0x45 + (options / 4) as u8, dscp << 2]);
         f.extend((total as u16).to_be_bytes());
         f.extend([0, 1]);
-        f.extend([[0x40, 0], [0, 0], [0x20, 0], [0, 5]][rng.random_range(0..4)]);
+        f.extend([[0x40, 0], [0, 0], [0x20, 0], [0, 5]][place(rng, 4, 0)]);
         f.extend([ttl, protocol, 0, 0]);
         f.extend(
             [
@@ -39,7 +45,7 @@ pub(crate) fn generate(rng: &mut Pcg64Mcg) -> Vec<u8> {
                 [10, 9, 0, 1],
                 [127, 0, 0, 1],
                 [224, 1, 1, 1],
-            ][rng.random_range(0..5)],
+            ][place(rng, 5, 0)],
         );
         f.extend(
             [
@@ -49,7 +55,7 @@ pub(crate) fn generate(rng: &mut Pcg64Mcg) -> Vec<u8> {
                 [10, 1, 0, 1],
                 [8, 8, 8, 8],
                 [169, 254, 1, 1],
-            ][rng.random_range(0..6)],
+            ][place(rng, 6, 0)],
         );
         f.resize(at + 20 + options, 1);
         let check = ipv4_checksum(&f[at..at + 20 + options]);
@@ -62,7 +68,7 @@ pub(crate) fn generate(rng: &mut Pcg64Mcg) -> Vec<u8> {
             ["2001:db8:1::5", "2001:db8:2::5", "fe80::1", "::1"],
             ["2001:db8:7::1", "2001:db8:ffff::1", "fd02::77", "ff02::1"],
         ] {
-            let address: std::net::Ipv6Addr = choices[rng.random_range(0..4)].parse().unwrap();
+            let address: std::net::Ipv6Addr = choices[place(rng, 4, 0)].parse().unwrap();
             f.extend(address.octets());
         }
     }
@@ -216,10 +222,11 @@ pub(crate) fn into_tunnel(rng: &mut Pcg64Mcg, frame: &[u8]) -> Vec<u8> {
     let mut inner = frame[at..].to_vec();
     let v6 = frame[at - 2] == 0x86;
     let mut gre = if v6 { [0, 0, 0x86, 0xdd] } else { [0, 0, 8, 0] }.to_vec();
-    let mut protocol = match (rng.random_range(0..3), v6) {
+    let mut protocol = match (rng.random_range(0..4), v6) {
         (0, false) => 4u8,
         (0, true) => 41,
         (1, _) => 47,
+        (2, _) => 17,
         _ => {
             gre[0] = 0x20;
             gre.extend([0, 0, 1, 44]);
@@ -232,12 +239,14 @@ pub(crate) fn into_tunnel(rng: &mut Pcg64Mcg, frame: &[u8]) -> Vec<u8> {
     let (mut remote, mut local, mut ttl, mut ihl) = ([10, 1, 0, 7], [10, 1, 0, 1], 64, 5u8);
     let mut fragmentation = [[0x40, 0], [0, 0]][rng.random_range(0..2)];
     let (mut tos, mut more, mut broken) = (0xb8, 0i32, false);
+    let mut slip = usize::MAX;
     match rng.random_range(0..32) {
         0 => gre[0] ^= 1 << rng.random_range(0..8),
         1 => gre[1] = rng.random(),
         2 => gre[2] ^= 1 << rng.random_range(0..8),
         3 => *gre.last_mut().expect("four bytes") ^= 1,
         4 => protocol = [4, 41, 47, 50, 17][rng.random_range(0..5)],
+        13..=16 => slip = rng.random_range(0..30),
         5 => {
             remote = [[10, 1, 0, 8], [10, 20, 0, 7], [10, 1, 0, 1], [224, 0, 0, 9]]
                 [rng.random_range(0..4)]
@@ -253,7 +262,12 @@ pub(crate) fn into_tunnel(rng: &mut Pcg64Mcg, frame: &[u8]) -> Vec<u8> {
     if rng.random_bool(0.3) {
         tos |= rng.random_range(0..4u8);
     }
-    let header = if protocol == 47 { &gre[..] } else { &[] };
+    let vxlan = in_vxlan(rng, &inner, v6, slip);
+    let header = match protocol {
+        47 => &gre[..],
+        17 => &vxlan,
+        _ => &[],
+    };
     let options = usize::from(ihl - 5) * 4;
     let length = (20 + options + header.len() + inner.len()) as i32 + more;
     let mut outer = vec![0x40 | ihl, tos];
@@ -267,4 +281,21 @@ pub(crate) fn into_tunnel(rng: &mut Pcg64Mcg, frame: &[u8]) -> Vec<u8> {
     let check = ipv4_checksum(&outer) ^ u16::from(broken);
     outer[10..12].copy_from_slice(&check.to_be_bytes());
     [&frame[..at - 2], &[8, 0], &outer, header, &inner].concat()
+}
+
+/// What a packet in the VXLAN has in front of it, mostly as it should be; a bit of byte `slip` is another one.
+fn in_vxlan(rng: &mut Pcg64Mcg, inner: &[u8], v6: bool, slip: usize) -> Vec<u8> {
+    let length = 8 + 8 + 14 + inner.len() as u16;
+    let mut header = Vec::new();
+    for word in [rng.random_range(40000..50000), VXLAN.1, length, 0] {
+        header.extend(word.to_be_bytes());
+    }
+    header.extend([8, 0, 0, 0]);
+    header.extend((VXLAN.0 << 8).to_be_bytes());
+    header.extend([IN_MAC, STATION].concat());
+    header.extend(if v6 { [0x86, 0xdd] } else { [8, 0] });
+    if let Some(byte) = header.get_mut(slip) {
+        *byte ^= 1 << rng.random_range(0..8);
+    }
+    header
 }

@@ -8,7 +8,8 @@ use rxlane_policy::headers::ipv4_checksum;
 use rxlane_policy::rule::Rule;
 
 use crate::world::{
-    IN_MAC, NEXT_HOP, OUT_MAC, PASS, PEER, REDIRECT, class, express, ip, namespace, start, tunnel,
+    IN_MAC, NEXT_HOP, OUT_MAC, PASS, PEER, REDIRECT, STATION, VXLAN, class, express, ip, namespace,
+    start, tunnel, vxlan,
 };
 
 /// A device that Linux can be told to route 10.N.0.0/16 and fdN::/16 through, in the place of one that this kernel may not have.
@@ -177,7 +178,7 @@ fn what_is_routed_into_a_tunnel_leaves_with_its_outer_header() {
             ] {
                 let mut way = tunnel(protocol, ends, key);
                 (way.ttl, way.tos, way.discovers_mtu) = (ttl, tos, discovers_mtu);
-                testing::serve_tunnels(&router, &[(tun.ifindex, way)]).unwrap();
+                testing::serve_tunnels(&router, &[(tun.ifindex, [0; 6], way)], &[]).unwrap();
                 v4[6] = if df { 0x40 } else { 0 };
                 check(&mut v4);
                 for packet in [&v4, &v6] {
@@ -234,4 +235,87 @@ fn what_is_routed_into_a_tunnel_leaves_with_its_outer_header() {
     }
     router.detach().unwrap();
     assert_eq!(tried, 4 * 4 * (1 + 1 + 2 + 2));
+}
+
+/// What leaves in a VXLAN has the frame of its device, to the next hop, with a header of UDP to the end where that is known to be, from
+/// a source port that is the flow's.
+#[test]
+#[ignore = "needs root: make test"]
+fn what_is_routed_into_a_vxlan_leaves_as_a_frame_to_the_end_of_its_next_hop() {
+    let ifindex = namespace();
+    stand_in("vx0", 31);
+    ip("neigh replace 10.4.0.9 lladdr 02:00:00:00:00:08 dev vx0");
+    ip("neigh replace fd04::9 lladdr 02:00:00:00:00:08 dev vx0");
+    let router = start(voice());
+    let vx = rxlane_system::links::by_name("vx0").unwrap();
+    let (mut v4, v6) = (udp4([10, 31, 0, 1]), udp6("fd31::1"));
+    let (local, end, other) = ([10, 2, 0, 1], [10, 2, 0, 9], [10, 20, 0, 5]);
+    let unknown = [0; 6];
+    let mut source_ports = std::collections::BTreeSet::new();
+    for (learns, stations, to) in [
+        (true, vec![(STATION, end)], Some(end)),
+        (false, vec![(STATION, end), (unknown, other)], Some(end)),
+        (false, vec![(unknown, other)], Some(other)),
+        // Linux is about to learn where it is, or sends it to several.
+        (true, vec![(unknown, other)], None),
+        (false, vec![], None),
+        (true, vec![(STATION, [0; 4])], None),
+    ] {
+        let stations: Vec<_> = stations
+            .into_iter()
+            .map(|(mac, end)| (vx.ifindex, mac, end.into()))
+            .collect();
+        for (ttl, tos, discovers_mtu, inherits_df, df) in [
+            (0, 1, true, false, false),
+            (9, 0, false, false, true),
+            (0, 0x28, false, true, true),
+            (64, 1, false, true, false),
+        ] {
+            let mut way = vxlan(local, learns);
+            (way.ttl, way.tos, way.discovers_mtu) = (ttl, tos, discovers_mtu);
+            if let Some(own) = &mut way.vxlan {
+                (own.inherits_df, own.inherits_ttl) = (inherits_df, ttl == 0);
+            }
+            testing::serve_tunnels(&router, &[(vx.ifindex, vx.mac, way)], &stations).unwrap();
+            v4[6] = if df { 0x40 } else { 0 };
+            check(&mut v4);
+            for packet in [&v4, &v6] {
+                let is_v6 = packet[0] >> 4 == 6;
+                let frame = arrives(packet);
+                let out = testing::run(&router, &frame, ifindex).unwrap();
+                let counts = testing::counts(&router, 0).unwrap();
+                let case = format!("{learns} {stations:?} {way:?} {out:?} {counts:?}");
+                let Some(to) = to else {
+                    assert_eq!((out.action, &out.frame), (PASS, &frame), "{case}");
+                    continue;
+                };
+                assert_eq!(out.action, REDIRECT, "{case}");
+                assert_eq!(ipv4_checksum(&out.frame[14..34]), 0, "{case}");
+                let length = (50 + packet.len()) as u8;
+                let outer_tos = if tos == 1 { 0xba } else { tos | 2 };
+                let keeps_df = discovers_mtu || (inherits_df && (is_v6 || df));
+                let source_port = u16::from_be_bytes([out.frame[34], out.frame[35]]);
+                assert!((40000..50000).contains(&source_port), "{case}");
+                source_ports.insert(source_port);
+                let mut wanted = [&NEXT_HOP[..], &OUT_MAC, &[8, 0]].concat();
+                wanted.extend([0x45, outer_tos, 0, length]);
+                wanted.extend(&out.frame[18..20]);
+                wanted.extend([if keeps_df { 0x40 } else { 0 }, 0]);
+                wanted.extend([if ttl == 0 { 63 } else { ttl }, 17]);
+                wanted.extend(&out.frame[24..26]);
+                wanted.extend([local, to].concat());
+                wanted.extend(source_port.to_be_bytes());
+                wanted.extend(VXLAN.1.to_be_bytes());
+                wanted.extend([0, length - 20, 0, 0, 8, 0, 0, 0]);
+                wanted.extend((VXLAN.0 << 8).to_be_bytes());
+                wanted.extend([STATION, vx.mac].concat());
+                wanted.extend(if is_v6 { [0x86, 0xdd] } else { [8, 0] });
+                wanted.extend(aged(packet));
+                assert_eq!(out.frame, wanted, "{case}");
+            }
+        }
+    }
+    router.detach().unwrap();
+    // A flow keeps its own, to the same end.
+    assert_eq!(source_ports.len(), 4, "{source_ports:?}");
 }

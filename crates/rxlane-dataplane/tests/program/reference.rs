@@ -10,7 +10,9 @@ use rxlane_policy::headers::{Headers, Obstacle, Parsed, ipv4_checksum, parse, pa
 use rxlane_policy::rule::{Rule, first_match};
 use rxlane_policy::tunneled::parse_tunneled;
 
-use crate::world::{IN_MAC, NEXT_HOP, OUT_MAC, PASS, PEER, REDIRECT, SESSION, tunnels};
+use crate::world::{
+    END, IN_MAC, NEXT_HOP, OUT_MAC, PASS, PEER, REDIRECT, SESSION, STATION, VXLAN, tunnels,
+};
 
 /// What a frame is on a port with one session and the tunnels of [`tunnels`].
 pub(crate) struct Known {
@@ -18,7 +20,8 @@ pub(crate) struct Known {
     /// Where its packet begins, the innermost that is looked into.
     pub(crate) at: usize,
     pub(crate) in_session: bool,
-    pub(crate) in_tunnel: bool,
+    /// Protocol of the outer packet; 0: there is none.
+    pub(crate) in_tunnel: u8,
 }
 
 impl Known {
@@ -47,30 +50,33 @@ pub(crate) fn parse_known(frame: &[u8]) -> Known {
             parsed: Parsed::Ip(headers),
             at: at + 10,
             in_session: true,
-            in_tunnel: false,
+            in_tunnel: 0,
         },
         _ => Known {
             parsed: parse(frame, 0, IN_MAC),
             at: at + 2,
             in_session: false,
-            in_tunnel: false,
+            in_tunnel: 0,
         },
     };
     let is_whole = matches!(&known.parsed, Parsed::Ip(outer) if outer.obstacle.is_none());
     if let Some(found) = parse_tunneled(frame, 0, IN_MAC).filter(|_| is_whole) {
-        let is_served = tunnels().iter().any(|t| {
-            (t.local, t.remote, t.protocol, t.key)
-                == (found.local, found.remote, found.protocol, found.key)
-        });
+        let ends = (found.local, found.remote, found.protocol, found.key);
+        let is_served = match found.framed {
+            // From the station that is known, where it is known to be, to the device.
+            Some(framed) => {
+                (framed.from, framed.to, framed.port) == (STATION, IN_MAC, VXLAN.1)
+                    && ends == ([10, 1, 0, 1].into(), END.into(), 17, Some(VXLAN.0))
+            }
+            None => tunnels()
+                .iter()
+                .any(|t| (t.local, t.remote, t.protocol, t.key) == ends),
+        };
         // Of the ends that tunnels have one is behind the other port.
         if is_served && found.remote.octets()[1] == 1 {
-            known.at += match (found.protocol, found.key) {
-                (47, None) => 24,
-                (47, Some(_)) => 28,
-                _ => 20,
-            };
+            known.at += found.room;
             known.parsed = Parsed::Ip(Box::new(found.inner));
-            known.in_tunnel = true;
+            known.in_tunnel = found.protocol;
         }
     }
     known

@@ -10,7 +10,7 @@ use rxlane_dataplane::testing;
 use rxlane_policy::class::{Class, Lane, Trust};
 use rxlane_policy::control::ControlRates;
 use rxlane_policy::rule::{Flex, Rule};
-use rxlane_system::tunnels::Tunnel;
+use rxlane_system::tunnels::{Tunnel, Vxlan};
 
 pub(crate) const IN_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 pub(crate) const PEER: [u8; 6] = [2, 0, 0, 0, 0, 7];
@@ -195,6 +195,26 @@ pub(crate) fn tunnel(protocol: u8, ends: [[u8; 4]; 2], key: Option<u32>) -> Tunn
         tos: 1,
         discovers_mtu: false,
         besides: None,
+        vxlan: None,
+    }
+}
+
+/// Number and port of the one VXLAN, whose device has [`IN_MAC`], and the station that it knows, with its end.
+pub(crate) const VXLAN: (u32, u16) = (0x01_02_03, 4789);
+pub(crate) const STATION: [u8; 6] = [2, 0, 0, 0, 0, 8];
+pub(crate) const END: [u8; 4] = [10, 1, 0, 7];
+
+/// The VXLAN, with the TTL and the type of service of what is in it.
+pub(crate) fn vxlan(local: [u8; 4], learns: bool) -> Tunnel {
+    Tunnel {
+        vxlan: Some(Vxlan {
+            port: VXLAN.1,
+            source_ports: (40000, 50000),
+            learns,
+            inherits_ttl: true,
+            inherits_df: false,
+        }),
+        ..tunnel(17, [local, [0; 4]], Some(VXLAN.0))
     }
 }
 
@@ -207,5 +227,6 @@ pub(crate) fn tunnels() -> Vec<Tunnel> {
         tunnel(47, ends, None),
         tunnel(47, ends, Some(300)),
         tunnel(4, [[10, 1, 0, 1], [10, 20, 0, 7]], None),
+        vxlan([10, 1, 0, 1], true),
     ]
 }

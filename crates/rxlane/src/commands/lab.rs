@@ -40,7 +40,7 @@ pub(crate) struct Up {
     /// The router's firewall: none, linear:N, stateful:N or flowtable:N; N alone is linear:N
     #[arg(long, default_value = "none", value_name = "FIREWALL")]
     firewall: Firewall,
-    /// What the router's addresses are on: port, vlan, qinq, macvlan, bridge, bond, vrf, ipip or gre
+    /// What the router's addresses are on: port, vlan, qinq, macvlan, bridge, bond, vrf, ipip, gre or vxlan
     #[arg(long, default_value = "port", value_name = "KIND")]
     over: Over,
     /// Routing table for the router: `prefix<TAB>…` lines, may be gzipped

@@ -29,6 +29,8 @@ pub enum Kind {
     Ipip,
     /// IPv6 in IPv4.
     Sit,
+    /// Ethernet in UDP.
+    Vxlan,
     /// Anything in IPv6.
     Ip6tnl,
     /// A session of PPPoE over a port, or over a VLAN device.
@@ -39,7 +41,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Bridge,
         Self::Bond,
         Self::Vlan,
@@ -50,6 +52,7 @@ impl Kind {
         Self::Gre,
         Self::Ipip,
         Self::Sit,
+        Self::Vxlan,
         Self::Ip6tnl,
         Self::Pppoe,
         Self::Esp,
@@ -68,15 +71,16 @@ impl Kind {
             Self::Gre => "gre",
             Self::Ipip => "ipip",
             Self::Sit => "sit",
+            Self::Vxlan => "vxlan",
             Self::Ip6tnl => "ip6tnl",
             Self::Pppoe => "pppoe",
             Self::Esp => "esp",
         }
     }
 
-    /// Whether it puts packets into packets of IPv4, and nothing more.
+    /// Whether it puts packets into packets of IPv4, with ends that are known.
     pub(super) fn is_tunnel_over_ipv4(self) -> bool {
-        matches!(self, Self::Gre | Self::Ipip | Self::Sit)
+        matches!(self, Self::Gre | Self::Ipip | Self::Sit | Self::Vxlan)
     }
 
     /// Whether routes lead into it, and it is over no port.
@@ -97,6 +101,9 @@ impl Kind {
             Self::Gre => "link add kind type gre local 10.1.0.1 remote 10.1.0.10 ttl 64",
             Self::Ipip => "link add kind type ipip local 10.1.0.1 remote 10.1.0.10 ttl 64",
             Self::Sit => "link add kind type sit local 10.1.0.1 remote 10.1.0.10 ttl 64",
+            Self::Vxlan => {
+                "link add kind type vxlan id 7 local 10.1.0.1 remote 10.1.0.10 dstport 4789"
+            }
             Self::Ip6tnl => "link add kind type ip6tnl mode any local fd01::1 remote fd01::10",
             // No line makes one.
             Self::Pppoe => "",
@@ -197,7 +204,7 @@ mod tests {
                 Ok(text.into())
             );
         }
-        assert_eq!("all".parse::<Kinds>().map(|k| k.list().len()), Ok(13));
+        assert_eq!("all".parse::<Kinds>().map(|k| k.list().len()), Ok(14));
         assert!("bridge,tap".parse::<Kinds>().is_err());
     }
 }

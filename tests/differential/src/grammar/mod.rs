@@ -127,9 +127,9 @@ mod tests {
     #[test]
     fn kinds_that_are_named_are_in_each_configuration_and_packets_come_in_them() {
         for seed in 0..30 {
-            for kind in ["gre", "ipip", "sit"] {
+            for kind in ["gre", "ipip", "sit", "vxlan"] {
                 let text = text(seed, kind);
-                assert!(text.contains(&format!("type {kind} local ")), "{text}");
+                assert!(text.contains(&format!(" type {kind} ")), "{text}");
                 assert!(text.contains(&format!(", in {kind}")), "{text}");
             }
         }
@@ -137,7 +137,9 @@ mod tests {
 
     #[test]
     fn what_tunnels_are_drawn_for_is_drawn_now_and_then() {
-        let all: String = (0..60).map(|seed| text(seed, "gre,ipip,sit")).collect();
+        let all: String = (0..60)
+            .map(|seed| text(seed, "gre,ipip,sit,vxlan"))
+            .collect();
         for what in [
             " key 7",
             " nopmtudisc",
@@ -153,6 +155,8 @@ mod tests {
             "outer length off",
             "link del ",
             "link add twin",
+            " nolearning",
+            "from station",
         ] {
             assert!(all.contains(what), "no `{what}` in 60 configurations");
         }

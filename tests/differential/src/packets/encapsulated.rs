@@ -15,6 +15,8 @@ enum Wrapping {
     Bare,
     /// GRE with this header, of any length.
     Gre(Vec<u8>),
+    /// UDP, VXLAN and Ethernet.
+    Vxlan(Vec<u8>),
     /// ESP that neither encrypts nor signs.
     Esp,
 }
@@ -38,6 +40,30 @@ fn gre_length(header: &[u8]) -> Option<usize> {
     let known = GRE_FLAGS.iter().fold(0, |all, flag| all | flag);
     let there = GRE_FLAGS.iter().filter(|flag| *flags & **flag != 0);
     (flags & !known == 0).then_some(4 + 4 * there.count())
+}
+
+/// Bytes of the headers before the frame in a VXLAN, and of that frame's own.
+const VXLAN: usize = 8 + 8;
+const ETHERNET: usize = 14;
+
+/// Bytes before the packet in a VXLAN, if IP is in it. `udp` begins with its header.
+fn vxlan_length(udp: &[u8]) -> Option<usize> {
+    let frame = vxlan_frame(udp)?;
+    matches!(frame.get(12..ETHERNET)?, [8, 0] | [0x86, 0xdd]).then_some(VXLAN + ETHERNET)
+}
+
+/// The frame in a VXLAN.
+fn vxlan_frame(udp: &[u8]) -> Option<&[u8]> {
+    let port = u16::from_be_bytes([*udp.get(2)?, *udp.get(3)?]);
+    let is_one = [4789, 8472].contains(&port) && udp.get(8)? & 8 != 0;
+    is_one.then(|| udp.get(VXLAN..)).flatten()
+}
+
+/// The frame that a packet of IPv4 carries in a VXLAN, whatever is in that.
+pub(crate) fn framed(packet: &[u8]) -> Option<&[u8]> {
+    let length = usize::from(packet.first()? & 15) * 4;
+    let is_udp = packet.first()? >> 4 == 4 && *packet.get(9)? == 17;
+    is_udp.then(|| vxlan_frame(packet.get(length..)?)).flatten()
 }
 
 /// Makes the checksum of GRE right, if it has one. `body` begins with its header.
@@ -65,6 +91,10 @@ pub(crate) fn opened(packet: &[u8]) -> Option<(Outer, Vec<u8>)> {
             let (header, inner) = rest.split_at_checked(gre_length(rest)?)?;
             (Wrapping::Gre(header.to_vec()), inner)
         }
+        17 => {
+            let (header, inner) = rest.split_at_checked(vxlan_length(rest)?)?;
+            (Wrapping::Vxlan(header.to_vec()), inner)
+        }
         50 if rest.get(..4)? == SPI.to_be_bytes() => (Wrapping::Esp, rest.get(8..)?),
         _ => return None,
     };
@@ -87,7 +117,7 @@ impl Outer {
         self.header.len()
             + match &self.wrapping {
                 Wrapping::Bare => 0,
-                Wrapping::Gre(header) => header.len(),
+                Wrapping::Gre(header) | Wrapping::Vxlan(header) => header.len(),
                 Wrapping::Esp => 8,
             }
     }
@@ -95,6 +125,11 @@ impl Outer {
     /// Whether it is a header of GRE that follows the outer one.
     pub(crate) fn is_gre(&self) -> bool {
         matches!(self.wrapping, Wrapping::Gre(_))
+    }
+
+    /// Whether it is in a VXLAN, whose source port its sender draws.
+    pub(crate) fn is_vxlan(&self) -> bool {
+        matches!(self.wrapping, Wrapping::Vxlan(_))
     }
 
     /// A packet in the same headers on the way back. `number` is told apart by ESP's sequence.
@@ -106,6 +141,16 @@ impl Outer {
                 let mut header = header.clone();
                 let kind = if inner_v6 { [0x86, 0xdd] } else { [8, 0] };
                 header[2..4].copy_from_slice(&kind);
+                header
+            }
+            Wrapping::Vxlan(header) => {
+                let mut header = header.clone();
+                let length = (header.len() + inner.len()) as u16;
+                header[4..6].copy_from_slice(&length.to_be_bytes());
+                let (to, from) = header[VXLAN..VXLAN + 12].split_at_mut(6);
+                to.swap_with_slice(from);
+                let kind = if inner_v6 { [0x86, 0xdd] } else { [8, 0] };
+                header[VXLAN + 12..].copy_from_slice(&kind);
                 header
             }
             Wrapping::Esp => [SPI.to_be_bytes(), number.to_be_bytes()].concat(),
@@ -180,7 +225,14 @@ mod tests {
         .concat();
         sum_up(&mut summed);
         assert_eq!(checksum(&summed), 0);
+        let vxlan = [
+            &[195, 80, 18, 181, 0, 55, 0, 0, 8, 0, 0, 0, 0, 0, 7, 0][..],
+            &[2, 0, 0, 0, 0, 5, 2, 0, 0, 0, 0, 5, 8, 0],
+            &inner,
+        ]
+        .concat();
         for (protocol, body) in [
+            (17, vxlan),
             (4, inner.clone()),
             (47, gre),
             (47, key),

@@ -15,11 +15,13 @@ pub use build::{Quirk, Spec, Transport, tcp};
 pub(crate) use build::{checksum, id_of};
 pub use draw::draw;
 pub(crate) use draw::{Place, draw_from};
-pub(crate) use encapsulated::{opened, sum_up};
+pub(crate) use encapsulated::{framed, opened, sum_up};
 pub use number::{number_in, payload};
 pub(crate) use session::{Session, into_session};
 pub(crate) use tags::{retagged, tagged, untagged};
-pub(crate) use tunneled::{Around, fragments, into_tunnel, saying_longer, tos_in, with_ecn};
+pub(crate) use tunneled::{
+    Around, Framed, fragments, into_tunnel, saying_longer, tos_in, with_ecn,
+};
 
 /// A MAC address as `ip` reads it.
 pub fn mac_text(mac: [u8; 6]) -> String {

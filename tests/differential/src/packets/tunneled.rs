@@ -11,7 +11,7 @@ const AT: usize = 14;
 pub(crate) struct Around {
     pub(crate) src: [u8; 4],
     pub(crate) dst: [u8; 4],
-    /// 4, 41 or 47.
+    /// 4, 41 or 47, or 17 of a VXLAN.
     pub(crate) protocol: u8,
     pub(crate) tos: u8,
     pub(crate) ttl: u8,
@@ -26,8 +26,45 @@ pub(crate) struct Around {
     /// Flags of GRE besides that of the key.
     pub(crate) gre_flags: u16,
     pub(crate) key: Option<u32>,
-    /// What GRE says to be inside; else what is.
+    /// What GRE, or the frame in a VXLAN, says to be inside; else what is.
     pub(crate) inside: Option<u16>,
+    /// Of a VXLAN.
+    pub(crate) framed: Option<Framed>,
+}
+
+/// What is between the outer header and a packet in a VXLAN (RFC 7348).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Framed {
+    /// From and to which one of UDP.
+    pub(crate) ports: (u16, u16),
+    pub(crate) flags: u32,
+    /// The whole word.
+    pub(crate) number: u32,
+    pub(crate) to: [u8; 6],
+    pub(crate) from: [u8; 6],
+    /// Bytes that the length of UDP says too many.
+    pub(crate) longer: i16,
+    pub(crate) sum: u16,
+}
+
+impl Framed {
+    fn header(&self, kind: [u8; 2], inner: &[u8]) -> Vec<u8> {
+        let length = (8 + 8 + AT + inner.len()) as u16;
+        let mut header = Vec::new();
+        for word in [
+            self.ports.0,
+            self.ports.1,
+            length.wrapping_add_signed(self.longer),
+            self.sum,
+        ] {
+            header.extend(word.to_be_bytes());
+        }
+        header.extend(self.flags.to_be_bytes());
+        header.extend(self.number.to_be_bytes());
+        header.extend([self.to, self.from].concat());
+        header.extend(kind);
+        header
+    }
 }
 
 impl Around {
@@ -38,6 +75,9 @@ impl Around {
             body.extend((self.gre_flags | keyed).to_be_bytes());
             body.extend(self.inside.map_or(kind, u16::to_be_bytes));
             body.extend(self.key.into_iter().flat_map(u32::to_be_bytes));
+        }
+        if let Some(framed) = self.framed.filter(|_| self.protocol == 17) {
+            body.extend(framed.header(self.inside.map_or(kind, u16::to_be_bytes), inner));
         }
         body.extend(inner);
         let words = 5 + self.options.len() / 4;
@@ -177,12 +217,26 @@ mod tests {
             gre_flags: 0,
             key,
             inside: None,
+            framed: (protocol == 17).then_some(Framed {
+                ports: (50_000, 4789),
+                flags: 0x0800_0000,
+                number: 7 << 8,
+                to: [2, 0, 0, 0, 0, 5],
+                from: [2, 0, 0, 0, 0, 6],
+                longer: 0,
+                sum: 0,
+            }),
         }
     }
 
     #[test]
     fn what_is_put_into_a_tunnel_is_found_there() {
-        for (protocol, key, room) in [(4, None, 20), (47, None, 24), (47, Some(7), 28)] {
+        for (protocol, key, room) in [
+            (4, None, 20),
+            (47, None, 24),
+            (47, Some(7), 28),
+            (17, None, 50),
+        ] {
             let inside = unhex(&into_tunnel(&frame(), &around(protocol, key)));
             assert_eq!(inside.len(), AT + room + 48);
             assert_eq!(checksum(&inside[AT..AT + 20]), 0);

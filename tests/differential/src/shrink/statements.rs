@@ -3,8 +3,8 @@
 use crate::scenario::{Scenario, Statement};
 
 /// What `ip link add` takes for tunnels, with a value or without.
-const WITH_VALUE: [&str; 6] = ["key", "ttl", "tos", "fwmark", "mode", "dev"];
-const ALONE: [&str; 3] = ["seq", "csum", "nopmtudisc"];
+const WITH_VALUE: [&str; 7] = ["key", "ttl", "tos", "fwmark", "mode", "dev", "df"];
+const ALONE: [&str; 5] = ["seq", "csum", "nopmtudisc", "nolearning", "udpcsum"];
 
 /// Names of devices that the setup makes.
 pub(super) fn devices(scenario: &Scenario) -> Vec<String> {
@@ -47,7 +47,7 @@ pub(super) fn plainer(statement: &Statement) -> Vec<Statement> {
     let Statement::Ip(line) = statement else {
         return Vec::new();
     };
-    let is_tunnel = [" type gre ", " type ipip ", " type sit "];
+    let is_tunnel = [" type gre ", " type ipip ", " type sit ", " type vxlan "];
     if !is_tunnel.iter().any(|kind| line.contains(kind)) {
         return Vec::new();
     }

@@ -53,7 +53,7 @@ pub(crate) struct Common {
     #[arg(long, default_value = "none", value_name = "FIREWALL")]
     firewall: Firewall,
     /// What the router's addresses are on, on both sides: port; vlan, qinq (802.1Q, two tags); macvlan (ingress only); bridge;
-    /// bond (of one link); vrf; ipip, gre (tunnels over IPv4). Test packets have the tags or outer headers
+    /// bond (of one link); vrf; ipip, gre (tunnels over IPv4); vxlan. Test packets have the tags or outer headers
     #[arg(
         long,
         default_value = "port",
@@ -215,7 +215,7 @@ impl Common {
         self.frame.check_room(self.over)?;
         let misses = matches!(
             self.over,
-            Over::Macvlan | Over::Vrf | Over::Ipip | Over::Gre
+            Over::Macvlan | Over::Vrf | Over::Ipip | Over::Gre | Over::Vxlan
         );
         if misses && matches!(self.firewall, Firewall::Flowtable(_)) {
             return Err(format!(

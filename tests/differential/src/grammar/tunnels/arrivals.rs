@@ -2,10 +2,11 @@
 
 use std::net::Ipv4Addr;
 
-use super::Tunnel;
+use super::{DEVICE, STATION, Tunnel};
 use crate::grammar::{Dice, Kind, host, subnet};
 use crate::packets::{
-    Around, Place, draw_from, fragments, id_of, into_tunnel, saying_longer, tos_in, with_ecn,
+    Around, Framed, Place, draw_from, fragments, id_of, into_tunnel, saying_longer, tos_in,
+    with_ecn,
 };
 use crate::scenario::{Origin, Packet, Scenario, Step};
 
@@ -117,7 +118,66 @@ impl Tunnel {
         match self.kind {
             Kind::Ipip => 4,
             Kind::Sit => 41,
+            Kind::Vxlan => 17,
             _ => 47,
+        }
+    }
+}
+
+impl Tunnel {
+    /// What is around a packet in a VXLAN besides the outer header.
+    fn framed(&self) -> Option<Framed> {
+        (self.kind == Kind::Vxlan).then(|| Framed {
+            ports: (50_000, self.udp_port()),
+            flags: 0x0800_0000,
+            number: self.key.unwrap_or_default() << 8,
+            to: self.mac(DEVICE),
+            from: self.mac(STATION),
+            longer: 0,
+            sum: 0,
+        })
+    }
+}
+
+/// Makes one thing wrong or unusual about a VXLAN. Returns what.
+fn odd_vxlan(dice: &mut Dice, framed: &mut Framed, inside: &mut Option<u16>) -> String {
+    match dice.below(10) {
+        0 => {
+            framed.number ^= dice.pick(&[0x100, 0x1, 0x8000_0000]);
+            format!("number {:#x}", framed.number)
+        }
+        1 => {
+            framed.flags = dice.pick(&[0, 0x0c00_0000, 0x0800_0001, 0x8800_0000, 0x0080_0000]);
+            format!("flags {:#010x}", framed.flags)
+        }
+        2 | 3 => {
+            framed.to = dice.pick(&[framed.from, [0xff; 6], [2, 0, 0, 0, 0x88, 0x99]]);
+            format!("to station {:x?}", framed.to)
+        }
+        4 | 5 => {
+            framed.from = dice.pick(&[
+                framed.to,
+                [2, 0, 0, 0, 0x77, 0x99],
+                [0; 6],
+                [3, 0, 0, 0, 0, 1],
+            ]);
+            format!("from station {:x?}", framed.from)
+        }
+        6 => {
+            framed.longer = dice.pick(&[1, -1, 8, -8, -200]);
+            format!("length of UDP off by {}", framed.longer)
+        }
+        7 => {
+            framed.sum = dice.pick(&[1, 0x1234]);
+            "with a checksum of UDP".into()
+        }
+        8 => {
+            framed.ports = dice.pick(&[(4789, 4789), (1, 8472), (50_001, 4790), (50_002, 4789)]);
+            format!("ports {:?}", framed.ports)
+        }
+        _ => {
+            *inside = Some(dice.pick(&[0x0800, 0x86dd, 0x0806, 0x8100, 0]));
+            format!("says {inside:04x?} inside")
         }
     }
 }
@@ -140,6 +200,7 @@ impl Sender<'_> {
             gre_flags: 0,
             key: self.tunnel.key,
             inside: None,
+            framed: self.tunnel.framed(),
         }
     }
 }
@@ -153,6 +214,9 @@ fn oddity(
     inner: &mut String,
 ) -> (String, bool) {
     let gre = around.protocol == 47;
+    if let Some(framed) = around.framed.as_mut().filter(|_| dice.chance(40)) {
+        return (odd_vxlan(dice, framed, &mut around.inside), false);
+    }
     let what = match dice.below(24) {
         0 => {
             let other = host(dice.below(3), false, dice.below(4) as u8);
@@ -223,6 +287,7 @@ fn oddity(
             around.dst = octets(&other.local);
             around.protocol = other.protocol();
             around.key = other.key;
+            around.framed = other.framed();
             format!("in that of {}", other.name)
         }
         19 => {

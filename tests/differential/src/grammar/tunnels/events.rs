@@ -22,7 +22,14 @@ fn one(dice: &mut Dice, tunnels: &[Tunnel]) -> Vec<Statement> {
         ..
     } = tunnel.clone();
     let ip = |line: String| vec![Statement::Ip(line)];
-    let set = |what: &str| ip(format!("link set {name} type {} {what}", kind.name()));
+    let number = tunnel.key.unwrap_or_default();
+    let set = |what: &str| {
+        let kind = match kind {
+            Kind::Vxlan => format!("vxlan id {number}"),
+            kind => kind.name().to_owned(),
+        };
+        ip(format!("link set {name} type {kind} {what}"))
+    };
     match dice.below(16) {
         0 => ip(format!("link del {name}")),
         1 => ip(format!("link set {name} down")),
@@ -34,7 +41,9 @@ fn one(dice: &mut Dice, tunnels: &[Tunnel]) -> Vec<Statement> {
         .into(),
         3 => set(&format!("local {local} remote {}", host(port, false, 2))),
         4 if kind == Kind::Gre => set(&format!("key {}", dice.pick(&[7, 8, 70]))),
-        4 | 5 => set(dice.pick(&["ttl 64", "ttl inherit", "ttl 33"])),
+        4 if kind == Kind::Vxlan => set(dice.pick(&["learning", "nolearning", "df set"])),
+        // Of a VXLAN only a number can be changed.
+        4 | 5 => set(dice.pick(&["ttl 64", "ttl 255", "ttl 33"])),
         6 => set(dice.pick(&["tos inherit", "tos 0x20", "tos 0"])),
         7 => ip(format!("addr del {local}/24 dev {}", PORTS[port])),
         8 => ip(format!(
@@ -58,6 +67,17 @@ fn one(dice: &mut Dice, tunnels: &[Tunnel]) -> Vec<Statement> {
             vec![of_family(v6, &line)]
         }
         // Whom Linux gives the packets of both, and which of them is served.
+        11 if kind == Kind::Vxlan => {
+            let other = if tunnel.udp_port() == 4789 {
+                8472
+            } else {
+                4789
+            };
+            let line = format!(
+                "link add twin type vxlan id {number} local {local} remote {remote} dstport {other}"
+            );
+            [line, "link set twin up".into()].map(Statement::Ip).into()
+        }
         11 => {
             let key = tunnel
                 .key

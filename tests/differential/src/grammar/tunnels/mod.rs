@@ -93,6 +93,14 @@ fn trusted(dice: &mut Dice, tunnels: &[Tunnel], class: &mut Class) {
     }
 }
 
+/// Who has a hardware address in a VXLAN.
+const DEVICE: u8 = 0x88;
+const STATION: u8 = 0x77;
+
+fn mac_text(mac: [u8; 6]) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
 impl Tunnel {
     fn drawn(dice: &mut Dice, kind: Kind, n: usize) -> Self {
         let port = dice.pick(&[0, 0, 0, 1, 2]);
@@ -112,7 +120,8 @@ impl Tunnel {
                 format!("{}.1", subnet(at)[0])
             },
             remote,
-            key: (kind == Kind::Gre && dice.chance(50)).then_some(7 + n as u32),
+            key: (kind == Kind::Vxlan || (kind == Kind::Gre && dice.chance(50)))
+                .then_some(7 + n as u32),
             port,
             gateway,
             inside: Vec::new(),
@@ -134,6 +143,9 @@ impl Tunnel {
             port,
             ..
         } = self;
+        if self.kind == Kind::Vxlan {
+            return self.vxlan_made(dice);
+        }
         let ttl = dice.pick(&[
             "ttl 64",
             "ttl 64",
@@ -176,6 +188,60 @@ impl Tunnel {
         if dice.chance(10) {
             line += &format!(" dev {}", PORTS[*port]);
         }
+        self.around(dice, line)
+    }
+
+    /// The same of a VXLAN, whose device and whose one station have addresses that are known.
+    fn vxlan_made(&self, dice: &mut Dice) -> Vec<Statement> {
+        let Self {
+            name,
+            local,
+            remote,
+            port,
+            ..
+        } = self;
+        let ttl = dice.pick(&["", "", " ttl 64", " ttl inherit", " ttl 255", " ttl 2"]);
+        let tos = dice.pick(&["", "", " tos inherit", " tos 0xb8", " tos 0x22"]);
+        let df = dice.pick(&["", "", " df set", " df inherit"]);
+        let learns = dice.pick(&["", " nolearning"]);
+        let number = self.key.unwrap_or_default();
+        let mut line = format!(
+            "link add {name} address {} type vxlan id {number} local {local} remote {remote} dstport {}{ttl}{tos}{df}{learns}",
+            mac_text(self.mac(DEVICE)),
+            self.udp_port(),
+        );
+        if dice.chance(8) {
+            line += " udpcsum";
+        }
+        if dice.chance(10) {
+            line += &format!(" dev {}", PORTS[*port]);
+        }
+        self.around(dice, line)
+    }
+
+    /// Of hardware addresses in a VXLAN.
+    fn mac(&self, whose: u8) -> [u8; 6] {
+        [2, 0, 0, 0, whose, self.key.unwrap_or_default() as u8]
+    }
+
+    /// That a VXLAN sends to.
+    fn udp_port(&self) -> u16 {
+        if self.key.unwrap_or_default().is_multiple_of(2) {
+            8472
+        } else {
+            4789
+        }
+    }
+
+    /// A line that makes it, with those that go before and follow.
+    fn around(&self, dice: &mut Dice, line: String) -> Vec<Statement> {
+        let Self {
+            name,
+            local,
+            remote,
+            port,
+            ..
+        } = self;
         let mut lines = Vec::new();
         if local == ON_LOOPBACK {
             lines.push(format!("addr replace {ON_LOOPBACK}/32 dev lo"));
@@ -216,11 +282,20 @@ impl Tunnel {
     ) {
         let name = &self.name;
         let n = self.name.trim_start_matches(|c: char| !c.is_ascii_digit());
+        let is_vxlan = self.kind == Kind::Vxlan;
         // A device without an address of IPv4 is asked about more strictly.
-        if dice.chance(60) {
+        if is_vxlan || dice.chance(60) {
             setup.push(Statement::Ip(format!("addr add 10.9{n}.0.1/30 dev {name}")));
             let six = format!("addr add fd0a:{n}::1/64 dev {name} nodad");
             setup.push(Statement::Ip(six));
+        }
+        if is_vxlan {
+            let mac = mac_text(self.mac(STATION));
+            for next in [format!("10.9{n}.0.2"), format!("fd0a:{n}::2")] {
+                setup.push(Statement::Ip(format!(
+                    "neigh replace {next} lladdr {mac} dev {name} nud permanent"
+                )));
+            }
         }
         for _ in 0..2 + dice.below(2) {
             // Some routes lead into a tunnel that does not carry such packets, or puts them into others.
@@ -239,9 +314,14 @@ impl Tunnel {
                 1 => " mtu 1300",
                 _ => "",
             };
+            let via = match (is_vxlan, v6) {
+                (false, _) => String::new(),
+                (true, false) => format!(" via 10.9{n}.0.2"),
+                (true, true) => format!(" via fd0a:{n}::2"),
+            };
             setup.push(of_family(
                 v6,
-                &format!("route replace {to} dev {name}{odd}"),
+                &format!("route replace {to}{via} dev {name}{odd}"),
             ));
             self.inside.push(to);
         }

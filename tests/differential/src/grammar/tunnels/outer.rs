@@ -67,6 +67,7 @@ fn rule(dice: &mut Dice, tunnels: &[Tunnel], chain: &str) -> String {
         ("saddr", "daddr")
     };
     let which = match dice.below(8) {
+        0 if protocol == 17 => format!("udp dport {}", tunnel.udp_port()),
         0 => format!("ip protocol {protocol}"),
         1 => format!("ip {theirs} {} ip protocol {protocol}", tunnel.remote),
         2 => format!("ip {ours} {} ip dscp cs0", tunnel.local),
@@ -83,7 +84,7 @@ fn rule(dice: &mut Dice, tunnels: &[Tunnel], chain: &str) -> String {
             "ip protocol {} ip {theirs} 10.2.0.0/24",
             dice.pick(&[4, 41, 47])
         ),
-        _ => "ip dscp ef meta l4proto { 4, 41, 47 }".into(),
+        _ => "ip dscp ef meta l4proto { 4, 17, 41, 47 }".into(),
     };
     let action = match chain {
         "early" => dice.pick(&["drop", "notrack", "meta mark set 0x1"]),

@@ -1,0 +1,181 @@
+//! Where VXLANs send frames: behind which other end a station is (`bridge fdb show dev …`).
+
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use netlink_packet_core::NetlinkPayload;
+use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+
+use crate::SystemError;
+use crate::neighbours::NEIGHBOUR_GROUP;
+use crate::netlink::{self, Message, News};
+
+/// One line of what a VXLAN knows. A station may have several, and frames to it go to all of their ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// Index of the VXLAN's device.
+    pub device: u32,
+    /// Hardware address of the station; 0 stands for all that have no entry of their own.
+    pub mac: [u8; 6],
+    /// The other end; `None` if it is none of IPv4, or is sent to by another port, number or device than the VXLAN's.
+    pub end: Option<Ipv4Addr>,
+    /// Whether this is news that it is gone.
+    pub gone: bool,
+}
+
+/// `NDA_NH_ID` of include/uapi/linux/neighbour.h: a group of other ends.
+const NEXTHOP: u16 = 13;
+
+/// `None` for what no VXLAN has: neighbours of IP, what a bridge has learned, filters of devices.
+fn from_message(message: &NeighbourMessage, gone: bool) -> Option<Entry> {
+    use netlink_packet_core::Nla;
+    let mut entry = Entry {
+        device: message.header.ifindex,
+        mac: [0; 6],
+        end: None,
+        gone,
+    };
+    let (mut has_end, mut odd) = (false, false);
+    for attribute in &message.attributes {
+        match attribute {
+            NeighbourAttribute::LinkLayerAddress(bytes) => {
+                entry.mac = bytes.as_slice().try_into().ok()?;
+            }
+            NeighbourAttribute::Destination(address) => {
+                has_end = true;
+                entry.end = match address {
+                    NeighbourAddress::Inet(v4) => Some(*v4),
+                    NeighbourAddress::Other(bytes) => <[u8; 4]>::try_from(bytes.as_slice())
+                        .ok()
+                        .map(Ipv4Addr::from),
+                    _ => None,
+                };
+            }
+            NeighbourAttribute::Port(_)
+            | NeighbourAttribute::Vni(_)
+            | NeighbourAttribute::IfIndex(_)
+            | NeighbourAttribute::SourceVni(_) => odd = true,
+            NeighbourAttribute::Other(other) if other.kind() == NEXTHOP => {
+                (has_end, odd) = (true, true);
+            }
+            // A bridge tells of its ports' stations in the same messages.
+            NeighbourAttribute::Controller(_) => return None,
+            _ => {}
+        }
+    }
+    if odd {
+        entry.end = None;
+    }
+    // In a dump the entry for all others has no hardware address, and says that it is of IPv4.
+    let family = message.header.family;
+    let is_default = family == AddressFamily::Inet && entry.mac == [0; 6] && has_end;
+    let known = family == AddressFamily::Bridge && has_end;
+    (known || is_default).then_some(entry)
+}
+
+/// All that VXLANs of the current network namespace know.
+///
+/// # Errors
+/// When netlink fails.
+pub fn all() -> Result<Vec<Entry>, SystemError> {
+    let mut message = NeighbourMessage::default();
+    message.header.family = AddressFamily::Bridge;
+    let request = RouteNetlinkMessage::GetNeighbour(message);
+    let (all, _) = netlink::dump(request, "list what VXLANs know")?;
+    let entry = |message: &RouteNetlinkMessage| match message {
+        RouteNetlinkMessage::NewNeighbour(m) => from_message(m, false),
+        _ => None,
+    };
+    Ok(all.iter().filter_map(entry).collect())
+}
+
+/// A subscription to what VXLANs learn and forget.
+pub struct Monitor {
+    news: News,
+}
+
+impl Monitor {
+    /// Subscribes in the current network namespace; before [`all`] is asked.
+    ///
+    /// # Errors
+    /// When netlink fails.
+    pub fn new() -> Result<Self, SystemError> {
+        Ok(Self {
+            news: News::of(&[NEIGHBOUR_GROUP])?,
+        })
+    }
+
+    /// Hands over entries that came, changed or went since the last call. False: news were lost, ask for [`all`] anew.
+    ///
+    /// # Errors
+    /// When netlink fails otherwise.
+    pub fn drain(&mut self, mut changed: impl FnMut(Entry)) -> Result<bool, SystemError> {
+        self.news
+            .drain(|message| became(message).into_iter().for_each(&mut changed))
+    }
+}
+
+fn became(message: Message) -> Option<Entry> {
+    match message.payload {
+        NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewNeighbour(m)) => {
+            from_message(&m, false)
+        }
+        NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelNeighbour(m)) => {
+            from_message(&m, true)
+        }
+        _ => None,
+    }
+}
+
+impl AsFd for Monitor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.news.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(family: AddressFamily, attributes: &[NeighbourAttribute]) -> Option<Entry> {
+        let mut message = NeighbourMessage::default();
+        message.header.family = family;
+        message.header.ifindex = 7;
+        message.attributes = attributes.to_vec();
+        from_message(&message, false)
+    }
+
+    #[test]
+    fn only_what_vxlans_know_is_listed() {
+        let mac = NeighbourAttribute::LinkLayerAddress(vec![2, 0, 0, 0, 0, 9]);
+        let end = NeighbourAttribute::Destination(NeighbourAddress::Other(vec![10, 0, 0, 2]));
+        let known = entry(AddressFamily::Bridge, &[mac.clone(), end.clone()]);
+        let expected = Entry {
+            device: 7,
+            mac: [2, 0, 0, 0, 0, 9],
+            end: Some([10, 0, 0, 2].into()),
+            gone: false,
+        };
+        assert_eq!(known, Some(expected));
+        let bridge = NeighbourAttribute::Controller(3);
+        for other in [
+            &[mac.clone()][..],
+            &[mac.clone(), bridge],
+            &[NeighbourAttribute::Controller(3), end.clone()],
+        ] {
+            assert_eq!(entry(AddressFamily::Bridge, other), None);
+        }
+        assert_eq!(
+            entry(AddressFamily::Inet, &[mac.clone(), end.clone()]),
+            None
+        );
+        let default = entry(AddressFamily::Inet, std::slice::from_ref(&end));
+        assert_eq!(default.map(|d| d.mac), Some([0; 6]));
+        let elsewhere = entry(
+            AddressFamily::Bridge,
+            &[mac, end, NeighbourAttribute::Port(9)],
+        );
+        assert_eq!(elsewhere.and_then(|e| e.end), None);
+    }
+}
