@@ -71,6 +71,7 @@ const volatile __u8 port_of_slot[MAX_PORTS] = {};
 #include "outer.h"
 #include "tunnel_way.h"
 #include "vxlan.h"
+#include "sum.h"
 #include "forward.h"
 #include "macvlan.h"
 #include "session.h"
@@ -81,6 +82,14 @@ const volatile __u8 port_of_slot[MAX_PORTS] = {};
 #include "flows.h"
 #include "trace.h"
 #include "look.h"
+
+/* As by_tunnel(), with a checksum where there shall be one. */
+static __always_inline int into_tunnel(struct xdp_md *ctx, struct core *core)
+{
+	int ret = by_tunnel(ctx, core);
+
+	return ret == XDP_REDIRECT && core->leaves.summed && !observes ? sum_outer(ctx, core) : ret;
+}
 
 /*
  * Serves the packet that the core has: numbers in memory, of which the verifier knows nothing, so that all that the
@@ -106,7 +115,7 @@ static __always_inline int serve(struct xdp_md *ctx, struct core *core, const in
 				class = class_index(core->asked);
 				c = &classes[class];
 				count = &core->classes[class];
-				ret = by_tunnel(ctx, core);
+				ret = into_tunnel(ctx, core);
 				goto forwarded;
 			}
 			if (ret >= 0)
@@ -132,6 +141,10 @@ static __always_inline int serve(struct xdp_md *ctx, struct core *core, const in
 		/* First the source, so that who forges it from elsewhere asks for nothing in the flow's name. */
 		if (t->source != SOURCE_ANY && !(full ? source_apart(ctx, core) : source_holds(ctx, &p, t)))
 			return leave(ctx, core, REASON_SOURCE);
+		/* Linux drops what has another one. Asked of what is express only, since it takes a look at all of it.
+		 */
+		if (core->came_in.tunnel && !outer_sum_holds(ctx, core))
+			return leave(ctx, core, REASON_CHECKSUM);
 		if (full && t->flow && !is_witnessed(core))
 			return leave(ctx, core, REASON_UNSEEN);
 		if (full && t->flow && core->came_in.tunnel && !entry_is_witnessed(core))
@@ -167,7 +180,7 @@ static __always_inline int serve(struct xdp_md *ctx, struct core *core, const in
 	if (ret == REFUSED(REASON_EGRESS)) {
 		if (!full)
 			core->departure.flow = core->departure.nat.translated = 0;
-		ret = by_tunnel(ctx, core);
+		ret = into_tunnel(ctx, core);
 	}
 forwarded:
 	/* Only if cutting off the tail has failed, after which the verifier takes the packet's pointers for lost. */

@@ -53,12 +53,12 @@ struct {
 	__type(value, struct device_over);
 } tunnels SEC(".maps");
 
-/* As tunnel_of(), of a packet of UDP. One with a checksum is left to Linux, which looks at all of it. */
+/* As tunnel_of(), of a packet of UDP. */
 static __always_inline __u32 vxlan_of(const struct iphdr *ip, const void *end, struct tunnel_key *key, __u64 *v6)
 {
 	const struct vxlan_headers *h = (const struct vxlan_headers *)(ip + 1);
 
-	if ((const void *)(h + 1) > end || !is_port_of_vxlan(bpf_ntohs(h->udp.dest)) || h->udp.check ||
+	if ((const void *)(h + 1) > end || !is_port_of_vxlan(bpf_ntohs(h->udp.dest)) ||
 	    bpf_ntohs(h->udp.len) + sizeof(*ip) != bpf_ntohs(ip->tot_len) || h->flags != bpf_htonl(VXLAN_NUMBERED) ||
 	    h->number & bpf_htonl(0xff))
 		return 0;
@@ -68,6 +68,14 @@ static __always_inline __u32 vxlan_of(const struct iphdr *ip, const void *end, s
 	key->port = h->udp.dest;
 	*v6 = h->eth.h_proto == bpf_htons(ETH_P_IPV6);
 	return *v6 || h->eth.h_proto == bpf_htons(ETH_P_IP) ? sizeof(*ip) + sizeof(*h) : 0;
+}
+
+/* Whether such a packet has a checksum. */
+static __always_inline int has_sum(const struct iphdr *ip, const void *end)
+{
+	const struct vxlan_headers *h = (const struct vxlan_headers *)(ip + 1);
+
+	return (const void *)(h + 1) <= end && h->udp.check;
 }
 
 /* The key of a packet, whose headers begin at `ip` and of which `end` is the end. Returns the bytes before the inner

@@ -205,10 +205,11 @@ struct outer {
 	__u32 tag; /* as in struct witnessed, if it leaves */
 	__u8 tos, ttl;
 	__be16 flags; /* of fragmentation, if it leaves */
-	__u32 length; /* with the outer headers, if it leaves */
+	__u32 length; /* with the outer headers */
 	__be32 remote; /* the other end, where a tunnel has many; else 0 */
 	__be16 port; /* source port of UDP; 0: none */
-	__u8 pad[2];
+	__u8 at; /* bytes before it */
+	__u8 summed; /* whether it has a checksum of UDP */
 };
 
 /*
@@ -260,6 +261,7 @@ struct core {
 	struct hop outer_hop; /* of that */
 	struct inner_flow inner; /* that it then carries */
 	struct bpf_fib_lookup outer_route; /* of that */
+	__u32 sum; /* of bytes of a packet (sum.h) */
 };
 
 /* A class's ring on one CPU, counted by batch. */

@@ -67,11 +67,15 @@ __noinline int enter_tunnel(struct xdp_md *ctx, struct core *core)
 		return 0;
 	core->came_in.remote = 0;
 	core->came_in.port = 0;
+	core->came_in.summed = 0;
 	if (key.protocol == IPPROTO_UDP) {
 		if (!comes_from_its_end(&p, device->ifindex, p.l2 + room - ETH_HLEN))
 			return 0;
 		core->came_in.remote = p.ip4->saddr;
 		core->came_in.port = bpf_htons(p.src_port);
+		core->came_in.summed = has_sum(p.ip4, p.data_end);
+		core->came_in.at = p.l2;
+		core->came_in.length = ip_length(&p);
 	}
 	core->came_in.device = core->packet.seen_as;
 	core->came_in.tos = p.ip4->tos;
@@ -208,6 +212,7 @@ __noinline int by_tunnel(struct xdp_md *ctx, struct core *core)
 	remote = out->key.remote;
 	core->leaves.remote = 0;
 	core->leaves.port = 0;
+	core->leaves.summed = out->sums;
 	inner_flow_of(&p, &core->departure.nat, &core->inner);
 	if (out->key.protocol == IPPROTO_UDP) {
 		remote = end_behind(device, core->hop.to, out->learns);
@@ -245,7 +250,8 @@ __noinline int by_tunnel(struct xdp_md *ctx, struct core *core)
 		return leaves;
 	/* As little as Linux learns, and no less: then it lets be fragmented whatever the tunnel says (ip_mtu_locked).
 	 */
-	if (fib->mtu_result <= LEAST_LEARNED_MTU || (g->route_mtu[0] && core->leaves.length > g->route_mtu[0]) ||
+	if (fib->mtu_result <= LEAST_LEARNED_MTU || core->leaves.length > SUMMED_AT_ONCE * SUMMED_TIMES ||
+	    (g->route_mtu[0] && core->leaves.length > g->route_mtu[0]) ||
 	    (out->key.protocol == IPPROTO_IPV6 && fib->mtu_result < IPV6_MIN_MTU + sizeof(struct iphdr)))
 		return REFUSED(REASON_MTU);
 	core->leaves.device = fib->ifindex;
@@ -260,6 +266,7 @@ __noinline int by_tunnel(struct xdp_md *ctx, struct core *core)
 	if (!way || !way->session.there)
 		note_next_hop(fib);
 	l2 = l2_of_way(way);
+	core->leaves.at = l2;
 	ret = hand_over(ctx, &p, &core->departure.nat, &core->outer_hop, way, room, 1);
 	if (ret == XDP_REDIRECT && !observes && write_outer(ctx, core, out, l2, p.v6))
 		return XDP_ABORTED;

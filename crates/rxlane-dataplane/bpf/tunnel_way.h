@@ -16,7 +16,9 @@ struct tunnel_way {
 	__u8 learns; /* of a VXLAN: where stations are, from what comes from them */
 	__u8 mac[6]; /* of a VXLAN's device */
 	__u16 first_port; /* of a VXLAN: source ports of what leaves, for which that many follow */
-	__u32 ports;
+	__u16 ports;
+	__u8 sums; /* of a VXLAN: whether outer packets have a checksum of UDP */
+	__u8 pad;
 };
 
 /* An IPv4 packet whose own header says so; any IPv6 packet. */

@@ -55,20 +55,36 @@ pub struct Framed {
     pub to: [u8; 6],
     /// From which station.
     pub from: [u8; 6],
+    /// Whether the checksum of UDP is right, or there is none: Linux drops what has another one.
+    pub sum_holds: bool,
 }
 
-/// What a packet of UDP, with its header first, carries of a VXLAN: type of the packet inside, number and frame. `None` if it is none of
-/// `length` bytes without checksum and with nothing but a number.
-fn framed(udp: &[u8], length: usize) -> Option<(u16, u32, Framed)> {
+/// Whether a packet of UDP over IPv4, which begins behind its addresses, has a checksum that is right, or none (RFC 768).
+fn sum_holds(from_addresses: &[u8]) -> bool {
+    let words = from_addresses.chunks(2);
+    let words =
+        words.map(|w| u64::from(u16::from_be_bytes([w[0], w.get(1).copied().unwrap_or(0)])));
+    let length = from_addresses.len().saturating_sub(8) as u64;
+    let sum = words.sum::<u64>() + u64::from(UDP) + length;
+    let folded = (sum & 0xffff) + (sum >> 16);
+    let folded = (folded & 0xffff) + (folded >> 16);
+    be16(from_addresses, 14) == Some(0) || (folded & 0xffff) + (folded >> 16) == 0xffff
+}
+
+/// What a packet of UDP, from its addresses on, carries of a VXLAN: type of the packet inside, number and frame. `None` if it is none of
+/// `length` bytes with nothing but a number.
+fn framed(from_addresses: &[u8], length: usize) -> Option<(u16, u32, Framed)> {
+    let udp = from_addresses.get(8..)?;
     let port = be16(udp, 2).filter(|port| VXLAN_PORTS.contains(port))?;
     let said = usize::from(be16(udp, 4)?);
     let number = u32::from_be_bytes(udp.get(12..16)?.try_into().ok()?);
-    let plain = be16(udp, 6)? == 0 && udp.get(8..12)? == NUMBERED && number & 0xff == 0;
+    let plain = udp.get(8..12)? == NUMBERED && number & 0xff == 0;
     let station = |at: usize| udp.get(at..at + 6)?.try_into().ok();
     let framed = Framed {
         port,
         to: station(16)?,
         from: station(22)?,
+        sum_holds: sum_holds(from_addresses.get(..8 + length)?),
     };
     (plain && said == length).then_some((be16(udp, 28)?, number >> 8, framed))
 }
@@ -84,7 +100,7 @@ fn outer_of(frame: &[u8]) -> usize {
 
 /// Parses what a frame received on port `port`, whose MAC address is `mac`, carries in a tunnel, itself in a session of PPPoE
 /// or not. `None` if the outer packet is none that the lane looks into: none in IPv4, with an obstacle besides VLAN tags, with
-/// options, other flags of GRE or VXLAN, or a checksum of UDP; or if the one inside is malformed, is longer than the outer one says, or would be given
+/// options, other flags of GRE or VXLAN; or if the one inside is malformed, is longer than the outer one says, or would be given
 /// another mark of congestion by Linux.
 pub fn parse_tunneled(frame: &[u8], port: u8, mac: [u8; 6]) -> Option<Tunneled> {
     let parsed = match parse(frame, port, mac) {
@@ -128,7 +144,7 @@ pub fn parse_tunneled(frame: &[u8], port: u8, mac: [u8; 6]) -> Option<Tunneled> 
         }
         UDP => {
             let (inner_type, number, inside) =
-                framed(frame.get(at + OUTER..)?, length.checked_sub(OUTER)?)?;
+                framed(frame.get(at + OUTER - 8..)?, length.checked_sub(OUTER)?)?;
             frame_inside = Some(inside);
             (inner_type, OUTER + VXLAN, Some(number))
         }
@@ -229,6 +245,7 @@ mod tests {
                 port,
                 to: [2, 0, 0, 0, 0, 5],
                 from: [2, 0, 0, 0, 0, 6],
+                sum_holds: true,
             };
             assert_eq!((found.framed, found.room), (Some(framed), 50));
             assert_eq!((found.inner.dscp, found.inner.dst_port), (46, Some(2000)));
@@ -237,8 +254,29 @@ mod tests {
     }
 
     #[test]
-    fn of_a_vxlan_checksums_other_flags_and_lengths_are_left_to_linux() {
-        for at in [5, 6, 7, 8, 9, 10, 11, 15, 28, 29] {
+    fn of_a_vxlan_wrong_checksums_are_told() {
+        let holds = |check: u16| {
+            let frame = vxlan(4789, |body| {
+                body[6..8].copy_from_slice(&check.to_be_bytes())
+            });
+            let found = parse_tunneled(&frame, 3, MAC).and_then(|found| found.framed);
+            found.is_some_and(|framed| framed.sum_holds)
+        };
+        assert!(holds(0), "there may be none");
+        let right: Vec<u16> = (1..=u16::MAX).filter(|check| holds(*check)).collect();
+        assert_eq!(right.len(), 1);
+        // RFC 768: the complement of the sum over all else.
+        let frame = vxlan(4789, |_| ());
+        let words = frame[26..].chunks_exact(2);
+        let sum = words.fold(17 + (frame.len() - 34) as u64, |sum, w| {
+            sum + u64::from(u16::from_be_bytes([w[0], w[1]]))
+        });
+        assert_eq!(u64::from(right[0]), 0xffff - sum % 0xffff);
+    }
+
+    #[test]
+    fn of_a_vxlan_other_flags_and_lengths_are_left_to_linux() {
+        for at in [5, 8, 9, 10, 11, 15, 28, 29] {
             let changed = vxlan(4789, |body| body[at] ^= 1);
             assert_eq!(parse_tunneled(&changed, 3, MAC), None, "byte {at}");
         }

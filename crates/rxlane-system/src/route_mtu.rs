@@ -28,6 +28,7 @@ const MTU: u16 = 2;
 const HOP_LIMIT: u16 = 10;
 /// `struct rtmsg`, in which this flag (`RTM_F_CLONED`) says that the kernel has made the route of another one.
 const HEADER: usize = 12;
+const TYPE_OF_SERVICE: usize = 3;
 const FLAGS: usize = 8;
 const LEARNED: u32 = 0x200;
 
@@ -142,7 +143,7 @@ impl Found {
 
 /// Whether it is a route of IPv4 with several next hops, or of which only the number of its next hops is told, which may be several
 /// (`net.ipv4.nexthop_compat_mode = 0`); or one whose MTU is locked, to which Linux sends what may be fragmented, whoever says otherwise; or one with a
-/// TTL of its own, which packets in a VXLAN get.
+/// TTL of its own, which packets in a VXLAN get; or one for a type of service, of which SIT may heed another packet's.
 fn is_chosen_otherwise(body: &[u8]) -> bool {
     if body.first() != Some(&(libc::AF_INET as u8)) {
         return false;
@@ -164,7 +165,8 @@ fn is_chosen_otherwise(body: &[u8]) -> bool {
             _ => {}
         }
     }
-    several || locked || hops || (number && !device)
+    let of_one_type_of_service = body.get(TYPE_OF_SERVICE) != Some(&0);
+    several || locked || hops || of_one_type_of_service || (number && !device)
 }
 
 pub(crate) fn note(smallest: &mut [Option<u32>; 2], body: &[u8]) {

@@ -52,6 +52,8 @@ pub struct Vxlan {
     pub source_ports: (u16, u16),
     /// Whether it learns from what comes in where stations are.
     pub learns: bool,
+    /// Whether outer packets have a checksum of UDP, as they do unless told otherwise.
+    pub sums: bool,
     /// Whether the TTL is that of the packet inside. If not, 0 is that of the network namespace (`net.ipv4.ip_default_ttl`).
     pub inherits_ttl: bool,
     /// Whether outer packets must not be fragmented if the one inside says so, or is of IPv6.
@@ -206,7 +208,7 @@ fn of_vxlan(all: &[InfoVxlan]) -> Tunnel {
             InfoVxlan::CollectMetadata(true) => {
                 tunnel.besides = Some("gets its ends from each route (external)");
             }
-            InfoVxlan::UDPCsum(true) => tunnel.besides = Some("has checksums (udpcsum)"),
+            InfoVxlan::UDPCsum(sums) => vxlan.sums = *sums,
             InfoVxlan::RemCsumTX(true) | InfoVxlan::RemCsumRX(true) => {
                 tunnel.besides = Some("leaves checksums to the other end (remcsum)");
             }
@@ -309,6 +311,7 @@ mod tests {
             InfoVxlan::Port(4789),
             InfoVxlan::Learning(true),
             InfoVxlan::TtlInherit(0),
+            InfoVxlan::UDPCsum(true),
         ];
         all.extend_from_slice(more);
         let infos = [
@@ -324,7 +327,7 @@ mod tests {
         let own = plain.vxlan.expect("a VXLAN");
         assert_eq!((plain.protocol, plain.key, plain.ttl), (17, Some(42), 0));
         assert!(own.learns && !own.inherits_ttl && !own.inherits_df && !plain.discovers_mtu);
-        assert_eq!((own.port, plain.besides), (4789, None));
+        assert_eq!((own.port, own.sums, plain.besides), (4789, true, None));
         let inherits = vxlan(&[
             InfoVxlan::Ttl(9),
             InfoVxlan::TtlInherit(1),
@@ -333,7 +336,7 @@ mod tests {
         let own = inherits.vxlan.expect("a VXLAN");
         assert!(own.inherits_ttl && own.inherits_df && inherits.ttl == 0);
         for (setting, why) in [
-            (InfoVxlan::UDPCsum(true), "udpcsum"),
+            (InfoVxlan::RemCsumTX(true), "remcsum"),
             (InfoVxlan::Gpe, "gpe"),
             (InfoVxlan::CollectMetadata(true), "external"),
             (

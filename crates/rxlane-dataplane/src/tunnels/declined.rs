@@ -18,6 +18,8 @@ pub(super) struct Around<'a> {
     pub(super) addresses: BTreeSet<Ipv4Addr>,
     /// Whether there are IPsec policies.
     pub(super) encrypts: bool,
+    /// Whether IPv4 has rules of policy routing.
+    pub(super) has_rules: bool,
 }
 
 const SIT: u8 = 41;
@@ -111,6 +113,13 @@ impl Around<'_> {
             .or_else(|| of_other.map(|other| format!("`{}` has the same ends and key", other.name)))
             .or_else(|| taker.map(|other| format!("`{}` may take its packets", other.name)))
             .or_else(|| {
+                // Linux remembers the way of the first packet for those that follow, whatever their type of service (ipip6_tunnel_xmit in
+                // net/ipv6/sit.c); it does not do so for tunnels of other kinds.
+                let remembered = tunnel.protocol == SIT && tunnel.tos == 1 && self.has_rules;
+                let why = "takes over types of service (tos inherit), which rules of policy routing (ip rule) may ask for";
+                reason(remembered, own(why))
+            })
+            .or_else(|| {
                 // Linux takes packets only from there (ipip6_tunnel_lookup in net/ipv6/sit.c).
                 let bound = tunnel.link != 0 && tunnel.protocol == SIT;
                 reason(bound, own("is bound to a device (dev)"))
@@ -171,6 +180,15 @@ pub(super) mod tests {
     }
 
     fn declined(devices: &[NetDevice], datapath: &str, encrypts: bool) -> Option<String> {
+        declined_beside(devices, datapath, encrypts, false)
+    }
+
+    fn declined_beside(
+        devices: &[NetDevice],
+        datapath: &str,
+        encrypts: bool,
+        has_rules: bool,
+    ) -> Option<String> {
         let text =
             format!("ports = [\"wan0\"]\n{datapath}[[class]]\nname = \"all\"\nlane = \"stack\"\n");
         let config = rxlane_config::parse(&text).unwrap();
@@ -179,6 +197,7 @@ pub(super) mod tests {
             devices,
             addresses: [Ipv4Addr::new(10, 1, 0, 1)].into(),
             encrypts,
+            has_rules,
         };
         let tunnel = devices[0].tunnel.unwrap();
         around.why_not(&devices[0], &tunnel, 0)
@@ -193,6 +212,23 @@ pub(super) mod tests {
         };
         let two = [device(5, "gre1", tunnel()), device(6, "gre2", other)];
         assert_eq!(declined(&two, "", false), None);
+    }
+
+    #[test]
+    fn sit_that_takes_over_types_of_service_is_linuxs_where_rules_may_ask_for_them() {
+        let with = |protocol, tos| {
+            let tunnel = Tunnel {
+                protocol,
+                tos,
+                ..tunnel()
+            };
+            [device(5, "sit1", tunnel)]
+        };
+        let said = declined_beside(&with(41, 1), "", false, true).unwrap_or_default();
+        assert!(said.contains("tos inherit"), "{said}");
+        assert_eq!(declined_beside(&with(41, 1), "", false, false), None);
+        assert_eq!(declined_beside(&with(41, 0x10), "", false, true), None);
+        assert_eq!(declined_beside(&with(47, 1), "", false, true), None);
     }
 
     fn vxlan(number: u32, port: u16) -> Tunnel {

@@ -17,7 +17,7 @@ use rxlane_policy::class::Trust;
 use rxlane_system::links::Link as NetDevice;
 use rxlane_system::route_mtu::RouteMtu;
 use rxlane_system::tunnels::Tunnel;
-use rxlane_system::{addresses, xfrm};
+use rxlane_system::{addresses, rules, xfrm};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
@@ -94,6 +94,7 @@ impl Tunnels {
             devices,
             addresses: addresses::own_ipv4(&of_others)?,
             encrypts: xfrm::are_there()?,
+            has_rules: rules::policy_rules()?[0],
         };
         let mut served = 0;
         for device in devices {

@@ -72,7 +72,9 @@ pub(super) struct Way {
     learns: u8,
     mac: [u8; 6],
     first_port: u16,
-    ports: u32,
+    ports: u16,
+    sums: u8,
+    pad: u8,
 }
 
 impl Way {
@@ -97,6 +99,8 @@ impl Way {
             mac: [0; 6],
             first_port: 0,
             ports: 0,
+            sums: 0,
+            pad: 0,
         };
         let Some(vxlan) = tunnel.vxlan else {
             return common;
@@ -124,7 +128,8 @@ impl Way {
             learns: u8::from(vxlan.learns),
             mac: device.mac,
             first_port: first,
-            ports: u32::from(last.saturating_sub(first)),
+            ports: last.saturating_sub(first),
+            sums: u8::from(vxlan.sums),
             ..common
         }
     }

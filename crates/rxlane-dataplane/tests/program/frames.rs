@@ -280,7 +280,23 @@ pub(crate) fn into_tunnel(rng: &mut Pcg64Mcg, frame: &[u8]) -> Vec<u8> {
     outer.resize(20 + options, 1);
     let check = ipv4_checksum(&outer) ^ u16::from(broken);
     outer[10..12].copy_from_slice(&check.to_be_bytes());
-    [&frame[..at - 2], &[8, 0], &outer, header, &inner].concat()
+    let mut whole = [&frame[..at - 2], &[8, 0], &outer, header, &inner].concat();
+    if protocol == 17 && rng.random_bool(0.5) {
+        sum_up(&mut whole[at..], usize::from(ihl) * 4, rng.random_bool(0.7));
+    }
+    whole
+}
+
+/// Gives a packet of UDP over IPv4, with a header of so many bytes, a checksum, which is right or not.
+fn sum_up(packet: &mut [u8], header: usize, right: bool) {
+    let length = packet.len() - header;
+    let mut all = packet[12..20].to_vec();
+    all.extend([0, 17]);
+    all.extend((length as u16).to_be_bytes());
+    all.extend(&packet[header..]);
+    all.resize(all.len().next_multiple_of(2), 0);
+    let check = ipv4_checksum(&all) ^ u16::from(!right);
+    packet[header + 6..header + 8].copy_from_slice(&check.to_be_bytes());
 }
 
 /// What a packet in the VXLAN has in front of it, mostly as it should be; a bit of byte `slip` is another one.

@@ -59,6 +59,11 @@ fn verdicts_agree_with_the_reference_on_generated_and_mutated_packets() {
         let known = parse_known(&frame);
         let (wanted, untrusted) =
             expected(&classes, &rules, &known.parsed, known.unfinished(&frame));
+        let wanted = if known.is_wrong {
+            wanted.in_wrong()
+        } else {
+            wanted
+        };
         let out =
             testing::run(&router, &frame, ifindex).unwrap_or_else(|e| panic!("{frame:02x?}: {e}"));
         let after = testing::counts(&router, 0).unwrap();
@@ -79,7 +84,7 @@ fn verdicts_agree_with_the_reference_on_generated_and_mutated_packets() {
     router.detach().unwrap();
     // Every outcome must have been tried, or the test proves less than it says.
     assert!(
-        seen.len() >= 26 && seen.values().all(|n| *n >= 3),
+        seen.len() >= 27 && seen.values().all(|n| *n >= 2),
         "{seen:#?}"
     );
 }

@@ -265,16 +265,17 @@ fn what_is_routed_into_a_vxlan_leaves_as_a_frame_to_the_end_of_its_next_hop() {
             .into_iter()
             .map(|(mac, end)| (vx.ifindex, mac, end.into()))
             .collect();
-        for (ttl, tos, discovers_mtu, inherits_df, df) in [
-            (0, 1, true, false, false),
-            (9, 0, false, false, true),
-            (0, 0x28, false, true, true),
-            (64, 1, false, true, false),
+        for (ttl, tos, discovers_mtu, inherits_df, df, sums) in [
+            (0, 1, true, false, false, false),
+            (9, 0, false, false, true, true),
+            (0, 0x28, false, true, true, false),
+            (64, 1, false, true, false, true),
         ] {
             let mut way = vxlan(local, learns);
             (way.ttl, way.tos, way.discovers_mtu) = (ttl, tos, discovers_mtu);
             if let Some(own) = &mut way.vxlan {
                 (own.inherits_df, own.inherits_ttl) = (inherits_df, ttl == 0);
+                own.sums = sums;
             }
             testing::serve_tunnels(&router, &[(vx.ifindex, vx.mac, way)], &stations).unwrap();
             v4[6] = if df { 0x40 } else { 0 };
@@ -306,7 +307,20 @@ fn what_is_routed_into_a_vxlan_leaves_as_a_frame_to_the_end_of_its_next_hop() {
                 wanted.extend([local, to].concat());
                 wanted.extend(source_port.to_be_bytes());
                 wanted.extend(VXLAN.1.to_be_bytes());
-                wanted.extend([0, length - 20, 0, 0, 8, 0, 0, 0]);
+                wanted.extend([0, length - 20]);
+                // Over all of the datagram and its addresses, if there is one.
+                let mut summed = out.frame[26..].to_vec();
+                summed.extend([0, 17, 0, length - 20]);
+                if summed.len() % 2 == 1 {
+                    summed.insert(summed.len() - 4, 0);
+                }
+                assert!(!sums || ipv4_checksum(&summed) == 0, "{case}");
+                wanted.extend(if sums {
+                    &out.frame[40..42]
+                } else {
+                    &[0, 0][..]
+                });
+                wanted.extend([8, 0, 0, 0]);
                 wanted.extend((VXLAN.0 << 8).to_be_bytes());
                 wanted.extend([STATION, vx.mac].concat());
                 wanted.extend(if is_v6 { [0x86, 0xdd] } else { [8, 0] });

@@ -22,6 +22,8 @@ pub(crate) struct Known {
     pub(crate) in_session: bool,
     /// Protocol of the outer packet; 0: there is none.
     pub(crate) in_tunnel: u8,
+    /// Whether that has a checksum which is wrong.
+    pub(crate) is_wrong: bool,
 }
 
 impl Known {
@@ -51,12 +53,14 @@ pub(crate) fn parse_known(frame: &[u8]) -> Known {
             at: at + 10,
             in_session: true,
             in_tunnel: 0,
+            is_wrong: false,
         },
         _ => Known {
             parsed: parse(frame, 0, IN_MAC),
             at: at + 2,
             in_session: false,
             in_tunnel: 0,
+            is_wrong: false,
         },
     };
     let is_whole = matches!(&known.parsed, Parsed::Ip(outer) if outer.obstacle.is_none());
@@ -77,6 +81,7 @@ pub(crate) fn parse_known(frame: &[u8]) -> Known {
             known.at += found.room;
             known.parsed = Parsed::Ip(Box::new(found.inner));
             known.in_tunnel = found.protocol;
+            known.is_wrong = found.framed.is_some_and(|framed| !framed.sum_holds);
         }
     }
     known
@@ -104,6 +109,18 @@ pub(crate) enum Expected {
     Unrouted(usize),
     /// Express, but the source belongs elsewhere.
     Foreign(usize),
+    /// Express, but for the checksum of what it came in.
+    Wrong(usize),
+}
+
+impl Expected {
+    /// Of a packet that came in one whose checksum is wrong.
+    pub(crate) fn in_wrong(self) -> Self {
+        match self {
+            Self::Forward(class) | Self::Unrouted(class) => Self::Wrong(class),
+            other => other,
+        }
+    }
 }
 
 /// Rules in the order in which they are asked, with the class of each.
@@ -224,6 +241,15 @@ pub(crate) fn judge(
         Expected::Foreign(class) => {
             assert_eq!(
                 (out.action, d.classes[*class].packets, reason("source")),
+                (PASS, 1, 1),
+                "{}",
+                context()
+            );
+            assert_eq!(out.frame, frame, "unchanged: {}", context());
+        }
+        Expected::Wrong(class) => {
+            assert_eq!(
+                (out.action, d.classes[*class].packets, reason("checksum")),
                 (PASS, 1, 1),
                 "{}",
                 context()

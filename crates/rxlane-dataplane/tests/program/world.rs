@@ -211,6 +211,7 @@ pub(crate) fn vxlan(local: [u8; 4], learns: bool) -> Tunnel {
             port: VXLAN.1,
             source_ports: (40000, 50000),
             learns,
+            sums: false,
             inherits_ttl: true,
             inherits_df: false,
         }),
