@@ -7,7 +7,9 @@
 #ifndef RXLANE_VXLAN_H
 #define RXLANE_VXLAN_H
 
-/* The other end, by its IPv4 address, behind which a station is. The address 0 is that of all that are unknown. */
+/* The other end, by its IPv4 address, behind which a station is; SEVERAL_ENDS: only Linux sends there. The station 0
+ * stands for all that have no entry. */
+#define SEVERAL_ENDS 0xffffffff
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -22,7 +24,7 @@ static __always_inline int may_be_tunneled(const struct parsed_packet *n)
 	return is_tunneled(n->protocol) || (n->protocol == IPPROTO_UDP && is_port_of_vxlan(n->dst_port));
 }
 
-/* 0: there is none, or several. Its key is on a stack of its own, of which callers have none to spare. */
+/* 0: there is none. Its key is on a stack of its own, of which callers have none to spare. */
 static __noinline __be32 end_at(__u32 device, const __u8 *mac)
 {
 	struct station_key key = {.bridge = device};
@@ -35,14 +37,16 @@ static __noinline __be32 end_at(__u32 device, const __u8 *mac)
 }
 
 /*
- * The end that Linux would send a frame to. Of a VXLAN that learns, whoever is unknown is about to become known: he is
- * Linux's. One that is known to be behind several has an entry without any.
+ * The end that Linux would send a frame to; 0: none that the lane sends to. Of a VXLAN that learns, whoever is unknown
+ * is about to become known: he is Linux's.
  */
 static __always_inline __be32 end_behind(__u32 device, const __u8 *mac, __u8 learns)
 {
 	__be32 end = end_at(device, mac);
 
-	return end || learns ? end : end_at(device, 0);
+	if (!end && !learns)
+		end = end_at(device, 0);
+	return end == SEVERAL_ENDS ? 0 : end;
 }
 
 /*

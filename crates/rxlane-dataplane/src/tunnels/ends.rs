@@ -1,7 +1,7 @@
 //! Behind which other end of a VXLAN a station is, followed for the express lane (bpf/vxlan.h).
 //!
-//! News tell of single lines, and of a station with several of them not which are left. Such a station is Linux's until all lines have
-//! been read anew.
+//! News tell of single lines. A station has one, which another replaces; but those that stand for all that are unknown may be several, of which news do not
+//! tell how many are left. Then nothing is sent to unknown stations until all lines have been read anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -34,8 +34,8 @@ impl Key {
 
 /// Stations that the program knows (`MAX_STATIONS` of bpf/bridge.h).
 const MAX_STATIONS: usize = 65536;
-/// A station behind several ends, or behind one that the lane does not send to.
-const LINUXS: [u8; 4] = [0; 4];
+/// A station behind several ends, or behind one that the lane does not send to (`SEVERAL_ENDS` of bpf/vxlan.h).
+const LINUXS: [u8; 4] = [255; 4];
 
 /// What is told the program of the VXLANs that are served.
 #[derive(Default)]
@@ -163,14 +163,18 @@ enum Became {
     AsItWas,
     Unknown,
     Behind([u8; 4]),
-    /// It has moved, or has one end more or less.
+    /// There are others, or may be.
     Unsure,
 }
 
 /// By what the program had of a station, and one line.
 fn became(there: Option<&[u8]>, entry: &Entry) -> Became {
     let end = told_as(entry.end);
+    // Only frames to everybody may have several (vxlan_fdb_update_existing in drivers/net/vxlan).
+    let is_one = entry.mac != [0; 6] && entry.mac[0] & 1 == 0;
     match (there, entry.gone) {
+        (_, true) if is_one => Became::Unknown,
+        (_, false) if is_one => Became::Behind(end),
         (None, true) => Became::AsItWas,
         (None, false) => Became::Behind(end),
         (Some(end_there), false) if end_there == end && end != LINUXS => Became::AsItWas,
@@ -275,12 +279,20 @@ mod tests {
         let (one, two) = ([10, 0, 0, 2], [10, 0, 0, 3]);
         let (at_one, at_two) = (entry(MAC, Some(one)), entry(MAC, Some(two)));
         assert_eq!(became(None, &at_one), Became::Behind(one));
-        assert_eq!(became(None, &gone(at_one)), Became::AsItWas);
-        assert_eq!(became(Some(&one), &at_one), Became::AsItWas);
-        assert_eq!(became(Some(&one), &gone(at_one)), Became::Unknown);
-        assert_eq!(became(Some(&one), &at_two), Became::Unsure);
-        assert_eq!(became(Some(&one), &gone(at_two)), Became::Unsure);
-        assert_eq!(became(Some(&LINUXS), &gone(at_two)), Became::Unsure);
-        assert_eq!(became(Some(&LINUXS), &at_one), Became::Unsure);
+        assert_eq!(became(Some(&one), &at_two), Became::Behind(two));
+        assert_eq!(
+            became(Some(&one), &entry(MAC, None)),
+            Became::Behind(LINUXS)
+        );
+        assert_eq!(became(Some(&two), &gone(at_two)), Became::Unknown);
+        let (by_one, by_two) = (entry([0; 6], Some(one)), entry([0; 6], Some(two)));
+        assert_eq!(became(None, &by_one), Became::Behind(one));
+        assert_eq!(became(None, &gone(by_one)), Became::AsItWas);
+        assert_eq!(became(Some(&one), &by_one), Became::AsItWas);
+        assert_eq!(became(Some(&one), &gone(by_one)), Became::Unknown);
+        assert_eq!(became(Some(&one), &by_two), Became::Unsure);
+        assert_eq!(became(Some(&one), &gone(by_two)), Became::Unsure);
+        assert_eq!(became(Some(&LINUXS), &gone(by_two)), Became::Unsure);
+        assert_eq!(became(Some(&LINUXS), &by_one), Became::Unsure);
     }
 }

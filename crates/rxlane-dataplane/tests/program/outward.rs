@@ -250,7 +250,7 @@ fn what_is_routed_into_a_vxlan_leaves_as_a_frame_to_the_end_of_its_next_hop() {
     let vx = rxlane_system::links::by_name("vx0").unwrap();
     let (mut v4, v6) = (udp4([10, 31, 0, 1]), udp6("fd31::1"));
     let (local, end, other) = ([10, 2, 0, 1], [10, 2, 0, 9], [10, 20, 0, 5]);
-    let unknown = [0; 6];
+    let (unknown, several) = ([0; 6], [255; 4]);
     let mut source_ports = std::collections::BTreeSet::new();
     for (learns, stations, to) in [
         (true, vec![(STATION, end)], Some(end)),
@@ -259,7 +259,9 @@ fn what_is_routed_into_a_vxlan_leaves_as_a_frame_to_the_end_of_its_next_hop() {
         // Linux is about to learn where it is, or sends it to several.
         (true, vec![(unknown, other)], None),
         (false, vec![], None),
-        (true, vec![(STATION, [0; 4])], None),
+        (true, vec![(STATION, several)], None),
+        (false, vec![(STATION, several), (unknown, other)], None),
+        (false, vec![(unknown, several)], None),
     ] {
         let stations: Vec<_> = stations
             .into_iter()
