@@ -152,7 +152,7 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	class = class_index(flow->class);
 	if (is_closed(find_gates(), class) || ip_length(&p) > flow->mtu || is_longer_than_routes(&p))
 		return -1;
-	if (core->came_in.tunnel && (!outer_sum_holds(ctx, core) || !entry_is_witnessed(core)))
+	if (core->came_in.tunnel && !entry_is_witnessed(core))
 		return -1;
 	leaves = choose_way(core, &p, 0, flow->egress, flow->to, &way);
 	if (leaves < 0 && leaves != REFUSED(REASON_QDISC) && leaves != REFUSED(REASON_EGRESS))
@@ -170,6 +170,8 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 		count->early_drops++;
 		return XDP_DROP;
 	}
+	if (core->came_in.tunnel && !outer_sum_holds(ctx, core))
+		return leave(ctx, core, REASON_CHECKSUM);
 	if (leaves == REFUSED(REASON_QDISC))
 		return to_qdisc(core, class);
 	core->hop.egress = flow->egress;

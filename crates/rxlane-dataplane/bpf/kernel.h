@@ -43,6 +43,7 @@ struct sk_buff {
 	__u32 vlan_all; /* since Linux 6.2; before it */
 	__u8 vlan_present : 1;
 	__u16 network_header;
+	unsigned int tail;
 	unsigned char *head;
 	unsigned char *data;
 	__u8 active_extensions;

@@ -141,10 +141,6 @@ static __always_inline int serve(struct xdp_md *ctx, struct core *core, const in
 		/* First the source, so that who forges it from elsewhere asks for nothing in the flow's name. */
 		if (t->source != SOURCE_ANY && !(full ? source_apart(ctx, core) : source_holds(ctx, &p, t)))
 			return leave(ctx, core, REASON_SOURCE);
-		/* Linux drops what has another one. Asked of what is express only, since it takes a look at all of it.
-		 */
-		if (core->came_in.tunnel && !outer_sum_holds(ctx, core))
-			return leave(ctx, core, REASON_CHECKSUM);
 		if (full && t->flow && !is_witnessed(core))
 			return leave(ctx, core, REASON_UNSEEN);
 		if (full && t->flow && core->came_in.tunnel && !entry_is_witnessed(core))
@@ -176,6 +172,9 @@ static __always_inline int serve(struct xdp_md *ctx, struct core *core, const in
 		count->early_drops++;
 		return XDP_DROP;
 	}
+	/* Linux drops what has a wrong one. Asked last, since it takes a look at all of the packet. */
+	if (core->came_in.tunnel && !outer_sum_holds(ctx, core))
+		return leave(ctx, core, REASON_CHECKSUM);
 	ret = full ? forward_apart(ctx, core) : forward(ctx, core, &p, t, &core->hop, 0);
 	if (ret == REFUSED(REASON_EGRESS)) {
 		if (!full)

@@ -209,7 +209,9 @@ struct outer {
 	__be32 remote; /* the other end, where a tunnel has many; else 0 */
 	__be16 port; /* source port of UDP; 0: none */
 	__u8 at; /* bytes before it */
-	__u8 summed; /* whether it has a checksum of UDP */
+	__u8 summed; /* whether it has a checksum of UDP that is still to be looked at, or written */
+	__u32 pad;
+	__u64 flow; /* a hash of what a tunnel with many ends carries, if it came in */
 };
 
 /*

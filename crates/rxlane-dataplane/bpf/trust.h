@@ -232,9 +232,12 @@ __noinline int entry_is_witnessed(struct core *core)
 	if (!core || !any_conntrack)
 		return 0;
 	outer = &core->came_in;
-	tunnel_flow(&key, outer->tunnel, WITNESS_TUNNEL_IN, outer->tos, outer->ttl,
-		    outer_flow(outer->remote, outer->port));
-	return witnessed(&key, outer->tunnel, outer->device, outer->tos, outer->ttl) != 0;
+	if (!outer->remote) {
+		tunnel_flow(&key, outer->tunnel, WITNESS_TUNNEL_IN, outer->tos, outer->ttl, 0);
+		return witnessed(&key, outer->tunnel, outer->device, outer->tos, outer->ttl) != 0;
+	}
+	tunnel_flow(&key, outer->tunnel, WITNESS_TUNNEL_IN, 0, 0, outer->flow);
+	return witnessed(&key, end_print(outer->remote, outer->port), outer->device, outer->tos, outer->ttl) != 0;
 }
 
 /* Whether Linux was lately seen to send packets of this flow in the tunnel by the way that `core` has for this one. */

@@ -32,6 +32,22 @@ static __always_inline int is_local(struct xdp_md *ctx, const struct packet *p)
 	return bpf_fib_lookup(ctx, &fib, sizeof(fib), 0) == BPF_FIB_LKUP_RET_NOT_FWDED;
 }
 
+/* The flow of a packet as it is. */
+static __always_inline void flow_of_packet(const struct packet *p, struct inner_flow *flow)
+{
+	__builtin_memset(flow, 0, sizeof(*flow));
+	flow->protocol = p->protocol;
+	flow->src_port = bpf_htons(p->src_port);
+	flow->dst_port = bpf_htons(p->dst_port);
+	if (!p->v6) {
+		flow->source[0] = p->ip4->saddr;
+		flow->destination[0] = p->ip4->daddr;
+	} else {
+		__builtin_memcpy(flow->source, &p->ip6->saddr, 16);
+		__builtin_memcpy(flow->destination, &p->ip6->daddr, 16);
+	}
+}
+
 /*
  * Of the packet in hand, which may be the outer one of a tunnel: if it is, and the tunnel is served, the core has the
  * inner one from here on. It must come from where the tunnel's other end is, as Linux would have it under the strictest
@@ -93,6 +109,11 @@ __noinline int enter_tunnel(struct xdp_md *ctx, struct core *core)
 		return 0;
 	if (ecn && ecn != (tos_of(&p) & ECN_MASK))
 		return 0;
+	if (key.protocol == IPPROTO_UDP) {
+		flow_of_packet(&p, &core->inner);
+		core->inner.remote = core->came_in.remote;
+		core->came_in.flow = hash_of(&core->inner);
+	}
 	core->came_in.tunnel = device->ifindex;
 	p.ingress = device->ifindex;
 	p.port_flags = device->flags | (p.port_flags & PORT_PRIORITY);
@@ -157,24 +178,17 @@ static __always_inline int passes_by_rules(const struct core *core)
 static __always_inline void inner_flow_of(const struct packet *p, const struct translation *nat,
 					  struct inner_flow *flow)
 {
-	__builtin_memset(flow, 0, sizeof(*flow));
-	flow->protocol = p->protocol;
-	if (nat->translated) {
-		flow->src_port = nat->src_port;
-		flow->dst_port = nat->dst_port;
-	} else {
-		flow->src_port = bpf_htons(p->src_port);
-		flow->dst_port = bpf_htons(p->dst_port);
-	}
+	flow_of_packet(p, flow);
+	if (!nat->translated)
+		return;
+	flow->src_port = nat->src_port;
+	flow->dst_port = nat->dst_port;
 	if (!p->v6) {
-		flow->source[0] = nat->translated ? nat->src_ip.ip4 : p->ip4->saddr;
-		flow->destination[0] = nat->translated ? nat->dst_ip.ip4 : p->ip4->daddr;
-	} else if (nat->translated) {
+		flow->source[0] = nat->src_ip.ip4;
+		flow->destination[0] = nat->dst_ip.ip4;
+	} else {
 		__builtin_memcpy(flow->source, nat->src_ip.ip6, 16);
 		__builtin_memcpy(flow->destination, nat->dst_ip.ip6, 16);
-	} else {
-		__builtin_memcpy(flow->source, &p->ip6->saddr, 16);
-		__builtin_memcpy(flow->destination, &p->ip6->daddr, 16);
 	}
 }
 
@@ -215,7 +229,7 @@ __noinline int by_tunnel(struct xdp_md *ctx, struct core *core)
 	core->leaves.summed = out->sums;
 	inner_flow_of(&p, &core->departure.nat, &core->inner);
 	if (out->key.protocol == IPPROTO_UDP) {
-		remote = end_behind(device, core->hop.to, out->learns);
+		remote = end_behind(device, core->hop.to, out);
 		if (!remote)
 			return REFUSED(REASON_EGRESS);
 		core->leaves.remote = core->inner.remote = remote;
@@ -250,7 +264,8 @@ __noinline int by_tunnel(struct xdp_md *ctx, struct core *core)
 		return leaves;
 	/* As little as Linux learns, and no less: then it lets be fragmented whatever the tunnel says (ip_mtu_locked).
 	 */
-	if (fib->mtu_result <= LEAST_LEARNED_MTU || core->leaves.length > SUMMED_AT_ONCE * SUMMED_TIMES ||
+	if (fib->mtu_result <= LEAST_LEARNED_MTU ||
+	    (out->sums && core->leaves.length > SUMMED_AT_ONCE * SUMMED_TIMES) ||
 	    (g->route_mtu[0] && core->leaves.length > g->route_mtu[0]) ||
 	    (out->key.protocol == IPPROTO_IPV6 && fib->mtu_result < IPV6_MIN_MTU + sizeof(struct iphdr)))
 		return REFUSED(REASON_MTU);

@@ -17,8 +17,9 @@ struct tunnel_way {
 	__u8 mac[6]; /* of a VXLAN's device */
 	__u16 first_port; /* of a VXLAN: source ports of what leaves, for which that many follow */
 	__u16 ports;
+	__u16 renew_s; /* of a VXLAN: how often Linux shall see a station in use, in 2^30 ns */
 	__u8 sums; /* of a VXLAN: whether outer packets have a checksum of UDP */
-	__u8 pad;
+	__u8 pad[3];
 };
 
 /* An IPv4 packet whose own header says so; any IPv6 packet. */

@@ -8,6 +8,7 @@
 #include <linux/if_ether.h>
 #include <linux/in.h>
 #include <linux/ip.h>
+#include <linux/ipv6.h>
 #include <linux/udp.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
@@ -30,20 +31,33 @@ static __always_inline int taken(const struct sk_buff *skb)
 	struct tunnel_key key = {};
 	struct witnessed_key flow;
 	const struct device_over *device;
+	struct inner_flow carried = {};
 	struct witness *witness;
 	struct witnessed *seen;
+	__u32 room, print;
 	__u64 now, v6;
 
 	witness = who_asks();
-	if (!witness || !outer_of(skb, &outer, &key, &v6))
+	if (!witness)
+		return 0;
+	room = outer_of(skb, &outer, &key, &v6);
+	if (!room)
 		return 0;
 	device = bpf_map_lookup_elem(&tunnels, &key);
 	if (!device)
 		return 0;
-	tunnel_flow(&flow, device->ifindex, WITNESS_TUNNEL_IN, outer.ip.tos, outer.ip.ttl,
-		    outer_flow(end_of(&outer, outer.ip.saddr), source_port_of(&outer)));
+	if (outer.ip.protocol == IPPROTO_UDP) {
+		carried.remote = outer.ip.saddr;
+		if (!carried_by(skb, room, v6, &carried))
+			return 0;
+		tunnel_flow(&flow, device->ifindex, WITNESS_TUNNEL_IN, 0, 0, hash_of(&carried));
+		print = end_print(outer.ip.saddr, outer.vxlan.udp.source);
+	} else {
+		tunnel_flow(&flow, device->ifindex, WITNESS_TUNNEL_IN, outer.ip.tos, outer.ip.ttl, 0);
+		print = device->ifindex;
+	}
 	seen = bpf_map_lookup_elem(&witnessed_flows, &flow);
-	if (!seen)
+	if (!seen || seen->flow != print || seen->tos != outer.ip.tos || seen->ttl != outer.ip.ttl)
 		return 0;
 	now = bpf_ktime_get_ns();
 	if (now - seen->asked_ns > WITNESS_ANSWER_NS || seen->ingress != (__u32)skb->dev->ifindex ||

@@ -7,15 +7,25 @@
 #ifndef RXLANE_VXLAN_H
 #define RXLANE_VXLAN_H
 
-/* The other end, by its IPv4 address, behind which a station is; SEVERAL_ENDS: only Linux sends there. The station 0
- * stands for all that have no entry. */
+/*
+ * Behind which other end a station is; SEVERAL_ENDS: only Linux sends there. The station 0 stands for all that have no
+ * entry.
+ */
 #define SEVERAL_ENDS 0xffffffff
+struct vxlan_end {
+	__be32 address;
+	__u32 ages; /* whether Linux forgets it, unless it sees it in use */
+	__u32 left_s[2]; /* when a packet last went by Linux for that, from the station and to it, in 2^30 ns */
+};
+#define FROM_STATION 0
+#define TO_STATION 1
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, MAX_STATIONS);
 	__type(key, struct station_key);
-	__type(value, __be32);
+	__type(value, struct vxlan_end);
 } vxlan_ends SEC(".maps");
 
 /* Whether it may be in a tunnel, by what was parsed of it. */
@@ -24,28 +34,48 @@ static __always_inline int may_be_tunneled(const struct parsed_packet *n)
 	return is_tunneled(n->protocol) || (n->protocol == IPPROTO_UDP && is_port_of_vxlan(n->dst_port));
 }
 
-/* 0: there is none. Its key is on a stack of its own, of which callers have none to spare. */
-static __noinline __be32 end_at(__u32 device, const __u8 *mac)
+/*
+ * The end's address; 0: there is none, or it is the turn of this packet to be seen by Linux (`direction`). Functions of
+ * their own, for their keys: callers have no stack to spare.
+ */
+static __noinline __be32 end_at(__u32 device, const __u8 *mac, __u32 direction, __u32 renew_s)
 {
 	struct station_key key = {.bridge = device};
-	const __be32 *end;
+	__u32 now = bpf_ktime_get_coarse_ns() >> 30, *left;
+	struct vxlan_end *end;
 
-	if (mac)
-		__builtin_memcpy(key.mac, mac, ETH_ALEN);
+	__builtin_memcpy(key.mac, mac, ETH_ALEN);
 	end = bpf_map_lookup_elem(&vxlan_ends, &key);
-	return end ? *end : 0;
+	if (!end)
+		return 0;
+	left = &end->left_s[direction & 1];
+	if (!end->ages || now - *left < renew_s)
+		return end->address;
+	*left = now;
+	return SEVERAL_ENDS;
+}
+
+static __noinline __be32 end_of_unknown(__u32 device)
+{
+	struct station_key key = {.bridge = device};
+	const struct vxlan_end *end = bpf_map_lookup_elem(&vxlan_ends, &key);
+
+	return end ? end->address : 0;
 }
 
 /*
  * The end that Linux would send a frame to; 0: none that the lane sends to. Of a VXLAN that learns, whoever is unknown
- * is about to become known: he is Linux's.
+ * is about to become known: he is Linux's. So are groups, of which Linux has another table.
  */
-static __always_inline __be32 end_behind(__u32 device, const __u8 *mac, __u8 learns)
+static __always_inline __be32 end_behind(__u32 device, const __u8 *mac, const struct tunnel_way *way)
 {
-	__be32 end = end_at(device, mac);
+	__be32 end;
 
-	if (!end && !learns)
-		end = end_at(device, 0);
+	if (mac[0] & 1 || is_nobody(mac))
+		return 0;
+	end = end_at(device, mac, TO_STATION, way->renew_s);
+	if (!end && !way->learns)
+		end = end_of_unknown(device);
 	return end == SEVERAL_ENDS ? 0 : end;
 }
 
@@ -60,9 +90,11 @@ static __always_inline int comes_from_its_end(const struct packet *p, __u32 devi
 
 	if (!way || (void *)(eth + 1) > p->data_end)
 		return 0;
-	if (!is_same_mac(eth->h_dest, way->mac) || is_same_mac(eth->h_source, way->mac) || eth->h_source[0] & 1)
+	if (!is_same_mac(eth->h_dest, way->mac) || is_same_mac(eth->h_source, way->mac) || eth->h_source[0] & 1 ||
+	    !(eth->h_source[0] | eth->h_source[1] | eth->h_source[2] | eth->h_source[3] | eth->h_source[4] |
+	      eth->h_source[5]))
 		return 0;
-	return !way->learns || end_at(device, eth->h_source) == p->ip4->saddr;
+	return !way->learns || end_at(device, eth->h_source, FROM_STATION, way->renew_s) == p->ip4->saddr;
 }
 
 /* A source port for a flow, as Linux draws one by a hash that nobody else knows (udp_flow_src_port in

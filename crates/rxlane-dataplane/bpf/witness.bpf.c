@@ -123,17 +123,9 @@ static __always_inline int has_no_addresses(const struct net_device *dev)
 static __always_inline int is_of_tunnel(const struct sk_buff *skb, struct witnessed_key *flow, __be16 *port)
 {
 	struct outer_headers outer;
-	struct {
-		union {
-			struct iphdr v4;
-			struct ipv6hdr v6;
-		};
-		__be16 ports[2];
-	} inner = {};
 	struct inner_flow carried = {};
 	struct tunnel_key key = {};
 	const struct device_over *device;
-	const void *at;
 	__u32 local, room;
 	__u64 v6;
 
@@ -147,24 +139,8 @@ static __always_inline int is_of_tunnel(const struct sk_buff *skb, struct witnes
 	device = bpf_map_lookup_elem(&tunnels, &key);
 	if (!device)
 		return 0;
-	at = skb->head + skb->network_header + room;
-	if (v6) {
-		if (bpf_probe_read_kernel(&inner.v6, sizeof(inner.v6), at) ||
-		    bpf_probe_read_kernel(inner.ports, sizeof(inner.ports), at + sizeof(inner.v6)))
-			return 0;
-		carried.protocol = inner.v6.nexthdr;
-		__builtin_memcpy(carried.source, &inner.v6.saddr, 16);
-		__builtin_memcpy(carried.destination, &inner.v6.daddr, 16);
-	} else {
-		if (bpf_probe_read_kernel(&inner.v4, sizeof(inner.v4), at) || inner.v4.ihl != 5 ||
-		    bpf_probe_read_kernel(inner.ports, sizeof(inner.ports), at + sizeof(inner.v4)))
-			return 0;
-		carried.protocol = inner.v4.protocol;
-		carried.source[0] = inner.v4.saddr;
-		carried.destination[0] = inner.v4.daddr;
-	}
-	carried.src_port = inner.ports[0];
-	carried.dst_port = inner.ports[1];
+	if (!carried_by(skb, room, v6, &carried))
+		return 0;
 	carried.remote = end_of(&outer, outer.ip.daddr);
 	*port = source_port_of(&outer);
 	tunnel_flow(flow, device->ifindex, WITNESS_TUNNEL_OUT, outer.ip.tos, outer.ip.ttl, hash_of(&carried));

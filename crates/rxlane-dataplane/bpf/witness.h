@@ -71,10 +71,13 @@ static __always_inline void tunnel_flow(struct witnessed_key *key, __u32 tunnel,
 	key->direction = direction | tos << 8 | ttl << 16 | flow << 32;
 }
 
-/* What tells outer packets that come in apart besides: whose they are, where there are many, and of which flow. */
-static __always_inline __u64 outer_flow(__be32 remote, __be16 port)
+/*
+ * Of a tunnel with many ends there is an entry for each flow that comes in, and of the outer header all is compared:
+ * who sends others cannot fill the table with it.
+ */
+static __always_inline __u32 end_print(__be32 remote, __be16 port)
 {
-	return (__u64)port << 33 | remote;
+	return (remote ^ port) * 0x9e3779b1 + port;
 }
 
 /* Whether a flow has been asked for and not been seen since. */

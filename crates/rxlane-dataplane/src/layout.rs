@@ -269,7 +269,7 @@ pub struct Core {
     pub packet: [u32; 12],
     pub departure: [u32; 18],
     pub flow: [u32; 22],
-    pub heard: [u32; 60],
+    pub heard: [u32; 68],
 }
 
 /// What happened to the packets of a ring (`struct ring`).

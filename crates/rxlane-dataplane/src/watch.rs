@@ -179,11 +179,11 @@ impl Router {
     /// When the kernel cannot be asked, or the map cannot be written.
     pub fn keep_watch(&mut self) -> Result<(), DataplaneError> {
         // What a driver takes changes with its settings, of which nobody tells.
-        if self.egress_asked.elapsed() >= EGRESS_EVERY {
+        let asks = self.egress_asked.elapsed() >= EGRESS_EVERY;
+        if asks {
             self.egress_asked = Instant::now();
             let devices = links::all()?;
             self.wake_silent_ports(&devices)?;
-            self.tunnels.settle_ends(&self.lane)?;
             self.write_ports(&devices)?;
             // Maps of priorities may change without news, and so may XDP programs over a port and ebtables.
             let again = self.asked.is_multiple_of(10);
@@ -205,6 +205,9 @@ impl Router {
         }
         let found = self.open_gates(&self.state.objections)?;
         self.note(&found);
+        if asks {
+            self.tunnels.settle_ends(&self.lane)?;
+        }
         Ok(())
     }
 

@@ -129,14 +129,17 @@ fn outcome(body: &[u8]) -> Result<(), Broken> {
     }
 }
 
-/// Hands over news, whose datagrams `receive` returns, until none is left. False: some are lost, and all others that had
-/// come are thrown away, because news from before a dump must not be applied after it.
+/// Datagrams of news taken in at a time: strangers can have the kernel send them as fast as they are read.
+const AT_ONCE: usize = 8192;
+
+/// Hands over news, whose datagrams `receive` returns, until none is left, or so many have come that the rest waits for the next call.
+/// False: some are lost, and the others that had come are thrown away, because news from before a dump must not be applied after it.
 pub(crate) fn read_news(
     mut receive: impl FnMut() -> io::Result<Vec<u8>>,
     mut news: impl FnMut(Raw<'_>) -> Result<(), Garbled>,
 ) -> io::Result<bool> {
     let mut complete = true;
-    loop {
+    for _ in 0..AT_ONCE {
         let datagram = match receive() {
             Ok(datagram) => datagram,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(complete),
@@ -151,6 +154,7 @@ pub(crate) fn read_news(
         }
         complete = messages(&datagram).all(|m| m.and_then(&mut news).is_ok());
     }
+    Ok(complete)
 }
 
 /// The next datagram that the kernel has sent. Others may send to a netlink socket, too; they are not listened to.

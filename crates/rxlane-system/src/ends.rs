@@ -4,7 +4,9 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use netlink_packet_core::NetlinkPayload;
-use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage};
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
+};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use crate::SystemError;
@@ -22,6 +24,8 @@ pub struct Entry {
     pub end: Option<Ipv4Addr>,
     /// Whether this is news that it is gone.
     pub gone: bool,
+    /// Whether Linux forgets it once it has not been in use for long: it was learned, or was made so (`dynamic`).
+    pub ages: bool,
 }
 
 /// `NDA_NH_ID` of include/uapi/linux/neighbour.h: a group of other ends.
@@ -35,6 +39,10 @@ fn from_message(message: &NeighbourMessage, gone: bool) -> Option<Entry> {
         mac: [0; 6],
         end: None,
         gone,
+        ages: matches!(
+            message.header.state,
+            NeighbourState::Reachable | NeighbourState::Stale
+        ),
     };
     let (mut has_end, mut odd) = (false, false);
     for attribute in &message.attributes {
@@ -67,27 +75,24 @@ fn from_message(message: &NeighbourMessage, gone: bool) -> Option<Entry> {
     if odd {
         entry.end = None;
     }
-    // In a dump the entry for all others has no hardware address, and says that it is of IPv4.
-    let family = message.header.family;
-    let is_default = family == AddressFamily::Inet && entry.mac == [0; 6] && has_end;
-    let known = family == AddressFamily::Bridge && has_end;
-    (known || is_default).then_some(entry)
+    // Neighbours of IP on the VXLAN's device have the device's index, too.
+    (message.header.family == AddressFamily::Bridge && has_end).then_some(entry)
 }
 
-/// All that VXLANs of the current network namespace know.
+/// All that VXLANs of the current network namespace know, and whether all of it could be read.
 ///
 /// # Errors
 /// When netlink fails.
-pub fn all() -> Result<Vec<Entry>, SystemError> {
+pub fn all() -> Result<(Vec<Entry>, bool), SystemError> {
     let mut message = NeighbourMessage::default();
     message.header.family = AddressFamily::Bridge;
     let request = RouteNetlinkMessage::GetNeighbour(message);
-    let (all, _) = netlink::dump(request, "list what VXLANs know")?;
+    let (all, unread) = netlink::dump(request, "list what VXLANs know")?;
     let entry = |message: &RouteNetlinkMessage| match message {
         RouteNetlinkMessage::NewNeighbour(m) => from_message(m, false),
         _ => None,
     };
-    Ok(all.iter().filter_map(entry).collect())
+    Ok((all.iter().filter_map(entry).collect(), unread == 0))
 }
 
 /// A subscription to what VXLANs learn and forget.
@@ -142,6 +147,7 @@ mod tests {
         let mut message = NeighbourMessage::default();
         message.header.family = family;
         message.header.ifindex = 7;
+        message.header.state = NeighbourState::Reachable;
         message.attributes = attributes.to_vec();
         from_message(&message, false)
     }
@@ -156,6 +162,7 @@ mod tests {
             mac: [2, 0, 0, 0, 0, 9],
             end: Some([10, 0, 0, 2].into()),
             gone: false,
+            ages: true,
         };
         assert_eq!(known, Some(expected));
         let bridge = NeighbourAttribute::Controller(3);
@@ -170,8 +177,8 @@ mod tests {
             entry(AddressFamily::Inet, &[mac.clone(), end.clone()]),
             None
         );
-        let default = entry(AddressFamily::Inet, std::slice::from_ref(&end));
-        assert_eq!(default.map(|d| d.mac), Some([0; 6]));
+        // A neighbour without a hardware address, which is unreachable.
+        assert_eq!(entry(AddressFamily::Inet, std::slice::from_ref(&end)), None);
         let elsewhere = entry(
             AddressFamily::Bridge,
             &[mac, end, NeighbourAttribute::Port(9)],

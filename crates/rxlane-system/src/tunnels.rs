@@ -52,6 +52,8 @@ pub struct Vxlan {
     pub source_ports: (u16, u16),
     /// Whether it learns from what comes in where stations are.
     pub learns: bool,
+    /// After so many seconds without use Linux forgets what was learned; 0: never.
+    pub ageing_s: u32,
     /// Whether outer packets have a checksum of UDP, as they do unless told otherwise.
     pub sums: bool,
     /// Whether the TTL is that of the packet inside. If not, 0 is that of the network namespace (`net.ipv4.ip_default_ttl`).
@@ -212,6 +214,8 @@ fn of_vxlan(all: &[InfoVxlan]) -> Tunnel {
             InfoVxlan::RemCsumTX(true) | InfoVxlan::RemCsumRX(true) => {
                 tunnel.besides = Some("leaves checksums to the other end (remcsum)");
             }
+            InfoVxlan::Ageing(seconds) => vxlan.ageing_s = *seconds,
+            InfoVxlan::Proxy(true) => tunnel.besides = Some("answers for others (proxy)"),
             InfoVxlan::Rsc(true) => tunnel.besides = Some("routes by itself (rsc)"),
             InfoVxlan::Gbp => tunnel.besides = Some("carries marks (gbp)"),
             InfoVxlan::Gpe => tunnel.besides = Some("carries other protocols (gpe)"),

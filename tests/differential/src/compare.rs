@@ -90,6 +90,18 @@ fn normalised(frame: &[u8]) -> Vec<u8> {
     tagged(&frame, &tags)
 }
 
+/// Whether a packet of UDP over IPv4 has a checksum that is right.
+fn udp_holds(packet: &[u8]) -> bool {
+    let length = usize::from(u16::from_be_bytes([packet[2], packet[3]]));
+    let Some(udp) = packet.get(20..length) else {
+        return false;
+    };
+    let says = (udp.len() as u16).to_be_bytes();
+    let mut all = [&packet[12..20], &[0, 17], &says, udp].concat();
+    all.resize(all.len().next_multiple_of(2), 0);
+    udp.get(6..8) != Some(&[0, 0]) && checksum(&all) == 0
+}
+
 /// Zeroes what is arbitrary in a packet, and in the packet that is in that.
 fn without_arbitrary(packet: &mut [u8], number: Option<u32>) {
     if packet.len() < 20 {
@@ -98,6 +110,7 @@ fn without_arbitrary(packet: &mut [u8], number: Option<u32>) {
     if let Some((outer, inner)) = opened(packet) {
         let header = usize::from(packet[0] & 15) * 4;
         let at = outer.length();
+        let sum_holds = outer.is_vxlan() && header == 20 && udp_holds(packet);
         without_arbitrary(&mut packet[at..at + inner.len()], number);
         // What leaves has a source port that is drawn; what is forwarded has a number's identification.
         let id = u16::from_be_bytes([packet[4], packet[5]]);
@@ -106,6 +119,10 @@ fn without_arbitrary(packet: &mut [u8], number: Option<u32>) {
             packet[4..6].fill(0);
             packet[10..12].fill(0);
             packet[header..header + 2].fill(0);
+            // The sum over it, if that is right.
+            if sum_holds {
+                packet[header + 6..header + 8].fill(0);
+            }
         }
         // Of GRE that has a checksum, which is about the packet inside.
         if packet[at..at + inner.len()] != inner[..] && outer.is_gre() {

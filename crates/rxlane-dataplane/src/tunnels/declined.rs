@@ -126,9 +126,10 @@ impl Around<'_> {
             })
             .or_else(|| {
                 let enslaved = link.is_some_and(|d| d.master.is_some());
+                let of_vrf = link.is_some_and(|d| d.kind.as_deref() == Some("vrf"));
                 reason(
-                    enslaved,
-                    own("is bound to a device that belongs to another"),
+                    enslaved || of_vrf,
+                    own("is bound to a device that belongs to another, or to a VRF"),
                 )
             })
             .or_else(|| {

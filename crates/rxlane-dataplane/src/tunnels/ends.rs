@@ -1,20 +1,20 @@
 //! Behind which other end of a VXLAN a station is, followed for the express lane (bpf/vxlan.h).
 //!
-//! News tell of single lines. A station has one, which another replaces; but those that stand for all that are unknown may be several, of which news do not
-//! tell how many are left. Then nothing is sent to unknown stations until all lines have been read anew.
+//! News tell of single lines. A station has one, which another replaces; but those that stand for all that are unknown may be several, of
+//! which news do not tell how many are left. Then nothing is sent to unknown stations until all lines have been read anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
 
 use bytemuck::{Pod, Zeroable};
-use libbpf_rs::{ErrorKind, MapCore, MapFlags};
+use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 use rxlane_system::ends::{self, Entry, Monitor};
 
 use crate::DataplaneError;
 use crate::error::BpfTried;
 use crate::lanes::program::LaneProgram;
-use crate::vlans;
 
 /// `struct station_key` of bpf/bridge.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
@@ -30,12 +30,45 @@ impl Key {
         all[..6].copy_from_slice(&mac);
         Self { device, mac: all }
     }
+
+    /// Whether it stands for all stations that are unknown.
+    fn is_unknown(&self) -> bool {
+        self.mac == [0; 8]
+    }
 }
 
-/// Stations that the program knows (`MAX_STATIONS` of bpf/bridge.h).
+/// `struct vxlan_end` of bpf/vxlan.h, of which the program writes the rest: when Linux has seen the station in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+struct End {
+    address: [u8; 4],
+    ages: u32,
+    left_s: [u32; 2],
+}
+
+impl End {
+    /// Nothing is sent to groups, and what goes nowhere is dropped by Linux.
+    fn of(address: Option<Ipv4Addr>, ages: bool) -> Self {
+        let address = address.filter(|end| !end.is_multicast() && !end.is_unspecified());
+        Self {
+            address: address.map_or(LINUXS, |end| end.octets()),
+            ages: u32::from(ages),
+            left_s: [0; 2],
+        }
+    }
+
+    fn is_as(&self, other: &Self) -> bool {
+        (self.address, self.ages) == (other.address, other.ages)
+    }
+}
+
+/// Stations that the program knows (`MAX_STATIONS` of bpf/bridge.h), shared by VXLANs in equal parts, so that who fills one does not
+/// take them from another.
 const MAX_STATIONS: usize = 65536;
 /// A station behind several ends, or behind one that the lane does not send to (`SEVERAL_ENDS` of bpf/vxlan.h).
 const LINUXS: [u8; 4] = [255; 4];
+/// Where not all fit they are read anew this seldom.
+const AGAIN_AFTER: u32 = 30;
 
 /// What is told the program of the VXLANs that are served.
 #[derive(Default)]
@@ -43,10 +76,16 @@ pub(super) struct Ends {
     monitor: Option<Monitor>,
     /// Devices, and whether they learn.
     served: BTreeMap<u32, bool>,
-    /// Whether the program has been told what they know.
-    told: bool,
-    /// Whether news have not said all.
+    /// How many stations of each the program knows.
+    counts: BTreeMap<u32, usize>,
+    /// Whether what the program knows may not be all: news were lost, have not said all, or did not fit.
     unsure: bool,
+    /// Whether not all stations fitted, and for how many looks nothing is done about that.
+    overflow: Option<u32>,
+    /// Whether everything has just been read, meanwhile entries may have been left out.
+    just_read: bool,
+    /// When that was.
+    read_at: Option<Instant>,
 }
 
 impl Ends {
@@ -60,10 +99,11 @@ impl Ends {
         served: BTreeMap<u32, bool>,
     ) -> Result<(), DataplaneError> {
         // All that was learned since is known by news.
-        if self.told && self.served == served {
+        if self.served == served {
             return self.follow(lane);
         }
         self.served = served;
+        self.unsure = true;
         if self.served.is_empty() {
             self.monitor = None;
         } else if self.monitor.is_none() {
@@ -72,20 +112,43 @@ impl Ends {
         self.write(lane)
     }
 
+    /// As [`Ends::look`], with those that it follows already.
+    pub(super) fn look_also(
+        &mut self,
+        lane: &LaneProgram,
+        served: &BTreeMap<u32, bool>,
+    ) -> Result<(), DataplaneError> {
+        let mut all = self.served.clone();
+        all.extend(served);
+        self.look(lane, all)
+    }
+
     /// Where news come, while VXLANs are served.
     pub(super) fn news(&self) -> Option<BorrowedFd<'_>> {
         self.monitor.as_ref().map(AsFd::as_fd)
     }
 
+    /// How many stations of a VXLAN the program is told of.
+    fn quota(&self) -> usize {
+        MAX_STATIONS / self.served.len().max(1)
+    }
+
     fn write(&mut self, lane: &LaneProgram) -> Result<(), DataplaneError> {
-        self.told = false;
-        let all = if self.served.is_empty() {
-            Vec::new()
+        self.unsure = true;
+        let (all, complete) = if self.served.is_empty() {
+            (Vec::new(), true)
         } else {
             ends::all()?
         };
-        vlans::replace(&lane.vxlan_ends, &known(&all, &self.served))?;
-        (self.told, self.unsure) = (true, false);
+        let known = known(&all, &self.served, self.quota(), complete);
+        self.counts.clear();
+        for key in known.entries.keys() {
+            *self.counts.entry(key.device).or_default() += 1;
+        }
+        replace(&lane.vxlan_ends, &known.entries)?;
+        self.overflow = (!known.fits).then_some(AGAIN_AFTER);
+        (self.unsure, self.just_read) = (false, true);
+        self.read_at = Some(Instant::now());
         Ok(())
     }
 
@@ -94,10 +157,14 @@ impl Ends {
     /// # Errors
     /// When netlink fails, or the map cannot be written.
     pub(super) fn settle(&mut self, lane: &LaneProgram) -> Result<(), DataplaneError> {
-        if self.unsure {
-            self.write(lane)
-        } else {
-            Ok(())
+        match &mut self.overflow {
+            _ if self.unsure => self.write(lane),
+            Some(0) => self.write(lane),
+            Some(looks) => {
+                *looks -= 1;
+                Ok(())
+            }
+            None => Ok(()),
         }
     }
 
@@ -109,35 +176,62 @@ impl Ends {
         let Some(monitor) = &mut self.monitor else {
             return Ok(());
         };
+        // As long as what is told now has not been taken in.
+        let was_unsure = std::mem::replace(&mut self.unsure, true);
         let mut news = Vec::new();
         if !monitor.drain(|entry| news.push(entry))? {
-            return self.write(lane);
+            // Whoever floods a VXLAN with stations must not have them all read again and again.
+            return match self.read_at {
+                Some(at) if at.elapsed() < Duration::from_secs(1) => Ok(()),
+                _ => self.write(lane),
+            };
         }
+        let mut unsure = was_unsure;
         for entry in &news {
-            if !self.served.contains_key(&entry.device) {
+            let Some(learns) = self.served.get(&entry.device) else {
                 continue;
+            };
+            // While a list is read an entry that goes may take another one with it, which then is no unknown station.
+            unsure |= self.just_read && entry.gone && !learns;
+            unsure |= !self.take_in(lane, entry)?;
+        }
+        self.just_read = false;
+        self.unsure = unsure;
+        Ok(())
+    }
+
+    /// Tells the program one line; whether that says all there is about the station.
+    fn take_in(&mut self, lane: &LaneProgram, entry: &Entry) -> Result<bool, DataplaneError> {
+        let key = Key::of(entry.device, entry.mac);
+        let bytes = bytemuck::bytes_of(&key);
+        let there = lane
+            .vxlan_ends
+            .lookup(bytes, MapFlags::ANY)
+            .tried(tried)?
+            .map(|value| bytemuck::pod_read_unaligned::<End>(&value));
+        let quota = self.quota();
+        let count = self.counts.entry(entry.device).or_default();
+        match became(there.as_ref(), entry) {
+            Became::AsItWas => {}
+            Became::Unknown => {
+                delete(&lane.vxlan_ends, bytes)?;
+                *count = count.saturating_sub(usize::from(there.is_some()));
             }
-            let key = Key::of(entry.device, entry.mac);
-            let key = bytemuck::bytes_of(&key);
-            let there = lane.vxlan_ends.lookup(key, MapFlags::ANY).tried(tried)?;
-            match became(there.as_deref(), entry) {
-                Became::AsItWas => {}
-                Became::Unknown => delete(lane, key)?,
-                Became::Behind(end) => match lane.vxlan_ends.update(key, &end, MapFlags::ANY) {
-                    Err(error) if error.kind() == ErrorKind::TooBig => {
-                        self.unsure = true;
-                        forget_unknown(lane, entry.device)?;
-                    }
-                    done => done.tried(tried)?,
-                },
-                Became::Unsure => {
-                    let linuxs = lane.vxlan_ends.update(key, &LINUXS, MapFlags::ANY);
-                    linuxs.tried(tried)?;
-                    self.unsure = true;
-                }
+            Became::Behind(_) if there.is_none() && *count >= quota => {
+                self.overflow = self.overflow.or(Some(AGAIN_AFTER));
+                // It must not be taken for one that the VXLAN does not know.
+                return send_unknown_by_linux(&lane.vxlan_ends, entry.device).map(|()| true);
+            }
+            Became::Behind(end) => {
+                put(&lane.vxlan_ends, bytes, &end)?;
+                *count += usize::from(there.is_none());
+            }
+            Became::Unsure => {
+                put(&lane.vxlan_ends, bytes, &End::of(None, false))?;
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -145,16 +239,48 @@ fn tried() -> String {
     "write map vxlan_ends".into()
 }
 
-fn delete(lane: &LaneProgram, key: &[u8]) -> Result<(), DataplaneError> {
-    match lane.vxlan_ends.delete(key) {
+fn put(map: &MapHandle, key: &[u8], end: &End) -> Result<(), DataplaneError> {
+    map.update(key, bytemuck::bytes_of(end), MapFlags::ANY)
+        .tried(tried)
+}
+
+fn delete(map: &MapHandle, key: &[u8]) -> Result<(), DataplaneError> {
+    match map.delete(key) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         done => done.tried(tried),
     }
 }
 
-/// A station that does not fit into the table must not be taken for one that the VXLAN does not know.
-fn forget_unknown(lane: &LaneProgram, device: u32) -> Result<(), DataplaneError> {
-    delete(lane, bytemuck::bytes_of(&Key::of(device, [0; 6])))
+fn send_unknown_by_linux(map: &MapHandle, device: u32) -> Result<(), DataplaneError> {
+    let key = Key::of(device, [0; 6]);
+    match map.update(
+        bytemuck::bytes_of(&key),
+        bytemuck::bytes_of(&End::of(None, false)),
+        MapFlags::EXIST,
+    ) {
+        // Nothing is sent to them as it is.
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        done => done.tried(tried),
+    }
+}
+
+/// Makes the map hold these entries. What the program has written about those that stay is kept.
+fn replace(map: &MapHandle, wanted: &BTreeMap<Key, End>) -> Result<(), DataplaneError> {
+    let there: Vec<Vec<u8>> = map.keys().collect();
+    for key in there {
+        if !wanted.contains_key(&bytemuck::pod_read_unaligned(&key)) {
+            delete(map, &key)?;
+        }
+    }
+    for (key, end) in wanted {
+        let key = bytemuck::bytes_of(key);
+        let there = map.lookup(key, MapFlags::ANY).tried(tried)?;
+        let there = there.map(|value| bytemuck::pod_read_unaligned::<End>(&value));
+        if !there.is_some_and(|there| there.is_as(end)) {
+            put(map, key, end)?;
+        }
+    }
+    Ok(())
 }
 
 /// What news say of a station.
@@ -162,52 +288,67 @@ fn forget_unknown(lane: &LaneProgram, device: u32) -> Result<(), DataplaneError>
 enum Became {
     AsItWas,
     Unknown,
-    Behind([u8; 4]),
+    Behind(End),
     /// There are others, or may be.
     Unsure,
 }
 
 /// By what the program had of a station, and one line.
-fn became(there: Option<&[u8]>, entry: &Entry) -> Became {
-    let end = told_as(entry.end);
+fn became(there: Option<&End>, entry: &Entry) -> Became {
+    let end = End::of(entry.end, entry.ages);
     // Only frames to everybody may have several (vxlan_fdb_update_existing in drivers/net/vxlan).
     let is_one = entry.mac != [0; 6] && entry.mac[0] & 1 == 0;
+    let is_same = there.is_some_and(|there| there.is_as(&end)) && end.address != LINUXS;
     match (there, entry.gone) {
-        (_, true) if is_one => Became::Unknown,
-        (_, false) if is_one => Became::Behind(end),
         (None, true) => Became::AsItWas,
+        (Some(_), true) if is_one || is_same => Became::Unknown,
+        (_, false) if is_same => Became::AsItWas,
         (None, false) => Became::Behind(end),
-        (Some(end_there), false) if end_there == end && end != LINUXS => Became::AsItWas,
-        (Some(end_there), true) if end_there == end && end != LINUXS => Became::Unknown,
+        (_, false) if is_one => Became::Behind(end),
         _ => Became::Unsure,
     }
 }
 
-/// What the program is told of these lines. Where not all fit there is none of all that are unknown: those that did not fit
-/// would be taken for such.
-fn known(all: &[Entry], served: &BTreeMap<u32, bool>) -> BTreeMap<Vec<u8>, [u8; 4]> {
-    let mut stations: BTreeMap<Key, BTreeSet<Option<Ipv4Addr>>> = BTreeMap::new();
-    for entry in all.iter().filter(|e| served.contains_key(&e.device)) {
-        let station = stations.entry(Key::of(entry.device, entry.mac));
-        station.or_default().insert(entry.end);
-    }
-    let fits = stations.len() <= MAX_STATIONS;
-    let told = stations
-        .into_iter()
-        .filter(|(key, _)| fits || key.mac != [0; 8])
-        .take(MAX_STATIONS);
-    let told = told.map(|(key, ends)| {
-        let only = ends.first().copied().flatten();
-        let end = told_as(only.filter(|_| ends.len() == 1));
-        (bytemuck::bytes_of(&key).to_vec(), end)
-    });
-    told.collect()
+/// What the program is told of all lines.
+struct Known {
+    entries: BTreeMap<Key, End>,
+    /// Whether these are all stations.
+    fits: bool,
 }
 
-/// Nothing is sent to groups.
-fn told_as(end: Option<Ipv4Addr>) -> [u8; 4] {
-    end.filter(|end| !end.is_multicast())
-        .map_or(LINUXS, |end| end.octets())
+/// Of each VXLAN as many stations as its quota. Where those are not all nothing is sent to unknown ones: the others would be taken for such.
+fn known(all: &[Entry], served: &BTreeMap<u32, bool>, quota: usize, complete: bool) -> Known {
+    let mut stations: BTreeMap<Key, BTreeSet<(Option<Ipv4Addr>, bool)>> = BTreeMap::new();
+    for entry in all.iter().filter(|e| served.contains_key(&e.device)) {
+        let station = stations.entry(Key::of(entry.device, entry.mac));
+        station.or_default().insert((entry.end, entry.ages));
+    }
+    let mut known = Known {
+        entries: BTreeMap::new(),
+        fits: true,
+    };
+    let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+    for key in stations.keys() {
+        *counts.entry(key.device).or_default() += 1;
+    }
+    let has_all = |device: u32| complete && counts.get(&device).is_none_or(|n| *n <= quota);
+    let mut left: BTreeMap<u32, usize> = served.keys().map(|device| (*device, quota)).collect();
+    // Keys of a device begin with that of the unknown.
+    for (key, ends) in stations {
+        let left = left.entry(key.device).or_default();
+        if *left == 0 {
+            known.fits = false;
+            continue;
+        }
+        *left -= 1;
+        let only = ends.first().copied().filter(|_| ends.len() == 1);
+        let end = match only {
+            Some((end, ages)) if !key.is_unknown() || has_all(key.device) => End::of(end, ages),
+            _ => End::of(None, false),
+        };
+        known.entries.insert(key, end);
+    }
+    known
 }
 
 /// See [`crate::testing::serve_tunnels`].
@@ -216,11 +357,10 @@ pub(super) fn serve(
     lane: &LaneProgram,
     stations: &[(u32, [u8; 6], Ipv4Addr)],
 ) -> Result<(), DataplaneError> {
-    let told = stations.iter().map(|(device, mac, end)| {
-        let key = Key::of(*device, *mac);
-        (bytemuck::bytes_of(&key).to_vec(), end.octets())
-    });
-    vlans::replace(&lane.vxlan_ends, &told.collect())
+    let told = stations
+        .iter()
+        .map(|(device, mac, end)| (Key::of(*device, *mac), End::of(Some(*end), false)));
+    replace(&lane.vxlan_ends, &told.collect())
 }
 
 #[cfg(test)]
@@ -235,6 +375,7 @@ mod tests {
             mac,
             end: end.map(Ipv4Addr::from),
             gone: false,
+            ages: false,
         }
     }
 
@@ -245,16 +386,28 @@ mod tests {
         }
     }
 
+    fn at(end: [u8; 4]) -> End {
+        End::of(Some(end.into()), false)
+    }
+
+    fn linuxs() -> End {
+        End::of(None, false)
+    }
+
     #[test]
     fn a_station_behind_several_ends_or_an_odd_one_is_linuxs() {
         let served = [(7, true)].into();
         let one = [10, 0, 0, 2];
-        let found = |all: &[Entry]| known(all, &served).into_values().collect::<Vec<_>>();
-        assert_eq!(found(&[entry(MAC, Some(one))]), [one]);
+        let found = |all: &[Entry]| {
+            let known = known(all, &served, 10, true);
+            known.entries.into_values().collect::<Vec<_>>()
+        };
+        assert_eq!(found(&[entry(MAC, Some(one))]), [at(one)]);
         let several = [entry(MAC, Some(one)), entry(MAC, Some([10, 0, 0, 3]))];
-        assert_eq!(found(&several), [LINUXS]);
-        assert_eq!(found(&[entry(MAC, None)]), [LINUXS]);
-        assert_eq!(found(&[entry([0; 6], Some([239, 0, 0, 1]))]), [LINUXS]);
+        assert_eq!(found(&several), [linuxs()]);
+        for odd in [None, Some([239, 0, 0, 1]), Some([0; 4])] {
+            assert_eq!(found(&[entry(MAC, odd)]), [linuxs()]);
+        }
         let of_another = Entry {
             device: 8,
             ..entry(MAC, Some(one))
@@ -264,35 +417,53 @@ mod tests {
 
     #[test]
     fn where_not_all_stations_fit_none_is_taken_for_unknown() {
+        let served = [(6, false), (7, false)].into();
         let mut all = vec![entry([0; 6], Some([10, 0, 0, 2]))];
-        for n in 0..MAX_STATIONS {
-            let [.., a, b, c] = n.to_be_bytes();
-            all.push(entry([2, 0, 0, a, b, c], Some([10, 0, 0, 3])));
-        }
-        let found = known(&all, &[(7, false)].into());
-        assert_eq!(found.len(), MAX_STATIONS);
-        assert!(found.values().all(|end| *end == [10, 0, 0, 3]));
+        all.extend((0..9).map(|n| entry([2, 0, 0, 0, 0, n], Some([10, 0, 0, 3]))));
+        let of_other = |mac| Entry {
+            device: 6,
+            ..entry(mac, Some([10, 0, 0, 4]))
+        };
+        all.extend([of_other([0; 6]), of_other(MAC)]);
+        let known_by = |quota, complete| known(&all, &served, quota, complete);
+        let unknown = |known: &Known, device| known.entries[&Key::of(device, [0; 6])];
+        let fits = known_by(10, true);
+        assert!(fits.fits && unknown(&fits, 7) == at([10, 0, 0, 2]));
+        let overflows = known_by(5, true);
+        assert!(!overflows.fits && unknown(&overflows, 7) == linuxs());
+        let of_each = |device| {
+            overflows
+                .entries
+                .keys()
+                .filter(|k| k.device == device)
+                .count()
+        };
+        assert_eq!((of_each(6), of_each(7)), (2, 5));
+        assert_eq!(unknown(&overflows, 6), at([10, 0, 0, 4]), "as it has all");
+        assert_eq!(unknown(&known_by(10, false), 6), linuxs());
     }
 
     #[test]
     fn news_are_believed_as_far_as_they_tell_everything() {
         let (one, two) = ([10, 0, 0, 2], [10, 0, 0, 3]);
         let (at_one, at_two) = (entry(MAC, Some(one)), entry(MAC, Some(two)));
-        assert_eq!(became(None, &at_one), Became::Behind(one));
-        assert_eq!(became(Some(&one), &at_two), Became::Behind(two));
+        let (first, second) = (at(one), at(two));
+        assert_eq!(became(None, &at_one), Became::Behind(first));
+        assert_eq!(became(None, &gone(at_one)), Became::AsItWas);
+        assert_eq!(became(Some(&first), &at_two), Became::Behind(second));
         assert_eq!(
-            became(Some(&one), &entry(MAC, None)),
-            Became::Behind(LINUXS)
+            became(Some(&first), &entry(MAC, None)),
+            Became::Behind(linuxs())
         );
-        assert_eq!(became(Some(&two), &gone(at_two)), Became::Unknown);
+        assert_eq!(became(Some(&second), &gone(at_two)), Became::Unknown);
         let (by_one, by_two) = (entry([0; 6], Some(one)), entry([0; 6], Some(two)));
-        assert_eq!(became(None, &by_one), Became::Behind(one));
+        assert_eq!(became(None, &by_one), Became::Behind(first));
         assert_eq!(became(None, &gone(by_one)), Became::AsItWas);
-        assert_eq!(became(Some(&one), &by_one), Became::AsItWas);
-        assert_eq!(became(Some(&one), &gone(by_one)), Became::Unknown);
-        assert_eq!(became(Some(&one), &by_two), Became::Unsure);
-        assert_eq!(became(Some(&one), &gone(by_two)), Became::Unsure);
-        assert_eq!(became(Some(&LINUXS), &gone(by_two)), Became::Unsure);
-        assert_eq!(became(Some(&LINUXS), &by_one), Became::Unsure);
+        assert_eq!(became(Some(&first), &by_one), Became::AsItWas);
+        assert_eq!(became(Some(&first), &gone(by_one)), Became::Unknown);
+        assert_eq!(became(Some(&first), &by_two), Became::Unsure);
+        assert_eq!(became(Some(&first), &gone(by_two)), Became::Unsure);
+        assert_eq!(became(Some(&linuxs()), &gone(by_two)), Became::Unsure);
+        assert_eq!(became(Some(&linuxs()), &by_one), Became::Unsure);
     }
 }

@@ -223,11 +223,12 @@ impl Tunnels {
         let vxlans = self
             .are_served()
             .filter_map(|a| Some((a.device.ifindex, a.tunnel.vxlan?.learns)));
-        let vxlans = vxlans.collect();
-        // Before its packets are let in and out it must be known where they come from and go.
-        self.ends.look(lane, vxlans)?;
+        let vxlans: BTreeMap<u32, bool> = vxlans.collect();
+        // While packets of a VXLAN are let in and out it must be known where they come from and go.
+        self.ends.look_also(lane, &vxlans)?;
         vlans::replace(&lane.tunnel_ways, &ways)?;
-        vlans::replace(&shared.tunnels, &entries)
+        vlans::replace(&shared.tunnels, &entries)?;
+        self.ends.look(lane, vxlans)
     }
 
     /// Where news of what VXLANs learn come, while some are served.

@@ -73,8 +73,9 @@ pub(super) struct Way {
     mac: [u8; 6],
     first_port: u16,
     ports: u16,
+    renew_s: u16,
     sums: u8,
-    pad: u8,
+    pad: [u8; 3],
 }
 
 impl Way {
@@ -99,8 +100,9 @@ impl Way {
             mac: [0; 6],
             first_port: 0,
             ports: 0,
+            renew_s: 0,
             sums: 0,
-            pad: 0,
+            pad: [0; 3],
         };
         let Some(vxlan) = tunnel.vxlan else {
             return common;
@@ -130,6 +132,10 @@ impl Way {
             first_port: first,
             ports: last.saturating_sub(first),
             sums: u8::from(vxlan.sums),
+            // Linux enters nothing unless it sees a few packets within the time.
+            renew_s: (vxlan.ageing_s / 4).clamp(1, 3600) as u16,
+            // Only the end of all that are unknown is sent to by the device that a VXLAN is bound to, and that is Linux's.
+            link: 0,
             ..common
         }
     }
@@ -146,6 +152,7 @@ mod tests {
             port: 4789,
             source_ports: (1000, 3000),
             learns: true,
+            ageing_s: 300,
             ..Vxlan::default()
         };
         let tunnel = Tunnel {
@@ -153,6 +160,8 @@ mod tests {
             key: Some(42),
             ttl: 0,
             discovers_mtu: false,
+            // Only the end of all that are unknown is sent to by that.
+            link: 3,
             vxlan: Some(vxlan),
             ..super::super::declined::tests::tunnel()
         };
@@ -163,6 +172,7 @@ mod tests {
             (50, 1000, 2000)
         );
         assert_eq!((plain.key.remote, plain.key.key), ([0; 4], [0, 0, 42, 0]));
+        assert_eq!((plain.link, plain.renew_s), (0, 75));
         assert!(plain.ttl != 0 && plain.learns == 1 && plain.inherits == 0);
         let inherits = Vxlan {
             inherits_ttl: true,

@@ -303,12 +303,19 @@ fn sum_up(packet: &mut [u8], header: usize, right: bool) {
 fn in_vxlan(rng: &mut Pcg64Mcg, inner: &[u8], v6: bool, slip: usize) -> Vec<u8> {
     let length = 8 + 8 + 14 + inner.len() as u16;
     let mut header = Vec::new();
-    for word in [rng.random_range(40000..50000), VXLAN.1, length, 0] {
+    let (number, port) = VXLAN;
+    for word in [rng.random_range(40000..50000), port, length, 0] {
         header.extend(word.to_be_bytes());
     }
     header.extend([8, 0, 0, 0]);
-    header.extend((VXLAN.0 << 8).to_be_bytes());
-    header.extend([IN_MAC, STATION].concat());
+    header.extend((number << 8).to_be_bytes());
+    let from = match rng.random_range(0..16) {
+        0 => [0; 6],
+        1 => IN_MAC,
+        2 => PEER,
+        _ => STATION,
+    };
+    header.extend([IN_MAC, from].concat());
     header.extend(if v6 { [0x86, 0xdd] } else { [8, 0] });
     if let Some(byte) = header.get_mut(slip) {
         *byte ^= 1 << rng.random_range(0..8);

@@ -38,7 +38,10 @@ fn verdicts_agree_with_the_reference_on_generated_and_mutated_packets() {
         .into_iter()
         .map(|t| (ifindex, IN_MAC, t))
         .collect();
-    let stations = [(ifindex, STATION, END.into())];
+    let stations = [
+        (ifindex, STATION, END.into()),
+        (ifindex, [0; 6], END.into()),
+    ];
     for n in 0..frames {
         // As the daemon does: without anybody who watches, `all` goes back to the kernel, and a slow machine takes long.
         if n % 1000 == 0 {

@@ -8,8 +8,8 @@ use rxlane_policy::headers::ipv4_checksum;
 use rxlane_policy::rule::Rule;
 
 use crate::world::{
-    IN_MAC, NEXT_HOP, OUT_MAC, PASS, PEER, REDIRECT, STATION, VXLAN, class, express, ip, namespace,
-    start, tunnel, vxlan,
+    END, IN_MAC, NEXT_HOP, OUT_MAC, PASS, PEER, REDIRECT, STATION, VXLAN, class, express, ip,
+    namespace, start, tunnel, vxlan,
 };
 
 /// A device that Linux can be told to route 10.N.0.0/16 and fdN::/16 through, in the place of one that this kernel may not have.
@@ -334,4 +334,72 @@ fn what_is_routed_into_a_vxlan_leaves_as_a_frame_to_the_end_of_its_next_hop() {
     router.detach().unwrap();
     // A flow keeps its own, to the same end.
     assert_eq!(source_ports.len(), 4, "{source_ports:?}");
+}
+
+/// In a VXLAN that does not learn packets come from anybody but those whom Linux takes nothing from, and in one that does from where the
+/// station is known to be.
+#[test]
+#[ignore = "needs root: make test"]
+fn what_comes_in_a_vxlan_is_express_from_whom_linux_would_take_it() {
+    let ifindex = namespace();
+    let router = start(voice());
+    let local = [10, 1, 0, 1];
+    let (stranger, group) = ([2, 0, 0, 0, 0, 0x33], [3, 0, 0, 0, 0, 1]);
+    let other_end = [10, 1, 0, 9];
+    for (learns, from, end, taken) in [
+        (true, STATION, END, true),
+        (true, STATION, other_end, false),
+        (true, stranger, END, false),
+        (true, [0; 6], END, false),
+        (false, STATION, other_end, true),
+        (false, stranger, END, true),
+        (false, [0; 6], END, false),
+        (false, IN_MAC, END, false),
+        (false, group, END, false),
+    ] {
+        let way = vxlan(local, learns);
+        let stations = [
+            (ifindex, STATION, END.into()),
+            (ifindex, [0; 6], END.into()),
+        ];
+        testing::serve_tunnels(&router, &[(ifindex, IN_MAC, way)], &stations).unwrap();
+        let inner = udp4([10, 20, 0, 1]);
+        let length = (30 + inner.len()) as u16;
+        let mut packet = [
+            0x45,
+            0xba,
+            0,
+            20 + length as u8,
+            0,
+            1,
+            0x40,
+            0,
+            64,
+            17,
+            0,
+            0,
+        ]
+        .to_vec();
+        packet.extend([end, local].concat());
+        check(&mut packet);
+        for word in [44_444, VXLAN.1, length, 0] {
+            packet.extend(word.to_be_bytes());
+        }
+        packet.extend([8, 0, 0, 0]);
+        packet.extend((VXLAN.0 << 8).to_be_bytes());
+        packet.extend([IN_MAC, from].concat());
+        packet.extend([8, 0]);
+        packet.extend(&inner);
+        let out = testing::run(&router, &arrives(&packet), ifindex).unwrap();
+        let wanted = if taken { REDIRECT } else { PASS };
+        let counts = testing::counts(&router, 0).unwrap();
+        assert_eq!(
+            out.action, wanted,
+            "{learns} {from:02x?} {end:?} {counts:?}"
+        );
+        if taken {
+            assert_eq!(out.frame[14..][..inner.len()], aged(&inner));
+        }
+    }
+    router.detach().unwrap();
 }

@@ -199,7 +199,8 @@ pub(crate) fn tunnel(protocol: u8, ends: [[u8; 4]; 2], key: Option<u32>) -> Tunn
     }
 }
 
-/// Number and port of the one VXLAN, whose device has [`IN_MAC`], and the station that it knows, with its end.
+/// Number and port of the one VXLAN, whose device has [`IN_MAC`]; the station that it knows, and the end of that, which is the end of all
+/// that are unknown, too.
 pub(crate) const VXLAN: (u32, u16) = (0x01_02_03, 4789);
 pub(crate) const STATION: [u8; 6] = [2, 0, 0, 0, 0, 8];
 pub(crate) const END: [u8; 4] = [10, 1, 0, 7];
@@ -211,6 +212,7 @@ pub(crate) fn vxlan(local: [u8; 4], learns: bool) -> Tunnel {
             port: VXLAN.1,
             source_ports: (40000, 50000),
             learns,
+            ageing_s: 300,
             sums: false,
             inherits_ttl: true,
             inherits_df: false,

@@ -44,7 +44,8 @@ pub(crate) struct Framed {
     pub(crate) from: [u8; 6],
     /// Bytes that the length of UDP says too many.
     pub(crate) longer: i16,
-    pub(crate) sum: u16,
+    /// Whether it has a checksum of UDP, and which is right.
+    pub(crate) sum: Option<bool>,
 }
 
 impl Framed {
@@ -55,7 +56,7 @@ impl Framed {
             self.ports.0,
             self.ports.1,
             length.wrapping_add_signed(self.longer),
-            self.sum,
+            0,
         ] {
             header.extend(word.to_be_bytes());
         }
@@ -64,6 +65,17 @@ impl Framed {
         header.extend([self.to, self.from].concat());
         header.extend(kind);
         header
+    }
+
+    /// The checksum of a packet of UDP from `src` to `dst` that has none yet (RFC 768).
+    fn sum(&self, src: [u8; 4], dst: [u8; 4], udp: &[u8]) -> u16 {
+        let length = (udp.len() as u16).to_be_bytes();
+        let mut all = [&src[..], &dst, &[0, 17], &length, udp].concat();
+        all.resize(all.len().next_multiple_of(2), 0);
+        match self.sum {
+            None => 0,
+            Some(right) => checksum(&all).max(1) ^ (u16::from(!right) * 0x0101),
+        }
     }
 }
 
@@ -80,6 +92,10 @@ impl Around {
             body.extend(framed.header(self.inside.map_or(kind, u16::to_be_bytes), inner));
         }
         body.extend(inner);
+        if let Some(framed) = self.framed.filter(|_| self.protocol == 17) {
+            let sum = framed.sum(self.src, self.dst, &body);
+            body[6..8].copy_from_slice(&sum.to_be_bytes());
+        }
         let words = 5 + self.options.len() / 4;
         let total = (words * 4 + body.len()) as u16;
         let mut h = vec![0x40 | words as u8, self.tos];
@@ -224,7 +240,7 @@ mod tests {
                 to: [2, 0, 0, 0, 0, 5],
                 from: [2, 0, 0, 0, 0, 6],
                 longer: 0,
-                sum: 0,
+                sum: Some(true),
             }),
         }
     }

@@ -4,7 +4,7 @@ use crate::scenario::{Scenario, Statement};
 
 /// What `ip link add` takes for tunnels, with a value or without.
 const WITH_VALUE: [&str; 7] = ["key", "ttl", "tos", "fwmark", "mode", "dev", "df"];
-const ALONE: [&str; 5] = ["seq", "csum", "nopmtudisc", "nolearning", "udpcsum"];
+const ALONE: [&str; 5] = ["seq", "csum", "nopmtudisc", "nolearning", "noudpcsum"];
 
 /// Names of devices that the setup makes.
 pub(super) fn devices(scenario: &Scenario) -> Vec<String> {

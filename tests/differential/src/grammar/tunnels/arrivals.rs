@@ -134,7 +134,8 @@ impl Tunnel {
             to: self.mac(DEVICE),
             from: self.mac(STATION),
             longer: 0,
-            sum: 0,
+            // As Linux makes them unless told otherwise.
+            sum: (!self.key.unwrap_or_default().is_multiple_of(3)).then_some(true),
         })
     }
 }
@@ -159,6 +160,7 @@ fn odd_vxlan(dice: &mut Dice, framed: &mut Framed, inside: &mut Option<u16>) -> 
                 framed.to,
                 [2, 0, 0, 0, 0x77, 0x99],
                 [0; 6],
+                [0; 6],
                 [3, 0, 0, 0, 0, 1],
             ]);
             format!("from station {:x?}", framed.from)
@@ -168,8 +170,8 @@ fn odd_vxlan(dice: &mut Dice, framed: &mut Framed, inside: &mut Option<u16>) -> 
             format!("length of UDP off by {}", framed.longer)
         }
         7 => {
-            framed.sum = dice.pick(&[1, 0x1234]);
-            "with a checksum of UDP".into()
+            framed.sum = Some(false);
+            "with a wrong checksum of UDP".into()
         }
         8 => {
             framed.ports = dice.pick(&[(4789, 4789), (1, 8472), (50_001, 4790), (50_002, 4789)]);

@@ -210,8 +210,11 @@ impl Tunnel {
             mac_text(self.mac(DEVICE)),
             self.udp_port(),
         );
-        if dice.chance(8) {
-            line += " udpcsum";
+        if dice.chance(40) {
+            line += " noudpcsum";
+        }
+        if dice.chance(5) {
+            line += " proxy";
         }
         if dice.chance(10) {
             line += &format!(" dev {}", PORTS[*port]);
