@@ -170,8 +170,6 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 		count->early_drops++;
 		return XDP_DROP;
 	}
-	if (core->came_in.tunnel && !outer_sum_holds(ctx, core))
-		return leave(ctx, core, REASON_CHECKSUM);
 	if (leaves == REFUSED(REASON_QDISC))
 		return to_qdisc(core, class);
 	core->hop.egress = flow->egress;

@@ -109,7 +109,8 @@ static __always_inline int serve(struct xdp_md *ctx, struct core *core, const in
 		return XDP_PASS;
 	if (full) {
 		core->place = 0;
-		if (may_be_known() && known_dscps >> (core->packet.dscp & 63) & 1) {
+		if (may_be_known() && known_dscps >> (core->packet.dscp & 63) & 1 &&
+		    (!core->came_in.tunnel || outer_sum_holds(ctx, core))) {
 			ret = by_known_flow(ctx, core);
 			if (ret == KNOWN_BY_TUNNEL) {
 				class = class_index(core->asked);

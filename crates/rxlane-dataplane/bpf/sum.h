@@ -72,7 +72,11 @@ __noinline int outer_sum_holds(struct xdp_md *ctx, struct core *core)
 	length = core->came_in.length;
 	if (sum_of(ctx, core, core->came_in.at + FROM_ADDRESSES, length - FROM_ADDRESSES))
 		return 0;
-	return folded(core->sum, length - sizeof(struct iphdr)) == 0xffff;
+	if (folded(core->sum, length - sizeof(struct iphdr)) != 0xffff)
+		return 0;
+	/* Not again. */
+	core->came_in.summed = 0;
+	return 1;
 }
 
 /* Writes the checksum of the outer packet in UDP that the one in hand has become; XDP_REDIRECT, or XDP_ABORTED. */
