@@ -110,7 +110,7 @@ static __always_inline int serve(struct xdp_md *ctx, struct core *core, const in
 	if (full) {
 		core->place = 0;
 		if (may_be_known() && known_dscps >> (core->packet.dscp & 63) & 1 &&
-		    (!core->came_in.tunnel || outer_sum_holds(ctx, core))) {
+		    (!core->came_in.tunnel || (outer_is_ours(ctx, core) && outer_sum_holds(ctx, core)))) {
 			ret = by_known_flow(ctx, core);
 			if (ret == KNOWN_BY_TUNNEL) {
 				class = class_index(core->asked);
@@ -139,6 +139,8 @@ static __always_inline int serve(struct xdp_md *ctx, struct core *core, const in
 		/* Of a VRF's packets Linux does not note by which member they came in. Their source tells that. */
 		if (full && t->flow && core->packet.seen_as != core->packet.ingress)
 			t->source = SOURCE_STRICT;
+		if (core->came_in.tunnel && !outer_is_ours(ctx, core))
+			return leave(ctx, core, REASON_SOURCE);
 		/* First the source, so that who forges it from elsewhere asks for nothing in the flow's name. */
 		if (t->source != SOURCE_ANY && !(full ? source_apart(ctx, core) : source_holds(ctx, &p, t)))
 			return leave(ctx, core, REASON_SOURCE);

@@ -210,7 +210,9 @@ struct outer {
 	__be16 port; /* source port of UDP; 0: none */
 	__u8 at; /* bytes before it */
 	__u8 summed; /* whether it has a checksum of UDP that is still to be looked at, or written */
-	__u32 pad;
+	__be16 to_port; /* of UDP, if it came in; 0: none */
+	__u8 ours; /* whether it is to the router and comes from where it should, as far as somebody has asked */
+	__u8 pad;
 	__u64 flow; /* a hash of what a tunnel with many ends carries, if it came in */
 };
 

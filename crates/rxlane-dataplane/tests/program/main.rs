@@ -62,10 +62,10 @@ fn verdicts_agree_with_the_reference_on_generated_and_mutated_packets() {
         let known = parse_known(&frame);
         let (wanted, untrusted) =
             expected(&classes, &rules, &known.parsed, known.unfinished(&frame));
-        let wanted = if known.is_wrong {
-            wanted.in_wrong()
-        } else {
-            wanted
+        let wanted = match (known.is_foreign, known.is_wrong) {
+            (true, _) => wanted.in_foreign(),
+            (false, true) => wanted.in_wrong(),
+            (false, false) => wanted,
         };
         let out =
             testing::run(&router, &frame, ifindex).unwrap_or_else(|e| panic!("{frame:02x?}: {e}"));

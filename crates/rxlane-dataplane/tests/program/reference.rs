@@ -24,6 +24,8 @@ pub(crate) struct Known {
     pub(crate) in_tunnel: u8,
     /// Whether that has a checksum which is wrong.
     pub(crate) is_wrong: bool,
+    /// Whether that does not come from where the tunnel's other end is.
+    pub(crate) is_foreign: bool,
 }
 
 impl Known {
@@ -54,6 +56,7 @@ pub(crate) fn parse_known(frame: &[u8]) -> Known {
             in_session: true,
             in_tunnel: 0,
             is_wrong: false,
+            is_foreign: false,
         },
         _ => Known {
             parsed: parse(frame, 0, IN_MAC),
@@ -61,6 +64,7 @@ pub(crate) fn parse_known(frame: &[u8]) -> Known {
             in_session: false,
             in_tunnel: 0,
             is_wrong: false,
+            is_foreign: false,
         },
     };
     let is_whole = matches!(&known.parsed, Parsed::Ip(outer) if outer.obstacle.is_none());
@@ -76,8 +80,9 @@ pub(crate) fn parse_known(frame: &[u8]) -> Known {
                 .iter()
                 .any(|t| (t.local, t.remote, t.protocol, t.key) == ends),
         };
-        // Of the ends that tunnels have one is behind the other port.
-        if is_served && found.remote.octets()[1] == 1 {
+        if is_served {
+            // Of the ends that tunnels have one is behind the other port.
+            known.is_foreign = found.remote.octets()[1] != 1;
             known.at += found.room;
             known.parsed = Parsed::Ip(Box::new(found.inner));
             known.in_tunnel = found.protocol;
@@ -114,6 +119,14 @@ pub(crate) enum Expected {
 }
 
 impl Expected {
+    /// Of a packet that came in one from elsewhere than the tunnel's other end.
+    pub(crate) fn in_foreign(self) -> Self {
+        match self {
+            Self::Forward(class) | Self::Unrouted(class) => Self::Foreign(class),
+            other => other,
+        }
+    }
+
     /// Of a packet that came in one whose checksum is wrong.
     pub(crate) fn in_wrong(self) -> Self {
         match self {
