@@ -8,7 +8,7 @@ use crate::firewall::Hook;
 use crate::neighbours::Neighbour;
 use crate::netlink::Message;
 use crate::rules::Rule;
-use crate::{SystemError, firewall, genl, links, neighbours, netlink, routes, rules};
+use crate::{SystemError, ends, firewall, genl, links, neighbours, netlink, routes, rules};
 use crate::{route_mtu, tc, xfrm};
 
 /// `NFT_MSG_NEWCHAIN` and `NFT_MSG_NEWRULE` of the subsystem nf_tables.
@@ -33,6 +33,11 @@ pub fn routes(datagram: &[u8]) -> Vec<routes::Event> {
 /// News of neighbours.
 pub fn neighbours(datagram: &[u8]) -> Vec<Neighbour> {
     parsed(datagram).filter_map(neighbours::became).collect()
+}
+
+/// News of ends of VXLANs.
+pub fn ends(datagram: &[u8]) -> Vec<ends::Entry> {
+    parsed(datagram).filter_map(ends::became).collect()
 }
 
 /// News of devices.

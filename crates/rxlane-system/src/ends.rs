@@ -1,7 +1,6 @@
 //! Where VXLANs send frames: behind which other end a station is (`bridge fdb show dev …`).
 
 use std::net::Ipv4Addr;
-use std::os::fd::{AsFd, BorrowedFd};
 
 use netlink_packet_core::NetlinkPayload;
 use netlink_packet_route::neighbour::{
@@ -10,8 +9,8 @@ use netlink_packet_route::neighbour::{
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use crate::SystemError;
-use crate::neighbours::NEIGHBOUR_GROUP;
-use crate::netlink::{self, Message, News};
+use crate::neighbours;
+use crate::netlink::{self, Message};
 
 /// One line of what a VXLAN knows. A station may have several, and frames to it go to all of their ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,9 +95,7 @@ pub fn all() -> Result<(Vec<Entry>, bool), SystemError> {
 }
 
 /// A subscription to what VXLANs learn and forget.
-pub struct Monitor {
-    news: News,
-}
+pub type Monitor = neighbours::NeighbourNews<Entry>;
 
 impl Monitor {
     /// Subscribes in the current network namespace; before [`all`] is asked.
@@ -106,22 +103,11 @@ impl Monitor {
     /// # Errors
     /// When netlink fails.
     pub fn new() -> Result<Self, SystemError> {
-        Ok(Self {
-            news: News::of(&[NEIGHBOUR_GROUP])?,
-        })
-    }
-
-    /// Hands over entries that came, changed or went since the last call. False: news were lost, ask for [`all`] anew.
-    ///
-    /// # Errors
-    /// When netlink fails otherwise.
-    pub fn drain(&mut self, mut changed: impl FnMut(Entry)) -> Result<bool, SystemError> {
-        self.news
-            .drain(|message| became(message).into_iter().for_each(&mut changed))
+        Self::of(became)
     }
 }
 
-fn became(message: Message) -> Option<Entry> {
+pub(crate) fn became(message: Message) -> Option<Entry> {
     match message.payload {
         NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewNeighbour(m)) => {
             from_message(&m, false)
@@ -130,12 +116,6 @@ fn became(message: Message) -> Option<Entry> {
             from_message(&m, true)
         }
         _ => None,
-    }
-}
-
-impl AsFd for Monitor {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.news.as_fd()
     }
 }
 

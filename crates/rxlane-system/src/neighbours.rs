@@ -13,7 +13,7 @@ use crate::SystemError;
 use crate::netlink::{self, Message, News};
 
 /// Multicast group of neighbour changes (RTNLGRP_NEIGH).
-pub(crate) const NEIGHBOUR_GROUP: u32 = 3;
+const NEIGHBOUR_GROUP: u32 = 3;
 
 /// Where `struct ndmsg` has the state, and the state that is asked for (include/uapi/linux/neighbour.h).
 const STATE: usize = 8;
@@ -128,10 +128,34 @@ pub fn are_used(used: impl IntoIterator<Item = (u32, IpAddr)>) -> Result<(), Sys
     Ok(())
 }
 
-/// A subscription to neighbour changes.
-pub struct Monitor {
+/// A subscription to what the kernel tells of neighbours: those of IP, stations of bridges, ends of VXLANs.
+pub struct NeighbourNews<T> {
     news: News,
+    became: fn(Message) -> Option<T>,
 }
+
+impl<T> NeighbourNews<T> {
+    pub(crate) fn of(became: fn(Message) -> Option<T>) -> Result<Self, SystemError> {
+        Ok(Self {
+            news: News::of(&[NEIGHBOUR_GROUP])?,
+            became,
+        })
+    }
+
+    /// Hands over what has come, changed or gone since the last call, as it has become. False: news were lost, and everything must be
+    /// asked for anew.
+    ///
+    /// # Errors
+    /// When netlink fails otherwise.
+    pub fn drain(&mut self, mut changed: impl FnMut(T)) -> Result<bool, SystemError> {
+        let became = self.became;
+        self.news
+            .drain(|message| became(message).into_iter().for_each(&mut changed))
+    }
+}
+
+/// A subscription to neighbour changes.
+pub type Monitor = NeighbourNews<Neighbour>;
 
 impl Monitor {
     /// Subscribes in the current network namespace; before [`all`] is asked.
@@ -139,19 +163,7 @@ impl Monitor {
     /// # Errors
     /// When netlink fails.
     pub fn new() -> Result<Self, SystemError> {
-        Ok(Self {
-            news: News::of(&[NEIGHBOUR_GROUP])?,
-        })
-    }
-
-    /// Hands over neighbours as they have become since the last call. False: news were lost, ask for
-    /// [`all`] anew.
-    ///
-    /// # Errors
-    /// When netlink fails otherwise.
-    pub fn drain(&mut self, mut changed: impl FnMut(Neighbour)) -> Result<bool, SystemError> {
-        self.news
-            .drain(|message| became(message).into_iter().for_each(&mut changed))
+        Self::of(became)
     }
 }
 
@@ -169,7 +181,7 @@ pub(crate) fn became(message: Message) -> Option<Neighbour> {
     }
 }
 
-impl AsFd for Monitor {
+impl<T> AsFd for NeighbourNews<T> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.news.as_fd()
     }

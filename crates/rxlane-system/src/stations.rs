@@ -1,14 +1,12 @@
 //! What bridges have learned: behind which port a station is.
 
-use std::os::fd::{AsFd, BorrowedFd};
-
 use netlink_packet_core::NetlinkPayload;
 use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourMessage, NeighbourState};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use crate::SystemError;
-use crate::neighbours::NEIGHBOUR_GROUP;
-use crate::netlink::{self, Message, News};
+use crate::neighbours;
+use crate::netlink::{self, Message};
 
 /// A station, as a bridge knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,9 +59,7 @@ pub fn all() -> Result<Vec<Station>, SystemError> {
 }
 
 /// A subscription to what bridges learn and forget.
-pub struct Monitor {
-    news: News,
-}
+pub type Monitor = neighbours::NeighbourNews<Station>;
 
 impl Monitor {
     /// Subscribes in the current network namespace; before [`all`] is asked.
@@ -71,18 +67,7 @@ impl Monitor {
     /// # Errors
     /// When netlink fails.
     pub fn new() -> Result<Self, SystemError> {
-        Ok(Self {
-            news: News::of(&[NEIGHBOUR_GROUP])?,
-        })
-    }
-
-    /// Hands over stations as they have become since the last call. False: news were lost, ask for [`all`] anew.
-    ///
-    /// # Errors
-    /// When netlink fails otherwise.
-    pub fn drain(&mut self, mut changed: impl FnMut(Station)) -> Result<bool, SystemError> {
-        self.news
-            .drain(|message| became(message).into_iter().for_each(&mut changed))
+        Self::of(became)
     }
 }
 
@@ -97,12 +82,6 @@ fn became(message: Message) -> Option<Station> {
             })
         }
         _ => None,
-    }
-}
-
-impl AsFd for Monitor {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.news.as_fd()
     }
 }
 

@@ -25,6 +25,7 @@ pub(crate) fn routing(datagram: &[u8]) {
         assert!(!(rule.stock.is_some() && selects), "{rule:?}");
     }
     decode::neighbours(datagram);
+    decode::ends(datagram);
     decode::links(datagram);
 }
 
