@@ -151,8 +151,9 @@ impl Over {
             Self::Vlan => {
                 format!("link add link {port} name {device} type vlan id {VLAN}\n")
             }
+            // A VLAN device comes up only over one that is up.
             Self::Qinq => format!(
-                "link add link {port} name {port}.{VLAN} type vlan proto 802.1ad id {VLAN}\n\
+                "link set {port} up\nlink add link {port} name {port}.{VLAN} type vlan proto 802.1ad id {VLAN}\n\
                  link set {port}.{VLAN} up\n\
                  link add link {port}.{VLAN} name {device} type vlan id {INNER_VLAN}\n"
             ),
