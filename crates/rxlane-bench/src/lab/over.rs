@@ -52,8 +52,7 @@ const INNER_VLAN: u16 = 20;
 const TABLE: u32 = 100;
 /// Bytes of the outer headers that a tunnel adds.
 const IPV4: usize = 20;
-/// Of VXLANs: number, UDP port, and the source port of test packets.
-const NUMBER: u32 = 100;
+/// Of VXLANs: UDP port, and the source port of test packets.
 const UDP_PORT: u16 = 4789;
 const SOURCE_PORT: u16 = 50_000;
 
@@ -79,6 +78,11 @@ impl End<'_> {
     fn outer(&self) -> [[u8; 4]; 2] {
         let (own, other) = if self.is_router { (1, 2) } else { (2, 1) };
         [own, other].map(|host| [10, self.net + 1, self.link, host])
+    }
+
+    /// Number of a VXLAN, of which the router has others.
+    fn number(&self) -> u32 {
+        u32::from(self.net) << 8 | u32::from(self.link)
     }
 
     /// MAC addresses in a VXLAN: those of this end and of the other one.
@@ -163,8 +167,9 @@ impl Over {
             ),
             Self::Vxlan => format!(
                 "addr add {own}/24 dev {port}\n\
-                 link add {device} address {} type vxlan id {NUMBER} local {own} remote {other} dstport {UDP_PORT} ttl 64\n",
-                text(end.stations()[0])
+                 link add {device} address {} type vxlan id {} local {own} remote {other} dstport {UDP_PORT} ttl 64\n",
+                text(end.stations()[0]),
+                end.number(),
             ),
             Self::Bridge if end.is_router => format!(
                 "link add {device} address {mac} type bridge\nlink set {port} master {device}\n"
@@ -235,7 +240,7 @@ fn framed(from: &End<'_>, len: usize) -> Vec<u8> {
     let [own, other] = from.stations();
     let length = len.saturating_sub(14 + IPV4) as u16;
     let udp = [SOURCE_PORT, UDP_PORT, length, 0].map(u16::to_be_bytes);
-    let header = [0x0800_0000, NUMBER << 8].map(u32::to_be_bytes);
+    let header = [0x0800_0000, from.number() << 8].map(u32::to_be_bytes);
     [udp.concat(), header.concat(), [other, own].concat()].concat()
 }
 
@@ -297,7 +302,7 @@ mod tests {
         assert_eq!(gre[22..], [0, 0, 8, 0]);
         let vxlan = Over::Vxlan.between(2, 3, 124);
         assert_eq!(vxlan[22..30], [0xc3, 0x50, 0x12, 0xb5, 0, 90, 0, 0]);
-        assert_eq!(vxlan[30..38], [8, 0, 0, 0, 0, 0, 100, 0]);
+        assert_eq!(vxlan[30..38], [8, 0, 0, 0, 0, 20, 3, 0]);
         assert_eq!(vxlan[38..44], [2, 0, 0, 2, 3, 5], "to the router's station");
         assert_eq!(
             Over::Qinq.between(1, 0, 124),
