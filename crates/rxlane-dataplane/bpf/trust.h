@@ -227,6 +227,7 @@ __noinline int is_witnessed(struct core *core)
 __noinline int entry_is_witnessed(struct core *core)
 {
 	struct witnessed_key key = {};
+	const struct witnessed *seen;
 	const struct outer *outer;
 
 	if (!core || !any_conntrack)
@@ -236,8 +237,13 @@ __noinline int entry_is_witnessed(struct core *core)
 		tunnel_flow(&key, outer->tunnel, WITNESS_TUNNEL_IN, outer->tos, outer->ttl, 0);
 		return witnessed(&key, outer->tunnel, outer->device, outer->tos, outer->ttl) != 0;
 	}
-	tunnel_flow(&key, outer->tunnel, WITNESS_TUNNEL_IN, 0, 0, outer->flow);
-	return witnessed(&key, end_print(outer->remote, outer->port), outer->device, outer->tos, outer->ttl) != 0;
+	tunnel_flow(&key, outer->tunnel, WITNESS_TUNNEL_IN, outer->tos, 0, outer->flow);
+	/* Whoever sends the flow with another header takes nothing from it that has been seen. */
+	seen = bpf_map_lookup_elem(&witnessed_flows, &key);
+	if (seen && seen->seen_ns && (seen->flow != port_print(outer->port) || seen->ttl != outer->ttl) &&
+	    (__s64)(bpf_ktime_get_coarse_ns() - seen->seen_ns) < WITNESS_FRESH_NS)
+		return 0;
+	return witnessed(&key, port_print(outer->port), outer->device, outer->tos, outer->ttl) != 0;
 }
 
 /* Whether Linux was lately seen to send packets of this flow in the tunnel by the way that `core` has for this one. */

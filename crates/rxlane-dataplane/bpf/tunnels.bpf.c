@@ -50,8 +50,8 @@ static __always_inline int taken(const struct sk_buff *skb)
 		carried.remote = outer.ip.saddr;
 		if (!carried_by(skb, room, v6, &carried))
 			return 0;
-		tunnel_flow(&flow, device->ifindex, WITNESS_TUNNEL_IN, 0, 0, hash_of(&carried));
-		print = end_print(outer.ip.saddr, outer.vxlan.udp.source);
+		tunnel_flow(&flow, device->ifindex, WITNESS_TUNNEL_IN, outer.ip.tos, 0, hash_of(&carried));
+		print = port_print(outer.vxlan.udp.source);
 	} else {
 		tunnel_flow(&flow, device->ifindex, WITNESS_TUNNEL_IN, outer.ip.tos, outer.ip.ttl, 0);
 		print = device->ifindex;

@@ -72,12 +72,12 @@ static __always_inline void tunnel_flow(struct witnessed_key *key, __u32 tunnel,
 }
 
 /*
- * Of a tunnel with many ends there is an entry for each flow that comes in, and of the outer header all is compared:
- * who sends others cannot fill the table with it.
+ * Of a tunnel with many ends there is an entry for each flow that comes in from one, and type of service. Source port
+ * and TTL are compared: who sends others cannot fill the table with them.
  */
-static __always_inline __u32 end_print(__be32 remote, __be16 port)
+static __always_inline __u32 port_print(__be16 port)
 {
-	return (remote ^ port) * 0x9e3779b1 + port;
+	return 0x10000 | port;
 }
 
 /* Whether a flow has been asked for and not been seen since. */

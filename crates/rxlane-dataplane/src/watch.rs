@@ -48,6 +48,7 @@ impl Router {
         self.write_ports(&devices)?;
         let changes = self.sessions.look(&devices)?;
         self.write_devices(&devices)?;
+        self.tunnels.settle_ends(&self.lane)?;
         let config = &self.state.config;
         let around = self.surroundings(&devices)?;
         let accepted = self.state.options.accept_bypass;

@@ -138,8 +138,10 @@ pub(crate) fn read_news(
     mut receive: impl FnMut() -> io::Result<Vec<u8>>,
     mut news: impl FnMut(Raw<'_>) -> Result<(), Garbled>,
 ) -> io::Result<bool> {
-    let mut complete = true;
-    for _ in 0..AT_ONCE {
+    let (mut complete, mut taken) = (true, 0);
+    // Once some are lost the kernel drops all that come until none is left, without a word.
+    while !complete || taken < AT_ONCE {
+        taken += 1;
         let datagram = match receive() {
             Ok(datagram) => datagram,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(complete),
@@ -213,6 +215,28 @@ mod tests {
 
     fn done() -> Vec<u8> {
         bytes(DONE, 0, &0i32.to_ne_bytes())
+    }
+
+    #[test]
+    fn news_are_taken_in_so_many_at_a_time_but_lost_ones_all() {
+        let news = || (0..AT_ONCE + 5).map(|_| Ok(bytes(28, 0, &[1])));
+        let mut receive = socket(news().collect());
+        let mut read = |count: &mut usize| {
+            read_news(&mut receive, |_| {
+                *count += 1;
+                Ok(())
+            })
+        };
+        let mut count = 0;
+        assert!(read(&mut count).is_ok_and(|complete| complete));
+        assert_eq!(count, AT_ONCE);
+        assert!(read(&mut count).is_ok_and(|complete| complete));
+        assert_eq!(count, AT_ONCE + 5);
+        let lost = io::Error::from_raw_os_error(libc::ENOBUFS);
+        let mut receive = socket(std::iter::once(Err(lost)).chain(news()).collect());
+        let complete = read_news(&mut receive, |_| Ok(()));
+        assert!(complete.is_ok_and(|complete| !complete));
+        assert!(receive().is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock));
     }
 
     #[test]

@@ -149,9 +149,9 @@ fn without_arbitrary(packet: &mut [u8], number: Option<u32>) {
             packet[4..6].fill(0);
             packet[10..12].fill(0);
             packet[header..header + 2].fill(0);
-            // The sum over it, if that is right.
+            // The sum over it, if that is right; 0 would say that there is none.
             if sum_holds {
-                packet[header + 6..header + 8].fill(0);
+                packet[header + 6..header + 8].fill(0xff);
             }
         }
         // Of GRE that has a checksum, which is about the packet inside.

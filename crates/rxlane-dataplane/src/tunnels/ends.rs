@@ -69,6 +69,8 @@ const MAX_STATIONS: usize = 65536;
 const LINUXS: [u8; 4] = [255; 4];
 /// Where not all fit they are read anew this seldom.
 const AGAIN_AFTER: u32 = 30;
+/// News of what went while everything was read have come after this.
+const JUST_NOW: Duration = Duration::from_secs(2);
 
 /// What is told the program of the VXLANs that are served.
 #[derive(Default)]
@@ -82,10 +84,10 @@ pub(super) struct Ends {
     unsure: bool,
     /// Whether not all stations fitted, and for how many looks nothing is done about that.
     overflow: Option<u32>,
-    /// Whether everything has just been read, meanwhile entries may have been left out.
-    just_read: bool,
-    /// When that was.
-    read_at: Option<Instant>,
+    /// Whether news were lost: then nothing that the program knows can be believed.
+    lost: bool,
+    /// When everything was read last, and how long that took.
+    read: Option<(Instant, Duration)>,
 }
 
 impl Ends {
@@ -102,13 +104,12 @@ impl Ends {
         if self.served == served {
             return self.follow(lane);
         }
-        self.served = served;
-        self.unsure = true;
-        if self.served.is_empty() {
+        if served.is_empty() {
             self.monitor = None;
         } else if self.monitor.is_none() {
             self.monitor = Some(Monitor::new()?);
         }
+        self.served = served;
         self.write(lane)
     }
 
@@ -135,6 +136,7 @@ impl Ends {
 
     fn write(&mut self, lane: &LaneProgram) -> Result<(), DataplaneError> {
         self.unsure = true;
+        let began = Instant::now();
         let (all, complete) = if self.served.is_empty() {
             (Vec::new(), true)
         } else {
@@ -147,16 +149,25 @@ impl Ends {
         }
         replace(&lane.vxlan_ends, &known.entries)?;
         self.overflow = (!known.fits).then_some(AGAIN_AFTER);
-        (self.unsure, self.just_read) = (false, true);
-        self.read_at = Some(Instant::now());
+        (self.unsure, self.lost) = (false, false);
+        self.read = Some((Instant::now(), began.elapsed()));
         Ok(())
     }
 
-    /// Reads everything anew where news have not said all; to be called once a second at most, since who moves often asks for it.
+    /// Whether the program must not use what it knows, until [`Ends::settle`] has read everything anew.
+    pub(super) fn are_lost(&self) -> bool {
+        self.lost
+    }
+
+    /// Reads everything anew where news have not said all; to be called once a second at most. Whoever floods a VXLAN with stations must not
+    /// have them read again and again, so that this takes a tenth of the time at most.
     ///
     /// # Errors
     /// When netlink fails, or the map cannot be written.
     pub(super) fn settle(&mut self, lane: &LaneProgram) -> Result<(), DataplaneError> {
+        if self.read.is_some_and(|(at, took)| at.elapsed() < 10 * took) {
+            return Ok(());
+        }
         match &mut self.overflow {
             _ if self.unsure => self.write(lane),
             Some(0) => self.write(lane),
@@ -180,22 +191,19 @@ impl Ends {
         let was_unsure = std::mem::replace(&mut self.unsure, true);
         let mut news = Vec::new();
         if !monitor.drain(|entry| news.push(entry))? {
-            // Whoever floods a VXLAN with stations must not have them all read again and again.
-            return match self.read_at {
-                Some(at) if at.elapsed() < Duration::from_secs(1) => Ok(()),
-                _ => self.write(lane),
-            };
+            self.lost = true;
+            return Ok(());
         }
+        let just_read = self.read.is_some_and(|(at, _)| at.elapsed() < JUST_NOW);
         let mut unsure = was_unsure;
         for entry in &news {
             let Some(learns) = self.served.get(&entry.device) else {
                 continue;
             };
             // While a list is read an entry that goes may take another one with it, which then is no unknown station.
-            unsure |= self.just_read && entry.gone && !learns;
+            unsure |= just_read && entry.gone && !learns;
             unsure |= !self.take_in(lane, entry)?;
         }
-        self.just_read = false;
         self.unsure = unsure;
         Ok(())
     }
@@ -212,6 +220,10 @@ impl Ends {
         let quota = self.quota();
         let count = self.counts.entry(entry.device).or_default();
         match became(there.as_ref(), entry) {
+            // Of whom not all are known nobody is unknown.
+            Became::Behind(_) if key.is_unknown() && self.overflow.is_some() => {
+                put(&lane.vxlan_ends, bytes, &End::of(None, false))?;
+            }
             Became::AsItWas => {}
             Became::Unknown => {
                 delete(&lane.vxlan_ends, bytes)?;
@@ -264,23 +276,40 @@ fn send_unknown_by_linux(map: &MapHandle, device: u32) -> Result<(), DataplaneEr
     }
 }
 
-/// Makes the map hold these entries. What the program has written about those that stay is kept.
+/// Makes the map hold these entries. What the program has written about those that stay is kept. While it is changed no station is taken
+/// for an unknown one: the ends of those are taken away first, and given last.
 fn replace(map: &MapHandle, wanted: &BTreeMap<Key, End>) -> Result<(), DataplaneError> {
-    let there: Vec<Vec<u8>> = map.keys().collect();
-    for key in there {
-        if !wanted.contains_key(&bytemuck::pod_read_unaligned(&key)) {
-            delete(map, &key)?;
-        }
+    let (unknown, known): (Vec<_>, Vec<_>) = wanted.iter().partition(|(key, _)| key.is_unknown());
+    let (last, first): (Vec<_>, Vec<_>) = unknown
+        .into_iter()
+        .partition(|(_, end)| end.address != LINUXS);
+    let there = map
+        .keys()
+        .map(|key| bytemuck::pod_read_unaligned::<Key>(&key));
+    let (mut gone, others): (Vec<Key>, Vec<Key>) = there
+        .filter(|key| !wanted.contains_key(key))
+        .partition(Key::is_unknown);
+    for (key, end) in first {
+        put_new(map, key, end)?;
     }
-    for (key, end) in wanted {
-        let key = bytemuck::bytes_of(key);
-        let there = map.lookup(key, MapFlags::ANY).tried(tried)?;
-        let there = there.map(|value| bytemuck::pod_read_unaligned::<End>(&value));
-        if !there.is_some_and(|there| there.is_as(end)) {
-            put(map, key, end)?;
-        }
+    gone.extend(others);
+    for key in gone {
+        delete(map, bytemuck::bytes_of(&key))?;
+    }
+    for (key, end) in known.into_iter().chain(last) {
+        put_new(map, key, end)?;
     }
     Ok(())
+}
+
+fn put_new(map: &MapHandle, key: &Key, end: &End) -> Result<(), DataplaneError> {
+    let key = bytemuck::bytes_of(key);
+    let there = map.lookup(key, MapFlags::ANY).tried(tried)?;
+    let there = there.map(|value| bytemuck::pod_read_unaligned::<End>(&value));
+    if there.is_some_and(|there| there.is_as(end)) {
+        return Ok(());
+    }
+    put(map, key, end)
 }
 
 /// What news say of a station.

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::os::fd::BorrowedFd;
 
+use libbpf_rs::{ErrorKind, MapCore, MapFlags};
 use rxlane_config::RouterConfig;
 use rxlane_policy::class::Trust;
 use rxlane_system::links::Link as NetDevice;
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use crate::DataplaneError;
+use crate::error::BpfTried;
 use crate::lanes::overload::Shared;
 use crate::lanes::program::{LaneProgram, trusts};
 use crate::lanes::tunnels::{Entries, Followed};
@@ -70,6 +72,8 @@ pub(crate) struct Tunnels {
     pub(crate) only_established: Option<String>,
     /// Behind which ends of VXLANs stations are.
     ends: Ends,
+    /// Ways by VXLANs, which the program is not told while it is not known where stations are.
+    by_ends: BTreeMap<Vec<u8>, Way>,
 }
 
 impl Tunnels {
@@ -226,9 +230,16 @@ impl Tunnels {
         let vxlans: BTreeMap<u32, bool> = vxlans.collect();
         // While packets of a VXLAN are let in and out it must be known where they come from and go.
         self.ends.look_also(lane, &vxlans)?;
+        let by_ends = |ifindex: &[u8]| vxlans.keys().any(|v| v.to_ne_bytes() == ifindex);
+        self.by_ends = ways.clone();
+        self.by_ends.retain(|ifindex, _| by_ends(ifindex));
+        if self.ends.are_lost() {
+            ways.retain(|ifindex, _| !by_ends(ifindex));
+        }
         vlans::replace(&lane.tunnel_ways, &ways)?;
         vlans::replace(&shared.tunnels, &entries)?;
-        self.ends.look(lane, vxlans)
+        self.ends.look(lane, vxlans)?;
+        self.leave_lost_to_linux(lane)
     }
 
     /// Where news of what VXLANs learn come, while some are served.
@@ -241,7 +252,22 @@ impl Tunnels {
     /// # Errors
     /// When netlink fails, or the map cannot be written.
     pub(crate) fn hear_of_ends(&mut self, lane: &LaneProgram) -> Result<(), DataplaneError> {
-        self.ends.follow(lane)
+        self.ends.follow(lane)?;
+        self.leave_lost_to_linux(lane)
+    }
+
+    /// Without a way the program takes nothing out of a VXLAN and puts nothing into it.
+    fn leave_lost_to_linux(&self, lane: &LaneProgram) -> Result<(), DataplaneError> {
+        if !self.ends.are_lost() {
+            return Ok(());
+        }
+        for ifindex in self.by_ends.keys() {
+            match lane.tunnel_ways.delete(ifindex) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                done => done.tried(|| "write map tunnel_ways".into())?,
+            }
+        }
+        Ok(())
     }
 
     /// Reads what VXLANs know where news have not said all of it.
@@ -249,12 +275,23 @@ impl Tunnels {
     /// # Errors
     /// When netlink fails, or the map cannot be written.
     pub(crate) fn settle_ends(&mut self, lane: &LaneProgram) -> Result<(), DataplaneError> {
-        self.ends.settle(lane)
+        let were_lost = self.ends.are_lost();
+        self.ends.settle(lane)?;
+        if were_lost && !self.ends.are_lost() {
+            for (ifindex, way) in &self.by_ends {
+                let put = lane
+                    .tunnel_ways
+                    .update(ifindex, bytemuck::bytes_of(way), MapFlags::ANY);
+                put.tried(|| "write map tunnel_ways".into())?;
+            }
+        }
+        Ok(())
     }
 
     /// Another program knows nothing of them yet.
     pub(crate) fn forget_ends(&mut self) {
         self.ends = Ends::default();
+        self.by_ends.clear();
     }
 }
 
