@@ -11,8 +11,9 @@ use serde_json::Value;
 
 use crate::common::{Background, TestLab, wait_for};
 
-/// Nothing keeps a daemon from running: a router's daemons have cores of their own.
-pub(crate) const ALWAYS: &str = "chrt -f 1";
+/// Nothing keeps a daemon from running: a router's daemons have cores of their own. Its threads take turns: one of bgpd's may wait for
+/// another without sleeping.
+pub(crate) const ALWAYS: &str = "chrt -r 1";
 /// As much of the core as the generator: what takes a daemon seconds must not end the load meanwhile.
 pub(crate) const SHARING: &str = "sh -c 'renice -n -10 -p $$ >/dev/null; exec \"$@\"' -";
 
