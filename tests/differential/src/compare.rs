@@ -163,7 +163,10 @@ fn without_arbitrary(packet: &mut [u8], number: Option<u32>) {
         return;
     }
     let id = u16::from_be_bytes([packet[4], packet[5]]);
+    let place = u16::from_be_bytes([packet[6], packet[7]]) & 0x3fff;
     let made_here = match packet[9] {
+        // A piece of a packet in a VXLAN, which cannot be looked into.
+        17 if place != 0 => number.is_none_or(|n| id != id_of(n)),
         1 => number.is_none_or(|n| id != id_of(n)),
         6 => number.is_none(),
         // The outer header of a tunnel; what is merely forwarded has the number's own.
@@ -177,6 +180,12 @@ fn without_arbitrary(packet: &mut [u8], number: Option<u32>) {
     if made_here && right {
         packet[4..6].fill(0);
         packet[10..12].fill(0);
+        let first_of_vxlan = packet[9] == 17 && place == 0x2000 && framed(packet).is_some();
+        if let Some(udp) = packet.get_mut(20..28).filter(|_| first_of_vxlan) {
+            udp[..2].fill(0);
+            let there_is_none = udp[6..] == [0, 0];
+            udp[6..].fill(if there_is_none { 0 } else { 0xff });
+        }
     }
 }
 
