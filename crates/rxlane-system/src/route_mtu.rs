@@ -75,7 +75,8 @@ impl RouteMtu {
         self.found.smallest
     }
 
-    /// Whether a route of IPv4 has several next hops, among which Linux chooses in its own way for what it sends itself, a locked MTU, or a TTL.
+    /// Whether a route of IPv4 has several next hops, among which Linux chooses in its own way for what it sends itself, a locked MTU, a TTL, or a type of
+    /// service.
     pub fn have_several_hops(&self) -> bool {
         self.found.several
     }
@@ -238,5 +239,9 @@ mod tests {
         assert!(is_chosen_otherwise(&route(&[
             12, METRICS, 8, HOP_LIMIT, 33, 0
         ])));
+        let mut of_tos = route(&[]);
+        assert!(!is_chosen_otherwise(&of_tos));
+        of_tos[TYPE_OF_SERVICE] = 0x10;
+        assert!(is_chosen_otherwise(&of_tos));
     }
 }
