@@ -138,7 +138,7 @@ static __always_inline int is_same_mac(const __u8 *a, const __u8 *b)
 /* As the witness notes the next hop of what has none with an address. */
 static __always_inline int is_nobody(const __u8 *mac)
 {
-	return !(*(const __u32 *)mac | *(const __u16 *)(mac + 4));
+	return !(mac[0] | mac[1] | mac[2] | mac[3] | mac[4] | mac[5]);
 }
 
 /* What is asked of the witness, here and not on the stack, which functions that call each other share. */

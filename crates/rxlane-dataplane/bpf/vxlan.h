@@ -35,8 +35,8 @@ static __always_inline int may_be_tunneled(const struct parsed_packet *n)
 }
 
 /*
- * The end's address; 0: there is none, or it is the turn of this packet to be seen by Linux (`direction`). Functions of
- * their own, for their keys: callers have no stack to spare.
+ * The end's address; 0: there is none; SEVERAL_ENDS, too, if it is the turn of this packet, in that direction, to be
+ * seen by Linux. Functions of their own, for their keys: callers have no stack to spare.
  */
 static __noinline __be32 end_at(__u32 device, const __u8 *mac, __u32 direction, __u32 renew_s)
 {
@@ -91,8 +91,7 @@ static __always_inline int comes_from_its_end(const struct packet *p, __u32 devi
 	if (!way || (void *)(eth + 1) > p->data_end)
 		return 0;
 	if (!is_same_mac(eth->h_dest, way->mac) || is_same_mac(eth->h_source, way->mac) || eth->h_source[0] & 1 ||
-	    !(eth->h_source[0] | eth->h_source[1] | eth->h_source[2] | eth->h_source[3] | eth->h_source[4] |
-	      eth->h_source[5]))
+	    is_nobody(eth->h_source))
 		return 0;
 	return !way->learns || end_at(device, eth->h_source, FROM_STATION, way->renew_s) == p->ip4->saddr;
 }

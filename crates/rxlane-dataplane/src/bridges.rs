@@ -13,7 +13,7 @@ use rxlane_system::stations::{self, Monitor, Station};
 use crate::DataplaneError;
 use crate::error::BpfTried;
 use crate::lanes::program::LaneProgram;
-use crate::{attach_points, masters, qdiscs, vlans};
+use crate::{attach_points, masters, pinned, qdiscs, vlans};
 
 /// `struct station_key` of bpf/bridge.h.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -126,10 +126,7 @@ impl Bridges {
             let key = Key::of(station);
             let key = bytemuck::bytes_of(&key);
             if !self.is_served(station) {
-                match lane.stations.delete(key) {
-                    Err(error) if error.kind() == ErrorKind::NotFound => {}
-                    done => done.tried(write)?,
-                }
+                pinned::delete(&lane.stations, key)?;
                 continue;
             }
             let port = station.port.unwrap_or(0).to_ne_bytes();

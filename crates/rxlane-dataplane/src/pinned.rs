@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapMut, MapType};
+use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle, MapMut, MapType};
 use nix::errno::Errno;
 use rxlane_system::xdp::{self, Mode};
 
@@ -137,6 +137,14 @@ pub(crate) fn get_percpu<T: bytemuck::Pod>(
 pub(crate) fn forget(map: &impl MapCore, key: u32) {
     if let Err(error) = map.delete(&key.to_ne_bytes()) {
         tracing::debug!(map = ?map.name(), key, %error, "nothing to delete");
+    }
+}
+
+/// Deletes what is behind a key of any kind; that nothing is is fine.
+pub(crate) fn delete(map: &impl MapCore, key: &[u8]) -> Result<(), DataplaneError> {
+    match map.delete(key) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        done => done.tried(|| format!("write map {}", map.name().to_string_lossy())),
     }
 }
 

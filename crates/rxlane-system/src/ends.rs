@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use netlink_packet_core::NetlinkPayload;
+use netlink_packet_core::{NetlinkPayload, Nla};
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
 };
@@ -32,7 +32,6 @@ const NEXTHOP: u16 = 13;
 
 /// `None` for what no VXLAN has: neighbours of IP, what a bridge has learned, filters of devices.
 fn from_message(message: &NeighbourMessage, gone: bool) -> Option<Entry> {
-    use netlink_packet_core::Nla;
     let mut entry = Entry {
         device: message.header.ifindex,
         mac: [0; 6],

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::neighbours::is_chatter;
-use crate::packets::{checksum, framed, hex, id_of, number_in, opened, sum_up, tagged, untagged};
+use crate::packets::{
+    checksum, framed, hex, id_of, number_in, opened, sum_up, tagged, udp_sum, untagged,
+};
 
 /// A frame that left a router.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -126,10 +128,7 @@ fn udp_holds(packet: &[u8]) -> bool {
     let Some(udp) = packet.get(20..length) else {
         return false;
     };
-    let says = (udp.len() as u16).to_be_bytes();
-    let mut all = [&packet[12..20], &[0, 17], &says, udp].concat();
-    all.resize(all.len().next_multiple_of(2), 0);
-    udp.get(6..8) != Some(&[0, 0]) && checksum(&all) == 0
+    udp.get(6..8) != Some(&[0, 0]) && udp_sum(&packet[12..20], udp) == 0
 }
 
 /// Zeroes what is arbitrary in a packet, and in the packet that is in that.

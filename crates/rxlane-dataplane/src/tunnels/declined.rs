@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use rxlane_config::{Datapath, RouterConfig};
+use rxlane_policy::tunneled::VXLAN_PORTS;
 use rxlane_system::links::Link as NetDevice;
 use rxlane_system::tunnels::Tunnel;
 
@@ -24,8 +25,6 @@ pub(super) struct Around<'a> {
 
 const SIT: u8 = 41;
 const GRE: u8 = 47;
-/// Those that the program looks at (`is_port_of_vxlan` of bpf/outer.h).
-const VXLAN_PORTS: [u16; 2] = [4789, 8472];
 
 /// Whether both are of the same kind, among which Linux looks: it asks what a tunnel carries only once it has found it.
 fn may_be_alike(other: &Tunnel, tunnel: &Tunnel) -> bool {

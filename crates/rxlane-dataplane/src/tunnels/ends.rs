@@ -15,6 +15,7 @@ use rxlane_system::ends::{self, Entry, Monitor};
 use crate::DataplaneError;
 use crate::error::BpfTried;
 use crate::lanes::program::LaneProgram;
+use crate::pinned;
 
 /// `struct station_key` of bpf/bridge.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
@@ -226,7 +227,7 @@ impl Ends {
             }
             Became::AsItWas => {}
             Became::Unknown => {
-                delete(&lane.vxlan_ends, bytes)?;
+                pinned::delete(&lane.vxlan_ends, bytes)?;
                 *count = count.saturating_sub(usize::from(there.is_some()));
             }
             Became::Behind(_) if there.is_none() && *count >= quota => {
@@ -254,13 +255,6 @@ fn tried() -> String {
 fn put(map: &MapHandle, key: &[u8], end: &End) -> Result<(), DataplaneError> {
     map.update(key, bytemuck::bytes_of(end), MapFlags::ANY)
         .tried(tried)
-}
-
-fn delete(map: &MapHandle, key: &[u8]) -> Result<(), DataplaneError> {
-    match map.delete(key) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        done => done.tried(tried),
-    }
 }
 
 fn send_unknown_by_linux(map: &MapHandle, device: u32) -> Result<(), DataplaneError> {
@@ -294,7 +288,7 @@ fn replace(map: &MapHandle, wanted: &BTreeMap<Key, End>) -> Result<(), Dataplane
     }
     gone.extend(others);
     for key in gone {
-        delete(map, bytemuck::bytes_of(&key))?;
+        pinned::delete(map, bytemuck::bytes_of(&key))?;
     }
     for (key, end) in known.into_iter().chain(last) {
         put_new(map, key, end)?;

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::os::fd::BorrowedFd;
 
-use libbpf_rs::{ErrorKind, MapCore, MapFlags};
+use libbpf_rs::{MapCore, MapFlags};
 use rxlane_config::RouterConfig;
 use rxlane_policy::class::Trust;
 use rxlane_system::links::Link as NetDevice;
@@ -29,7 +29,7 @@ use crate::lanes::overload::Shared;
 use crate::lanes::program::{LaneProgram, trusts};
 use crate::lanes::tunnels::{Entries, Followed};
 use crate::layout::{DeviceOver, PORT_HIDES_TAGS, TUNNELS_RULED, TUNNELS_SEVERAL_HOPS};
-use crate::{masters, ports, qdiscs, vlans};
+use crate::{masters, pinned, ports, qdiscs, vlans};
 use declined::Around;
 use ends::Ends;
 use way::{GRE_PROTOCOL, VXLAN_PROTOCOL, Way};
@@ -207,6 +207,7 @@ impl Tunnels {
         devices: &[NetDevice],
     ) -> Result<(), DataplaneError> {
         let (mut entries, mut ways) = (BTreeMap::new(), BTreeMap::new());
+        let (mut by_ends, mut vxlans) = (BTreeMap::new(), BTreeMap::new());
         if self.are_served().next().is_some() {
             let addressed = addresses::devices_with_ipv4()?;
             let by_qdisc = qdiscs::in_the_way(&config.egress, devices)?;
@@ -221,21 +222,21 @@ impl Tunnels {
                 };
                 let way = Way::of(device, tunnel, by_qdisc.contains_key(&device.ifindex));
                 entries.insert(bytemuck::bytes_of(&way.key).to_vec(), entry);
-                ways.insert(device.ifindex.to_ne_bytes().to_vec(), way);
+                let key = device.ifindex.to_ne_bytes().to_vec();
+                if let Some(vxlan) = tunnel.vxlan {
+                    vxlans.insert(device.ifindex, vxlan.learns);
+                    by_ends.insert(key, way);
+                } else {
+                    ways.insert(key, way);
+                }
             }
         }
-        let vxlans = self
-            .are_served()
-            .filter_map(|a| Some((a.device.ifindex, a.tunnel.vxlan?.learns)));
-        let vxlans: BTreeMap<u32, bool> = vxlans.collect();
         // While packets of a VXLAN are let in and out it must be known where they come from and go.
         self.ends.look_also(lane, &vxlans)?;
-        let by_ends = |ifindex: &[u8]| vxlans.keys().any(|v| v.to_ne_bytes() == ifindex);
-        self.by_ends = ways.clone();
-        self.by_ends.retain(|ifindex, _| by_ends(ifindex));
-        if self.ends.are_lost() {
-            ways.retain(|ifindex, _| !by_ends(ifindex));
+        if !self.ends.are_lost() {
+            ways.extend(by_ends.clone());
         }
+        self.by_ends = by_ends;
         vlans::replace(&lane.tunnel_ways, &ways)?;
         vlans::replace(&shared.tunnels, &entries)?;
         self.ends.look(lane, vxlans)?;
@@ -262,10 +263,7 @@ impl Tunnels {
             return Ok(());
         }
         for ifindex in self.by_ends.keys() {
-            match lane.tunnel_ways.delete(ifindex) {
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                done => done.tried(|| "write map tunnel_ways".into())?,
-            }
+            pinned::delete(&lane.tunnel_ways, ifindex)?;
         }
         Ok(())
     }

@@ -282,6 +282,12 @@ fn octets(address: IpAddr) -> Vec<u8> {
     }
 }
 
+/// The checksum of a packet of UDP over IPv4, or 0 if the one that it has is right, by its addresses, one after the other (RFC 768).
+pub(crate) fn udp_sum(addresses: &[u8], udp: &[u8]) -> u16 {
+    let length = (udp.len() as u16).to_be_bytes();
+    checksum(&[addresses, &[0, 17], &length, udp].concat())
+}
+
 /// The Internet checksum.
 pub(crate) fn checksum(bytes: &[u8]) -> u16 {
     let words = bytes.chunks(2).map(|w| {

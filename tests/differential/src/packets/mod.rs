@@ -12,7 +12,7 @@ mod tunneled;
 
 pub use answer::answer;
 pub use build::{Quirk, Spec, Transport, tcp};
-pub(crate) use build::{checksum, id_of};
+pub(crate) use build::{checksum, id_of, udp_sum};
 pub use draw::draw;
 pub(crate) use draw::{Place, draw_from};
 pub(crate) use encapsulated::{framed, opened, sum_up};

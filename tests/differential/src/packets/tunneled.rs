@@ -1,6 +1,6 @@
 //! Packets put into tunnels over IPv4, as the other ends of those send them, with outer headers that may be wrong.
 
-use super::build::checksum;
+use super::build::{checksum, udp_sum};
 use super::{hex, tagged, unhex, untagged};
 
 /// Where the packet of a frame without tags begins.
@@ -69,12 +69,9 @@ impl Framed {
 
     /// The checksum of a packet of UDP from `src` to `dst` that has none yet (RFC 768).
     fn sum(&self, src: [u8; 4], dst: [u8; 4], udp: &[u8]) -> u16 {
-        let length = (udp.len() as u16).to_be_bytes();
-        let mut all = [&src[..], &dst, &[0, 17], &length, udp].concat();
-        all.resize(all.len().next_multiple_of(2), 0);
         match self.sum {
             None => 0,
-            Some(right) => checksum(&all).max(1) ^ (u16::from(!right) * 0x0101),
+            Some(right) => udp_sum(&[src, dst].concat(), udp).max(1) ^ (u16::from(!right) * 0x0101),
         }
     }
 }

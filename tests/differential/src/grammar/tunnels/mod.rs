@@ -7,6 +7,7 @@ mod outer;
 use std::net::IpAddr;
 
 use super::{Dice, Kind, REMOTE, behind, host, of_family, subnet};
+use crate::packets::mac_text;
 use crate::scenario::{Class, PORTS, Scenario, Statement, Trust};
 
 /// An address that is on no port.
@@ -96,10 +97,6 @@ fn trusted(dice: &mut Dice, tunnels: &[Tunnel], class: &mut Class) {
 /// Who has a hardware address in a VXLAN.
 const DEVICE: u8 = 0x88;
 const STATION: u8 = 0x77;
-
-fn mac_text(mac: [u8; 6]) -> String {
-    mac.map(|byte| format!("{byte:02x}")).join(":")
-}
 
 impl Tunnel {
     fn drawn(dice: &mut Dice, kind: Kind, n: usize) -> Self {
