@@ -323,7 +323,7 @@ static __always_inline int choose_way(const struct core *core, const struct pack
 		return ret;
 	*way = bpf_map_lookup_elem(&vlan_ways, &ifindex);
 	if (!*way)
-		return to_port(core, port_behind(ifindex, to));
+		return to_port(core, port_behind(ifindex, to, 0));
 	if (l2_of_way(*way) + room + ip_length(p) > (*way)->mtu + FRAME_ROOM)
 		return REFUSED(REASON_MTU);
 	if (has_other_priority(p, *way))

@@ -34,6 +34,36 @@ impl Key {
     }
 }
 
+/// `struct station` of bpf/bridge.h.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct At {
+    port: u32,
+    stays: u32,
+    doubted_s: u32,
+}
+
+impl At {
+    /// Behind a port; what the program doubts it goes on doubting.
+    fn of(station: &Station, lane: &LaneProgram) -> Result<Self, DataplaneError> {
+        let key = Key::of(station);
+        let there = lane
+            .stations
+            .lookup(bytemuck::bytes_of(&key), MapFlags::ANY)
+            .tried(tried)?;
+        let there = there.map(|value| bytemuck::pod_read_unaligned::<Self>(&value));
+        Ok(Self {
+            port: station.port.unwrap_or(0),
+            stays: u32::from(station.stays),
+            doubted_s: there.map_or(0, |there| there.doubted_s),
+        })
+    }
+}
+
+fn tried() -> String {
+    "write map stations".into()
+}
+
 /// Stations that the program knows (`MAX_STATIONS` of bpf/bridge.h); those of others are Linux's.
 const MAX_STATIONS: usize = 65536;
 
@@ -88,8 +118,8 @@ impl Bridges {
         if !self.served.is_empty() {
             let all = stations::all()?.into_iter();
             for station in all.filter(|s| self.is_served(s)).take(MAX_STATIONS) {
-                let port = station.port.unwrap_or(0);
-                entries.insert(bytemuck::bytes_of(&Key::of(&station)).to_vec(), port);
+                let at = At::of(&station, lane)?;
+                entries.insert(bytemuck::bytes_of(&Key::of(&station)).to_vec(), at);
             }
         }
         vlans::replace(&lane.stations, &entries)?;
@@ -117,7 +147,6 @@ impl Bridges {
         let Some(monitor) = &mut self.monitor else {
             return Ok(());
         };
-        let write = || "write map stations".to_owned();
         let mut news = Vec::new();
         if !monitor.drain(|station| news.push(station))? {
             return self.write(lane);
@@ -129,11 +158,14 @@ impl Bridges {
                 pinned::delete(&lane.stations, key)?;
                 continue;
             }
-            let port = station.port.unwrap_or(0).to_ne_bytes();
-            match lane.stations.update(key, &port, MapFlags::ANY) {
+            let at = At::of(station, lane)?;
+            match lane
+                .stations
+                .update(key, bytemuck::bytes_of(&at), MapFlags::ANY)
+            {
                 // What does not fit stays with Linux.
                 Err(error) if error.kind() == ErrorKind::TooBig => {}
-                done => done.tried(write)?,
+                done => done.tried(tried)?,
             }
         }
         Ok(())

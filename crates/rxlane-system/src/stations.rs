@@ -1,7 +1,9 @@
 //! What bridges have learned: behind which port a station is.
 
 use netlink_packet_core::NetlinkPayload;
-use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourMessage, NeighbourState};
+use netlink_packet_route::neighbour::{
+    NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
+};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use crate::SystemError;
@@ -17,6 +19,8 @@ pub struct Station {
     pub mac: [u8; 6],
     /// Index of the port that it is behind; `None` once the bridge has forgotten it, or where it is the machine itself.
     pub port: Option<u32>,
+    /// Whether the bridge believes it to be there wherever it is heard (`sticky`).
+    pub stays: bool,
 }
 
 /// `None` for what is no station of a bridge: neighbours of IP, what a device filters by, and stations of one VLAN.
@@ -39,6 +43,7 @@ fn from_message(message: &NeighbourMessage) -> Option<Station> {
         // Permanent ones are addresses of the machine itself.
         port: Some(message.header.ifindex)
             .filter(|_| message.header.state != NeighbourState::Permanent),
+        stays: message.header.flags.contains(NeighbourFlags::Sticky),
     })
 }
 
@@ -107,8 +112,12 @@ mod tests {
             bridge: 3,
             mac: [2, 0, 0, 0, 0, 9],
             port: Some(7),
+            stays: false,
         };
         assert_eq!(from_message(&learned), Some(station));
+        let mut sticky = learned;
+        sticky.header.flags = NeighbourFlags::Sticky;
+        assert!(from_message(&sticky).is_some_and(|station| station.stays));
         let own = message(NeighbourState::Permanent, &[mac.clone(), bridge.clone()]);
         assert_eq!(from_message(&own).and_then(|own| own.port), None);
         let of_the_device = message(NeighbourState::Reachable, std::slice::from_ref(&mac));

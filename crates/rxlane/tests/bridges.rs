@@ -81,6 +81,45 @@ fn a_station_that_is_elsewhere_for_the_bridge_is_linuxs() {
 
 #[test]
 #[ignore = "needs root: make test"]
+fn a_station_that_comes_back_before_the_daemon_has_heard_that_it_was_away_is_back_for_linux_too() {
+    let mut t = bridged("comesback");
+    let router = t.router(&(VOICE_ALL.to_owned() + REST));
+    wait_for("requests and answers are express", || t.pings(0) == 10);
+    let mac = t.must(Place::Gen, "cat /sys/class/net/gen0/address");
+    let mac = mac.trim();
+    let bridge = t.must(Place::Router, "cat /sys/class/net/br0/address");
+    t.must(
+        Place::Gen,
+        &format!(
+            "sysctl -w net.ipv6.conf.gen0.disable_ipv6=1 && ip link add twin link gen1 address {mac} type macvlan && ip link set twin addrgenmode none && ip address add 10.10.0.77/32 dev twin \
+             && ip link set twin up && ip route add 10.20.0.3/32 via 10.10.0.1 dev twin onlink && for d in gen0 twin; do \
+             ip neigh replace 10.10.0.1 lladdr {} dev $d nud permanent; done",
+            bridge.trim()
+        ),
+    );
+    // What it answers to the router's questions would tell where it is, too.
+    t.must(
+        Place::Router,
+        &format!("ip neigh replace 10.10.0.2 lladdr {mac} dev br0 nud permanent"),
+    );
+    wait_for("with that twin, too", || t.pings(0) == 10);
+    let behind = |port: &str| {
+        let all = t.must(Place::Router, "bridge fdb show br br0");
+        let found = all.lines().find(|line| line.starts_with(mac));
+        found.is_some_and(|line| line.contains(&format!("dev {port} ")))
+    };
+    // The daemon hears nothing for now, as on a busy router.
+    router.signal(nix::sys::signal::Signal::SIGSTOP);
+    t.exec(Place::Gen, "ping -Q 0xb8 -c 1 -W 1 10.20.0.3");
+    assert!(behind("in1"), "Linux has learned that it is elsewhere");
+    t.must(Place::Gen, "ping -Q 0xb8 -c 1 -W 5 10.20.0.2");
+    assert!(behind("in0"), "and that it is back");
+    router.signal(nix::sys::signal::Signal::SIGCONT);
+    wait_for("express again", || t.pings(0) == 10);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
 fn a_port_that_leaves_its_bridge_is_served_by_itself() {
     let mut t = bridged("nomaster");
     let _router = t.router(&(VOICE_ALL.to_owned() + REST));

@@ -38,13 +38,15 @@ impl Key {
     }
 }
 
-/// `struct vxlan_end` of bpf/vxlan.h, of which the program writes the rest: when Linux has seen the station in use.
+/// `struct vxlan_end` of bpf/vxlan.h, of which the program writes the rest: when Linux has seen the station in use, and when it was heard
+/// from another end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 struct End {
     address: [u8; 4],
     ages: u32,
     left_s: [u32; 2],
+    doubted_s: u32,
 }
 
 impl End {
@@ -55,6 +57,15 @@ impl End {
             address: address.map_or(LINUXS, |end| end.octets()),
             ages: u32::from(ages),
             left_s: [0; 2],
+            doubted_s: 0,
+        }
+    }
+
+    /// What the program doubts it goes on doubting.
+    fn after(self, there: Option<&Self>) -> Self {
+        Self {
+            doubted_s: there.map_or(0, |there| there.doubted_s),
+            ..self
         }
     }
 
@@ -236,7 +247,7 @@ impl Ends {
                 return send_unknown_by_linux(&lane.vxlan_ends, entry.device).map(|()| true);
             }
             Became::Behind(end) => {
-                put(&lane.vxlan_ends, bytes, &end)?;
+                put(&lane.vxlan_ends, bytes, &end.after(there.as_ref()))?;
                 *count += usize::from(there.is_none());
             }
             Became::Unsure => {
@@ -303,7 +314,7 @@ fn put_new(map: &MapHandle, key: &Key, end: &End) -> Result<(), DataplaneError> 
     if there.is_some_and(|there| there.is_as(end)) {
         return Ok(());
     }
-    put(map, key, end)
+    put(map, key, &end.after(there.as_ref()))
 }
 
 /// What news say of a station.
