@@ -278,9 +278,15 @@ fn confirmed(
         }
     }
     let way = outcome.mismatches.first().map_or("", kind);
-    let differs = |candidate: &crate::scenario::Scenario| {
+    // What does not differ every time may not do so at the end.
+    let mut last = outcome.clone();
+    let mut differs = |candidate: &crate::scenario::Scenario| {
         let again = trial::run(candidate, settings)?;
-        Ok::<_, OracleError>(again.mismatches.iter().any(|m| kind(m) == way))
+        let does = again.mismatches.iter().any(|m| kind(m) == way);
+        if does {
+            last = again;
+        }
+        Ok::<_, OracleError>(does)
     };
     let mut start = shrink::cut(scenario, outcome.step, None);
     if !differs(&start)? && !differs(&start)? {
@@ -298,6 +304,9 @@ fn confirmed(
     let mut outcome = trial::run(&small, settings)?;
     if outcome.mismatches.is_empty() {
         outcome = trial::run(&small, settings)?;
+    }
+    if outcome.mismatches.is_empty() {
+        outcome = last;
     }
     Ok(Some(Finding {
         scenario: small,

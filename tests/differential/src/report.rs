@@ -120,14 +120,14 @@ impl Finding {
         )
     }
 
-    /// Everything about it, to be read.
+    /// Everything about it, to be read: what differs first, as logs are cut.
     pub fn text(&self) -> String {
-        let mut text = describe(&self.scenario);
+        let mut text = String::new();
         for mismatch in self.outcome.mismatches.iter().take(5) {
             let number = mismatch.number.map(|n| format!("packet {n}"));
             let _ = writeln!(
                 text,
-                "\nDIFFERENCE: {}, {}",
+                "DIFFERENCE: {}, {}",
                 number.unwrap_or("a frame without a number".into()),
                 kind(mismatch)
             );
@@ -146,9 +146,9 @@ impl Finding {
             }
         }
         if self.outcome.mismatches.len() > 5 {
-            let _ = writeln!(text, "\nand {} more", self.outcome.mismatches.len() - 5);
+            let _ = writeln!(text, "and {} more", self.outcome.mismatches.len() - 5);
         }
-        text
+        text + "\n" + &describe(&self.scenario)
     }
 }
 
