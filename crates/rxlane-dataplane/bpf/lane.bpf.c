@@ -110,7 +110,8 @@ static __always_inline int serve(struct xdp_md *ctx, struct core *core, const in
 	if (full) {
 		core->place = 0;
 		if (may_be_known() && known_dscps >> (core->packet.dscp & 63) & 1 &&
-		    (!core->came_in.tunnel || (outer_is_ours(ctx, core) && outer_sum_holds(ctx, core)))) {
+		    (!core->came_in.tunnel ||
+		     (!core->came_in.unfollowed && outer_is_ours(ctx, core) && outer_sum_holds(ctx, core)))) {
 			ret = by_known_flow(ctx, core);
 			if (ret == KNOWN_BY_TUNNEL) {
 				class = class_index(core->asked);
@@ -136,6 +137,9 @@ static __always_inline int serve(struct xdp_md *ctx, struct core *core, const in
 	c = &classes[class];
 	count = &core->classes[class];
 	if (c->lane == LANE_EXPRESS) {
+		/* It has its class's share of the core, and asking for more would be in vain. */
+		if (full && t->flow && core->came_in.tunnel && core->came_in.unfollowed)
+			return leave(ctx, core, REASON_UNSEEN);
 		/* Of a VRF's packets Linux does not note by which member they came in. Their source tells that. */
 		if (full && t->flow && core->packet.seen_as != core->packet.ingress)
 			t->source = SOURCE_STRICT;

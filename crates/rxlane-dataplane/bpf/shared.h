@@ -98,7 +98,8 @@ struct device_over {
 	__u8 flags; /* of a port */
 	__u8 priorities; /* whose frames get a priority that an IPv6 packet keeps, one bit for each PCP of the outer tag
 			  */
-	__u8 pad[2];
+	__u8 unfollowed; /* a tunnel of which nobody sees what Linux takes out of it */
+	__u8 pad;
 };
 
 struct class_counters {
@@ -212,7 +213,7 @@ struct outer {
 	__u8 summed; /* whether it has a checksum of UDP that is still to be looked at, or written */
 	__be16 to_port; /* of UDP, if it came in; 0: none */
 	__u8 ours; /* whether it is to the router and comes from where it should, as far as somebody has asked */
-	__u8 pad;
+	__u8 unfollowed; /* as of a device over others */
 	__u64 flow; /* a hash of what a tunnel with many ends carries, if it came in */
 };
 

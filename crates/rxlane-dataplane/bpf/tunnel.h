@@ -128,6 +128,7 @@ __noinline int enter_tunnel(struct xdp_md *ctx, struct core *core)
 	core->came_in.device = core->packet.seen_as;
 	core->came_in.tos = p.ip4->tos;
 	core->came_in.ttl = p.ip4->ttl;
+	core->came_in.unfollowed = device->unfollowed;
 	ecn = p.ip4->tos & ECN_MASK;
 	outer_length = ip_length(&p);
 	p.l2 += room;

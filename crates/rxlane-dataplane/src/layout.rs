@@ -337,8 +337,10 @@ pub struct DeviceOver {
     pub flags: u8,
     /// Code points of received frames whose packets get a priority, one bit each.
     pub priorities: u8,
+    /// 1: a tunnel of which nobody sees what Linux takes out of it, though a class asks for that.
+    pub unfollowed: u8,
     /// Not used: it fills the space that C leaves here.
-    pub pad: [u8; 2],
+    pub pad: u8,
 }
 
 /// Places in [`NextHops`].

@@ -119,7 +119,8 @@ pub(crate) fn write(
             // Whether tags are hidden is a matter of the port.
             flags: own & !crate::layout::PORT_HIDES_TAGS | hidden,
             priorities: 0,
-            pad: [0; 2],
+            unfollowed: 0,
+            pad: 0,
         };
         entries.insert(bytemuck::bytes_of(&key).to_vec(), entry);
     };

@@ -340,7 +340,8 @@ pub(crate) fn write(
             seen_as: masters::seen_as(device, devices),
             flags,
             priorities,
-            pad: [0; 2],
+            unfollowed: 0,
+            pad: 0,
         };
         entries.insert(bytemuck::bytes_of(&key).to_vec(), entry);
     };
@@ -442,7 +443,8 @@ pub(crate) fn serve(
         seen_as: port.ifindex,
         flags: 0,
         priorities: 0,
-        pad: [0; 2],
+        unfollowed: 0,
+        pad: 0,
     };
     let key = key(port.ifindex, &tags.iter().collect::<Vec<_>>());
     let entries = BTreeMap::from([(bytemuck::bytes_of(&key).to_vec(), entry)]);

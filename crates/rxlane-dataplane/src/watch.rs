@@ -116,9 +116,9 @@ impl Router {
         vlans::write(&self.lane, ports, config, devices, Some(&self.sessions))?;
         macvlans::write(&self.lane, ports, config, devices)?;
         self.tunnels.assess(config, devices)?;
+        self.tunnels.follow(config, &self.shared, &self.lane);
         self.tunnels
             .write(&self.shared, &self.lane, config, devices)?;
-        self.tunnels.follow(config, &self.shared, &self.lane);
         self.bridges.look(&self.lane, config, devices)
     }
 

@@ -235,7 +235,8 @@ impl Sessions {
                 seen_as: masters::seen_as(device, devices),
                 flags: own & !PORT_HIDES_TAGS,
                 priorities: 0,
-                pad: [0; 2],
+                unfollowed: 0,
+                pad: 0,
             };
             entries.insert(bytemuck::bytes_of(&key).to_vec(), entry);
             let of_vlan = ways.get(under.ifindex.to_ne_bytes().as_slice()).copied();
@@ -281,7 +282,8 @@ pub(crate) fn serve(
         seen_as: ifindex,
         flags: 0,
         priorities: 0,
-        pad: [0; 2],
+        unfollowed: 0,
+        pad: 0,
     };
     let entries = BTreeMap::from([(bytemuck::bytes_of(&key).to_vec(), entry)]);
     vlans::replace(&lane.sessions, &entries)

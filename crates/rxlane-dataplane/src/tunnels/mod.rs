@@ -218,7 +218,8 @@ impl Tunnels {
                     seen_as: masters::seen_as(device, devices),
                     flags: own & !PORT_HIDES_TAGS,
                     priorities: 0,
-                    pad: [0; 2],
+                    unfollowed: u8::from(self.not_followed(tunnel).is_some()),
+                    pad: 0,
                 };
                 let way = Way::of(device, tunnel, by_qdisc.contains_key(&device.ifindex));
                 entries.insert(bytemuck::bytes_of(&way.key).to_vec(), entry);
@@ -323,7 +324,8 @@ pub(crate) fn serve(
             seen_as: *ifindex,
             flags: 0,
             priorities: 0,
-            pad: [0; 2],
+            unfollowed: 0,
+            pad: 0,
         };
         entries.insert(bytemuck::bytes_of(&way.key).to_vec(), entry);
         ways.insert(ifindex.to_ne_bytes().to_vec(), way);
