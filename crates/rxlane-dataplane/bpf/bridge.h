@@ -17,7 +17,7 @@ struct station_key {
 struct station {
 	__u32 port; /* ifindex */
 	__u32 stays; /* whether Linux believes it there wherever it is heard */
-	__u32 doubted_s; /* see in_doubt() */
+	__u64 doubted_ns; /* see in_doubt() */
 };
 
 struct {
@@ -28,26 +28,32 @@ struct {
 	__type(value, struct station);
 } stations SEC(".maps");
 
+/* Until when the daemon has heard all that bridges and VXLANs have learned. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} heard_ns SEC(".maps");
+
 /*
- * Linux believes a frame at once that a station has moved; the daemon hears of it later. Until it surely has, all from
- * and to the station is Linux's: the lane would send to where it was, and take in what would move it back. In 2^30 ns.
+ * Linux believes a frame at once that a station has moved; the daemon hears of it later. Until it has, all from and to
+ * the station is Linux's: the lane would send to where it was, and take in what would move it back.
  */
-#define DOUBT_S 2
-
-static __always_inline __u32 coarse_s(void)
+static __always_inline int in_doubt(__u64 doubted_ns)
 {
-	return bpf_ktime_get_coarse_ns() >> 30;
-}
+	__u64 *heard;
+	__u32 zero = 0;
 
-/* By when the station was last heard elsewhere, if it ever was. */
-static __always_inline int in_doubt(__u32 doubted_s)
-{
-	return doubted_s && coarse_s() - doubted_s < DOUBT_S;
+	if (!doubted_ns)
+		return 0;
+	heard = bpf_map_lookup_elem(&heard_ns, &zero);
+	return !heard || *heard <= doubted_ns;
 }
 
 /*
- * The port behind which a station is, which was heard by port `heard`, if by any; 0: nobody knows. Its key is on a
- * stack of its own, of which callers have none to spare.
+ * The port behind which a station is, which its bridge has heard by port `heard`, if by any; 0: nobody knows. Its key
+ * is on a stack of its own, of which callers have none to spare.
  */
 static __noinline __u32 port_behind(__u32 bridge, const __u8 *mac, __u32 heard)
 {
@@ -63,19 +69,20 @@ static __noinline __u32 port_behind(__u32 bridge, const __u8 *mac, __u32 heard)
 	if (!station)
 		return 0;
 	if (heard && heard != station->port && !station->stays)
-		station->doubted_s = coarse_s();
-	return in_doubt(station->doubted_s) ? 0 : station->port;
+		station->doubted_ns = bpf_ktime_get_ns();
+	return in_doubt(station->doubted_ns) ? 0 : station->port;
 }
 
 /*
  * A frame to the router came in by the bridge, if its sender is where the bridge believes it to be. Else Linux must see
- * it, so that the bridge learns: its answers would go elsewhere.
+ * it, so that the bridge learns, if it does from that port: its answers would go elsewhere.
  */
-static __always_inline int enter_bridge(struct packet *p, __u32 bridge)
+static __always_inline int enter_bridge(struct packet *p, __u32 bridge, int teaches)
 {
 	const struct ethhdr *eth = p->data;
 
-	if ((void *)(eth + 1) > p->data_end || port_behind(bridge, eth->h_source, p->ingress) != p->ingress)
+	if ((void *)(eth + 1) > p->data_end ||
+	    port_behind(bridge, eth->h_source, teaches ? p->ingress : 0) != p->ingress)
 		return 0;
 	p->ingress = bridge;
 	return 1;

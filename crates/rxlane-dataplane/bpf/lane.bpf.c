@@ -268,7 +268,7 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 			if (p.tags) {
 				enter_vlan(&p, core);
 				core->master = 0;
-			} else if (core->master && enter_bridge(&p, core->master)) {
+			} else if (core->master && enter_bridge(&p, core->master, port->teaches)) {
 				core->master = 0;
 			}
 			p.port = core->packet.port;
@@ -288,8 +288,8 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 			action = to_kernel(core, REASON_MALFORMED);
 		}
 	if (served) {
-		if (may_be_tunneled(&core->packet))
-			enter_tunnel(ctx, core);
+		if (may_be_tunneled(&core->packet) && enter_tunnel(ctx, core) == HEARD_ELSEWHERE)
+			heard_elsewhere(ctx, core);
 		action = serve(ctx, core, full);
 	}
 	if (core->look)

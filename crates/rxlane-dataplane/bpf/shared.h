@@ -73,7 +73,8 @@ struct port {
 	__u8 slot;
 	__u8 flags;
 	__u8 lacks_checksums; /* what comes in may have been sent without them */
-	__u8 pad[7];
+	__u8 teaches; /* its bridge learns from what comes in where stations are */
+	__u8 pad[6];
 };
 
 /* Of a port. */

@@ -81,6 +81,36 @@ static __always_inline void flow_of_packet(const struct packet *p, struct inner_
 	}
 }
 
+/* What enter_tunnel() says of a packet that stays the outer one, whose frame is of a station that Linux believes
+ * elsewhere.
+ */
+#define HEARD_ELSEWHERE 2
+
+/*
+ * Of such a packet, in hand. What Linux drops before it learns says nothing about the station, as far as that can be
+ * known: the firewall is not asked.
+ */
+__noinline int heard_elsewhere(struct xdp_md *ctx, struct core *core)
+{
+	const struct ethhdr *eth;
+	__u8 mac[ETH_ALEN];
+	__u32 device, at;
+
+	if (!core)
+		return 0;
+	device = core->came_in.tunnel;
+	core->came_in.tunnel = 0;
+	if (!outer_is_ours(ctx, core) || !outer_sum_holds(ctx, core))
+		return 0;
+	at = core->came_in.at + sizeof(struct iphdr) + __builtin_offsetof(struct vxlan_headers, eth);
+	eth = packet_pointer(ctx->data) + masked(at, MAX_L2);
+	if ((void *)(eth + 1) > packet_pointer(ctx->data_end))
+		return 0;
+	__builtin_memcpy(mac, eth->h_source, ETH_ALEN);
+	doubt_end(device, mac, core->came_in.remote);
+	return 1;
+}
+
 /*
  * Of the packet in hand, which may be the outer one of a tunnel: if it is, and the tunnel is served, the core has the
  * inner one from here on. Whether it comes from where it should is asked later (outer_is_ours). Marks of congestion
@@ -95,7 +125,7 @@ __noinline int enter_tunnel(struct xdp_md *ctx, struct core *core)
 	__u32 room, outer_length;
 	__u64 v6;
 	__u8 ecn;
-	int parsed;
+	int parsed, takes;
 
 	if (!core || engine || core->master || from_numbers(ctx, &core->packet, &p) < 0 || p.v6 || obstacle(&p) >= 0)
 		return 0;
@@ -116,19 +146,24 @@ __noinline int enter_tunnel(struct xdp_md *ctx, struct core *core)
 	core->came_in.summed = 0;
 	core->came_in.ours = 0;
 	core->came_in.at = p.l2;
+	core->came_in.device = core->packet.seen_as;
+	core->came_in.tos = p.ip4->tos;
+	core->came_in.ttl = p.ip4->ttl;
+	core->came_in.unfollowed = device->unfollowed;
 	if (key.protocol == IPPROTO_UDP) {
-		if (!comes_from_its_end(&p, device->ifindex, p.l2 + room - ETH_HLEN))
+		takes = takes_frame(&p, device->ifindex, p.l2 + room - ETH_HLEN);
+		if (takes == TAKES_NOT)
 			return 0;
 		core->came_in.remote = p.ip4->saddr;
 		core->came_in.port = bpf_htons(p.src_port);
 		core->came_in.to_port = key.port;
 		core->came_in.summed = has_sum(p.ip4, p.data_end);
 		core->came_in.length = ip_length(&p);
+		if (takes == TAKES_AND_LEARNS) {
+			core->came_in.tunnel = device->ifindex;
+			return HEARD_ELSEWHERE;
+		}
 	}
-	core->came_in.device = core->packet.seen_as;
-	core->came_in.tos = p.ip4->tos;
-	core->came_in.ttl = p.ip4->ttl;
-	core->came_in.unfollowed = device->unfollowed;
 	ecn = p.ip4->tos & ECN_MASK;
 	outer_length = ip_length(&p);
 	p.l2 += room;

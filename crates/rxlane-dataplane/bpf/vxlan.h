@@ -16,7 +16,7 @@ struct vxlan_end {
 	__be32 address;
 	__u32 ages; /* whether Linux forgets it, unless it sees it in use */
 	__u32 left_s[2]; /* when a packet last went by Linux for that, from the station and to it, in 2^30 ns */
-	__u32 doubted_s; /* see in_doubt() */
+	__u64 doubted_ns; /* see in_doubt() */
 };
 #define FROM_STATION 0
 #define TO_STATION 1
@@ -36,32 +36,41 @@ static __always_inline int may_be_tunneled(const struct parsed_packet *n)
 }
 
 /*
- * The end's address, of a station that was heard from the end `heard`, if from any; 0: there is none; SEVERAL_ENDS,
- * too, if it is the turn of this packet, in that direction, to be seen by Linux. Functions of their own, for their
- * keys: callers have no stack to spare.
+ * The end's address; 0: there is none; SEVERAL_ENDS, too, if it is the turn of this packet, in that direction, to be
+ * seen by Linux, or if that may just have learned another one. Functions of their own, for their keys: callers have no
+ * stack to spare.
  */
-static __noinline __be32 end_at(__u32 device, const __u8 *mac, __be32 heard, __u32 renew_s)
+static __noinline __be32 end_at(__u32 device, const __u8 *mac, __u32 direction, __u32 renew_s)
 {
 	struct station_key key = {.bridge = device};
-	__u32 now = coarse_s(), *left;
+	__u32 now = bpf_ktime_get_coarse_ns() >> 30, *left;
 	struct vxlan_end *end;
 
 	__builtin_memcpy(key.mac, mac, ETH_ALEN);
 	end = bpf_map_lookup_elem(&vxlan_ends, &key);
 	if (!end)
 		return 0;
-	/* Linux does not have others move. */
 	if (!end->ages)
 		return end->address;
-	if (heard && heard != end->address)
-		end->doubted_s = now;
-	if (in_doubt(end->doubted_s))
+	if (in_doubt(end->doubted_ns))
 		return SEVERAL_ENDS;
-	left = &end->left_s[heard ? FROM_STATION : TO_STATION];
+	left = &end->left_s[direction & 1];
 	if (now - *left < renew_s)
 		return end->address;
 	*left = now;
 	return SEVERAL_ENDS;
+}
+
+/* The station was heard from another end than that one. Linux has only those move that it has learned. */
+static __noinline void doubt_end(__u32 device, const __u8 *mac, __be32 heard)
+{
+	struct station_key key = {.bridge = device};
+	struct vxlan_end *end;
+
+	__builtin_memcpy(key.mac, mac, ETH_ALEN);
+	end = bpf_map_lookup_elem(&vxlan_ends, &key);
+	if (end && end->ages && end->address != heard)
+		end->doubted_ns = bpf_ktime_get_ns();
 }
 
 static __noinline __be32 end_of_unknown(__u32 device)
@@ -82,27 +91,33 @@ static __always_inline __be32 end_behind(__u32 device, const __u8 *mac, const st
 
 	if (mac[0] & 1 || is_nobody(mac))
 		return 0;
-	end = end_at(device, mac, 0, way->renew_s);
+	end = end_at(device, mac, TO_STATION, way->renew_s);
 	if (!end && !way->learns)
 		end = end_of_unknown(device);
 	return end == SEVERAL_ENDS ? 0 : end;
 }
 
+#define TAKES_NOT 0
+#define TAKES 1
+#define TAKES_AND_LEARNS 2
+
 /*
  * Whether Linux would take the frame in a VXLAN, which begins at `at` (vxlan_set_mac in drivers/net/vxlan). Where that
  * learns, its sender must be where it believes him to be: else Linux learns, or drops it.
  */
-static __always_inline int comes_from_its_end(const struct packet *p, __u32 device, __u32 at)
+static __always_inline int takes_frame(const struct packet *p, __u32 device, __u32 at)
 {
 	const struct ethhdr *eth = p->data + masked(at, MAX_L2);
 	const struct tunnel_way *way = bpf_map_lookup_elem(&tunnel_ways, &device);
 
 	if (!way || (void *)(eth + 1) > p->data_end)
-		return 0;
+		return TAKES_NOT;
 	if (!is_same_mac(eth->h_dest, way->mac) || is_same_mac(eth->h_source, way->mac) || eth->h_source[0] & 1 ||
 	    is_nobody(eth->h_source))
-		return 0;
-	return !way->learns || end_at(device, eth->h_source, p->ip4->saddr, way->renew_s) == p->ip4->saddr;
+		return TAKES_NOT;
+	if (!way->learns || end_at(device, eth->h_source, FROM_STATION, way->renew_s) == p->ip4->saddr)
+		return TAKES;
+	return TAKES_AND_LEARNS;
 }
 
 /* A source port for a flow, as Linux draws one by a hash that nobody else knows (udp_flow_src_port in

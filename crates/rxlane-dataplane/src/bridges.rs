@@ -1,11 +1,11 @@
 //! What bridges over ports have learned, followed for the express lane (bpf/bridge.h): packets of stations that are where a bridge believes
 //! them to be may be express, and what is routed through the bridge leaves by the port of its next hop.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use bytemuck::{Pod, Zeroable};
-use libbpf_rs::{ErrorKind, MapCore, MapFlags};
+use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 use rxlane_config::RouterConfig;
 use rxlane_system::links::Link as NetDevice;
 use rxlane_system::stations::{self, Monitor, Station};
@@ -13,7 +13,8 @@ use rxlane_system::stations::{self, Monitor, Station};
 use crate::DataplaneError;
 use crate::error::BpfTried;
 use crate::lanes::program::LaneProgram;
-use crate::{attach_points, masters, pinned, qdiscs, vlans};
+use crate::watch::monotonic;
+use crate::{attach_points, masters, pinned, qdiscs};
 
 /// `struct station_key` of bpf/bridge.h.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -40,23 +41,31 @@ impl Key {
 struct At {
     port: u32,
     stays: u32,
-    doubted_s: u32,
+    doubted_ns: u64,
 }
 
 impl At {
-    /// Behind a port; what the program doubts it goes on doubting.
-    fn of(station: &Station, lane: &LaneProgram) -> Result<Self, DataplaneError> {
-        let key = Key::of(station);
-        let there = lane
-            .stations
-            .lookup(bytemuck::bytes_of(&key), MapFlags::ANY)
-            .tried(tried)?;
-        let there = there.map(|value| bytemuck::pod_read_unaligned::<Self>(&value));
-        Ok(Self {
+    /// As a bridge had it when the message was made, and by now may have it elsewhere.
+    fn of(station: &Station) -> Self {
+        Self {
             port: station.port.unwrap_or(0),
             stays: u32::from(station.stays),
-            doubted_s: there.map_or(0, |there| there.doubted_s),
-        })
+            doubted_ns: monotonic().0,
+        }
+    }
+}
+
+/// Writes where a station is, unless the program knows it, which may doubt it.
+fn put(map: &MapHandle, key: &[u8], at: &At) -> Result<(), DataplaneError> {
+    let there = map.lookup(key, MapFlags::ANY).tried(tried)?;
+    let there = there.map(|value| bytemuck::pod_read_unaligned::<At>(&value));
+    if there.is_some_and(|there| (there.port, there.stays) == (at.port, at.stays)) {
+        return Ok(());
+    }
+    match map.update(key, bytemuck::bytes_of(at), MapFlags::ANY) {
+        // What does not fit stays with Linux.
+        Err(error) if error.kind() == ErrorKind::TooBig => Ok(()),
+        done => done.tried(tried),
     }
 }
 
@@ -101,7 +110,7 @@ impl Bridges {
         let served = served.collect();
         // All that was learned since is known by news.
         if self.told && self.served == served {
-            return self.follow(lane);
+            return self.follow(lane).map(drop);
         }
         self.served = served;
         if self.served.is_empty() {
@@ -118,11 +127,16 @@ impl Bridges {
         if !self.served.is_empty() {
             let all = stations::all()?.into_iter();
             for station in all.filter(|s| self.is_served(s)).take(MAX_STATIONS) {
-                let at = At::of(&station, lane)?;
-                entries.insert(bytemuck::bytes_of(&Key::of(&station)).to_vec(), at);
+                let key = bytemuck::bytes_of(&Key::of(&station)).to_vec();
+                entries.insert(key, At::of(&station));
             }
         }
-        vlans::replace(&lane.stations, &entries)?;
+        for key in lane.stations.keys().filter(|k| !entries.contains_key(k)) {
+            pinned::delete(&lane.stations, &key)?;
+        }
+        for (key, at) in &entries {
+            put(&lane.stations, key, at)?;
+        }
         self.told = true;
         Ok(())
     }
@@ -139,17 +153,23 @@ impl Bridges {
         self.monitor.as_ref().map(AsFd::as_fd)
     }
 
-    /// Tells the program what bridges have learned and forgotten since the last call.
+    /// Ports from which bridges learn, of those that are served.
+    pub(crate) fn teaching(&self, devices: &[NetDevice]) -> BTreeSet<u32> {
+        let teaches = |d: &&NetDevice| d.teaches_master && self.served.contains_key(&d.ifindex);
+        devices.iter().filter(teaches).map(|d| d.ifindex).collect()
+    }
+
+    /// Tells the program what bridges have learned and forgotten since the last call; whether there was something.
     ///
     /// # Errors
     /// When netlink fails, or the map cannot be written.
-    pub(crate) fn follow(&mut self, lane: &LaneProgram) -> Result<(), DataplaneError> {
+    pub(crate) fn follow(&mut self, lane: &LaneProgram) -> Result<bool, DataplaneError> {
         let Some(monitor) = &mut self.monitor else {
-            return Ok(());
+            return Ok(false);
         };
         let mut news = Vec::new();
         if !monitor.drain(|station| news.push(station))? {
-            return self.write(lane);
+            return self.write(lane).map(|()| true);
         }
         for station in &news {
             let key = Key::of(station);
@@ -158,16 +178,8 @@ impl Bridges {
                 pinned::delete(&lane.stations, key)?;
                 continue;
             }
-            let at = At::of(station, lane)?;
-            match lane
-                .stations
-                .update(key, bytemuck::bytes_of(&at), MapFlags::ANY)
-            {
-                // What does not fit stays with Linux.
-                Err(error) if error.kind() == ErrorKind::TooBig => {}
-                done => done.tried(tried)?,
-            }
+            put(&lane.stations, key, &At::of(station))?;
         }
-        Ok(())
+        Ok(!news.is_empty())
     }
 }

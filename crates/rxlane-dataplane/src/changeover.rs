@@ -5,6 +5,7 @@
 //! true for both while both are at work: a port keeps its slot for as long as it is configured, and the table of ports has
 //! those of both configurations.
 
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
@@ -114,14 +115,16 @@ fn replace(
     rings::announce_rings(shared, &class_rings)?;
     let mut both = old.map(|o| o.ports.clone()).unwrap_or_default();
     both.extend(state.ports.clone());
-    ports::write_ports(shared, &both, &state.config, devices)?;
+    // Nor is it known yet from which ports bridges learn.
+    let nobody = BTreeSet::new();
+    ports::write_ports(shared, &both, &state.config, devices, &nobody)?;
 
     // From here on ports change over, one link at a time.
     let mut done = Vec::new();
     if let Err(refused) = attach_all(instance, state, devices, &lane, plan.is_some(), &mut done) {
         undo(done, running);
         if let Some(old) = old {
-            ports::write_ports(shared, &old.ports, &old.config, devices)?;
+            ports::write_ports(shared, &old.ports, &old.config, devices, &nobody)?;
         }
         if !old.is_some_and(established) {
             witness::remove(instance)?;
@@ -142,7 +145,7 @@ fn replace(
     for name in old.iter().flat_map(|o| o.ports.keys()).filter(gone) {
         pinned::detach(&instance.port_link(name))?;
     }
-    ports::write_ports(shared, &state.ports, &state.config, devices)?;
+    ports::write_ports(shared, &state.ports, &state.config, devices, &nobody)?;
     if !established(state) {
         witness::remove(instance)?;
     }

@@ -157,8 +157,10 @@ pub struct Port {
     pub flags: u8,
     /// Whether packets come in there whose senders have left checksums to devices.
     pub lacks_checksums: u8,
+    /// Whether its bridge learns from what comes in there where stations are.
+    pub teaches: u8,
     /// Nothing: two entries share no cache line in part.
-    pub pad: [u8; 7],
+    pub pad: [u8; 6],
 }
 
 /// All ports, found by ifindex (`struct port_table`).

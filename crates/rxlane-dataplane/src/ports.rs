@@ -155,6 +155,7 @@ pub(crate) fn write_ports(
     ports: &BTreeMap<String, PortState>,
     config: &RouterConfig,
     devices: &[NetDevice],
+    teaching: &BTreeSet<u32>,
 ) -> Result<(), DataplaneError> {
     let by_qdisc = qdiscs::in_the_way(&config.egress, devices)?;
     let addressed = addresses::devices_with_ipv4()?;
@@ -191,7 +192,8 @@ pub(crate) fn write_ports(
                 | (u8::from(xdp::sends_pieces(device.ifindex)) * PORT_TAKES_PIECES)
                 | (u8::from(has_others) * PORT_OTHER_MACS),
             lacks_checksums: u8::from(lacks_checksums(device)),
-            pad: [0; 7],
+            teaches: u8::from(teaching.contains(&device.ifindex)),
+            pad: [0; 6],
         };
         let members = masters::members(device, mode, config, devices);
         let members = members.filter(|member| !ports.contains_key(&member.name));

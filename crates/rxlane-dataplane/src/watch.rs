@@ -18,10 +18,12 @@ use crate::layout::Gates;
 use crate::ports;
 use crate::router::Router;
 use crate::surroundings::{self, FLOWS, Surroundings};
-use crate::{macvlans, vlans};
+use crate::{macvlans, pinned, vlans};
 
 /// Drivers are asked this often whether they take frames, and the kernel told where frames went.
 const EGRESS_EVERY: Duration = Duration::from_secs(1);
+/// News that come while others are taken in are heard in another round, so many at a time.
+const ROUNDS: u32 = 8;
 impl Router {
     /// The XDP program is told this often that somebody watches, if nothing happens.
     pub const TELL_EVERY: Duration = Duration::from_secs(1);
@@ -49,6 +51,7 @@ impl Router {
         let changes = self.sessions.look(&devices)?;
         self.write_devices(&devices)?;
         self.tunnels.settle_ends(&self.lane)?;
+        self.hear_of_stations()?;
         let config = &self.state.config;
         let around = self.surroundings(&devices)?;
         let accepted = self.state.options.accept_bypass;
@@ -105,7 +108,8 @@ impl Router {
     /// Tells the program about ports, and where packets may leave.
     pub(crate) fn write_ports(&self, devices: &[Link]) -> Result<(), DataplaneError> {
         let (ports, config) = (&self.state.ports, &self.state.config);
-        ports::write_ports(&self.shared, ports, config, devices)?;
+        let teaching = self.bridges.teaching(devices);
+        ports::write_ports(&self.shared, ports, config, devices, &teaching)?;
         ports::write_egress(&self.lane, ports, &config.egress, devices)
     }
 
@@ -170,8 +174,18 @@ impl Router {
     /// # Errors
     /// When news cannot be read, or the map cannot be written.
     pub fn hear_of_stations(&mut self) -> Result<(), DataplaneError> {
-        self.bridges.follow(&self.lane)?;
-        self.tunnels.hear_of_ends(&self.lane)
+        if self.station_news().next().is_none() {
+            return Ok(());
+        }
+        // What has been doubted until now is known only once nothing is left to be heard. Who goes on learning is heard next time.
+        for _ in 0..ROUNDS {
+            let until = monotonic().0;
+            let were_news = self.bridges.follow(&self.lane)?;
+            if !(self.tunnels.hear_of_ends(&self.lane)? || were_news) {
+                return pinned::put(&self.lane.heard_ns, 0, &until.to_ne_bytes());
+            }
+        }
+        Ok(())
     }
 
     /// Tells the XDP program that somebody watches, and what is found by looking alone; at least every few seconds.

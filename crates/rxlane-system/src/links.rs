@@ -41,6 +41,8 @@ pub struct Link {
     pub master: Option<u32>,
     /// Whether its bond or bridge takes packets from it: no backup of a bond, and no port that the spanning tree blocks.
     pub serves_master: bool,
+    /// Whether its bridge learns from what comes in by it where stations are.
+    pub teaches_master: bool,
     /// Whether it is a bridge that tells VLANs apart (`vlan_filtering`).
     pub filters_vlans: bool,
     /// Index of the device under it, in the same namespace.
@@ -111,7 +113,10 @@ fn from_message(message: &LinkMessage) -> Option<Link> {
                 for info in infos {
                     match info {
                         LinkInfo::Kind(kind) => link.kind = Some(kind_name(kind)),
-                        LinkInfo::PortData(of_port) => link.serves_master = serves(of_port),
+                        LinkInfo::PortData(of_port) => {
+                            link.serves_master = serves(of_port);
+                            link.teaches_master = teaches(of_port);
+                        }
                         LinkInfo::Data(InfoData::Bridge(all)) => {
                             link.filters_vlans = all.contains(&InfoBridge::VlanFiltering(true));
                         }
@@ -170,6 +175,15 @@ fn serves(member: &InfoPortData) -> bool {
         InfoPortData::BridgePort(all) => {
             all.contains(&InfoBridgePort::State(BridgePortState::Forwarding))
                 && !all.contains(&InfoBridgePort::Locked(true))
+        }
+        _ => false,
+    }
+}
+
+fn teaches(member: &InfoPortData) -> bool {
+    match member {
+        InfoPortData::BridgePort(all) => {
+            serves(member) && all.contains(&InfoBridgePort::Learning(true))
         }
         _ => false,
     }

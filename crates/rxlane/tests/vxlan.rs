@@ -93,6 +93,8 @@ fn a_station_that_comes_back_before_the_daemon_has_heard_that_it_moved_is_back_f
         is_behind(&t, "10.10.0.3"),
         "Linux has learned that it moved"
     );
+    // However long that takes.
+    std::thread::sleep(std::time::Duration::from_secs(3));
     send_from(&t, "10.10.0.2");
     t.must(Place::Gen, "ping -Q 0xb8 -c 1 -W 5 10.20.0.2");
     assert!(is_behind(&t, "10.10.0.2"), "and that it is back");

@@ -52,6 +52,8 @@ pub(crate) struct LaneProgram {
     pub(crate) stations: MapHandle,
     /// Other ends of VXLANs, by device and station ([`crate::tunnels`]).
     pub(crate) vxlan_ends: MapHandle,
+    /// Until when all is known that bridges and VXLANs have learned, CLOCK_MONOTONIC.
+    pub(crate) heard_ns: MapHandle,
     /// Sessions of PPPoE by device, number and sender ([`crate::pppoe`]).
     pub(crate) sessions: MapHandle,
     /// Macvlan devices by port and address ([`crate::macvlans`]).
@@ -236,6 +238,7 @@ impl LaneProgram {
             tunnel_ways: pinned::keep(&m.tunnel_ways)?,
             stations: pinned::keep(&m.stations)?,
             vxlan_ends: pinned::keep(&m.vxlan_ends)?,
+            heard_ns: pinned::keep(&m.heard_ns)?,
             sessions: pinned::keep(&m.sessions)?,
             next_hops: pinned::keep(&m.next_hops)?,
         })

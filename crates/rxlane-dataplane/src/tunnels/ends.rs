@@ -16,6 +16,7 @@ use crate::DataplaneError;
 use crate::error::BpfTried;
 use crate::lanes::program::LaneProgram;
 use crate::pinned;
+use crate::watch::monotonic;
 
 /// `struct station_key` of bpf/bridge.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
@@ -46,7 +47,7 @@ struct End {
     address: [u8; 4],
     ages: u32,
     left_s: [u32; 2],
-    doubted_s: u32,
+    doubted_ns: u64,
 }
 
 impl End {
@@ -57,15 +58,7 @@ impl End {
             address: address.map_or(LINUXS, |end| end.octets()),
             ages: u32::from(ages),
             left_s: [0; 2],
-            doubted_s: 0,
-        }
-    }
-
-    /// What the program doubts it goes on doubting.
-    fn after(self, there: Option<&Self>) -> Self {
-        Self {
-            doubted_s: there.map_or(0, |there| there.doubted_s),
-            ..self
+            doubted_ns: 0,
         }
     }
 
@@ -114,7 +107,7 @@ impl Ends {
     ) -> Result<(), DataplaneError> {
         // All that was learned since is known by news.
         if self.served == served {
-            return self.follow(lane);
+            return self.follow(lane).map(drop);
         }
         if served.is_empty() {
             self.monitor = None;
@@ -191,20 +184,20 @@ impl Ends {
         }
     }
 
-    /// Tells the program what VXLANs have learned and forgotten since the last call.
+    /// Tells the program what VXLANs have learned and forgotten since the last call; whether there was something.
     ///
     /// # Errors
     /// When netlink fails, or the map cannot be written.
-    pub(super) fn follow(&mut self, lane: &LaneProgram) -> Result<(), DataplaneError> {
+    pub(super) fn follow(&mut self, lane: &LaneProgram) -> Result<bool, DataplaneError> {
         let Some(monitor) = &mut self.monitor else {
-            return Ok(());
+            return Ok(false);
         };
         // As long as what is told now has not been taken in.
         let was_unsure = std::mem::replace(&mut self.unsure, true);
         let mut news = Vec::new();
         if !monitor.drain(|entry| news.push(entry))? {
             self.lost = true;
-            return Ok(());
+            return Ok(true);
         }
         let just_read = self.read.is_some_and(|(at, _)| at.elapsed() < JUST_NOW);
         let mut unsure = was_unsure;
@@ -217,7 +210,7 @@ impl Ends {
             unsure |= !self.take_in(lane, entry)?;
         }
         self.unsure = unsure;
-        Ok(())
+        Ok(!news.is_empty())
     }
 
     /// Tells the program one line; whether that says all there is about the station.
@@ -247,7 +240,7 @@ impl Ends {
                 return send_unknown_by_linux(&lane.vxlan_ends, entry.device).map(|()| true);
             }
             Became::Behind(end) => {
-                put(&lane.vxlan_ends, bytes, &end.after(there.as_ref()))?;
+                put(&lane.vxlan_ends, bytes, &end)?;
                 *count += usize::from(there.is_none());
             }
             Became::Unsure => {
@@ -263,8 +256,13 @@ fn tried() -> String {
     "write map vxlan_ends".into()
 }
 
+/// Writes where Linux had a station when it sent the message, which by now may have it elsewhere.
 fn put(map: &MapHandle, key: &[u8], end: &End) -> Result<(), DataplaneError> {
-    map.update(key, bytemuck::bytes_of(end), MapFlags::ANY)
+    let end = End {
+        doubted_ns: monotonic().0,
+        ..*end
+    };
+    map.update(key, bytemuck::bytes_of(&end), MapFlags::ANY)
         .tried(tried)
 }
 
@@ -314,7 +312,7 @@ fn put_new(map: &MapHandle, key: &Key, end: &End) -> Result<(), DataplaneError> 
     if there.is_some_and(|there| there.is_as(end)) {
         return Ok(());
     }
-    put(map, key, &end.after(there.as_ref()))
+    put(map, key, end)
 }
 
 /// What news say of a station.

@@ -249,13 +249,14 @@ impl Tunnels {
         self.ends.news()
     }
 
-    /// Tells the program what VXLANs have learned and forgotten since the last call.
+    /// Tells the program what VXLANs have learned and forgotten since the last call; whether there was something.
     ///
     /// # Errors
     /// When netlink fails, or the map cannot be written.
-    pub(crate) fn hear_of_ends(&mut self, lane: &LaneProgram) -> Result<(), DataplaneError> {
-        self.ends.follow(lane)?;
-        self.leave_lost_to_linux(lane)
+    pub(crate) fn hear_of_ends(&mut self, lane: &LaneProgram) -> Result<bool, DataplaneError> {
+        let were_news = self.ends.follow(lane)?;
+        self.leave_lost_to_linux(lane)?;
+        Ok(were_news)
     }
 
     /// Without a way the program takes nothing out of a VXLAN and puts nothing into it.
