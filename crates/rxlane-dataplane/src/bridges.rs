@@ -131,8 +131,10 @@ impl Bridges {
                 entries.insert(key, At::of(&station));
             }
         }
-        for key in lane.stations.keys().filter(|k| !entries.contains_key(k)) {
-            pinned::delete(&lane.stations, &key)?;
+        // All first: whoever takes a key away while he goes through a map begins anew.
+        let there: Vec<Vec<u8>> = lane.stations.keys().collect();
+        for key in there.iter().filter(|key| !entries.contains_key(*key)) {
+            pinned::delete(&lane.stations, key)?;
         }
         for (key, at) in &entries {
             put(&lane.stations, key, at)?;
