@@ -106,6 +106,8 @@ deb: setup
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 AS_ROOT := CARGO_TARGET_$(shell echo $(HOST) | tr 'a-z-' 'A-Z_')_RUNNER="$(if $(SUDO),sudo -E,env) $(CURDIR)/tests/in-turn"
 
+FAILURES := $(CURDIR)/target/failed-tests.txt
+
 build-tests: setup
 	@new=""; for p in $(TEST_PACKAGES); do \
 		dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q "install ok installed" || new="$$new $${p%%[0-9]*}.service"; \
@@ -119,7 +121,9 @@ build-tests: setup
 
 test: build-tests
 	@echo "test: running as root, one at a time"
-	@$(AS_ROOT) cargo test --workspace --no-fail-fast -- --test-threads=1 --include-ignored
+	@rm -f $(FAILURES)
+	@$(AS_ROOT) RXLANE_FAILURES=$(FAILURES) cargo test --workspace --no-fail-fast -- --test-threads=1 --include-ignored || { \
+		failed=$$?; [ ! -e $(FAILURES) ] || { echo "test: what failed, once more:"; cat $(FAILURES); }; exit $$failed; }
 
 # Not part of `make test`: they download kernels and emulate machines.
 VM_PACKAGES := qemu-system-x86 busybox-static kmod cpio xz-utils zstd binutils procps dash file debian-archive-keyring ppp

@@ -10,11 +10,18 @@ use rxlane_system::{stop, threads};
 
 use crate::grammar::Kinds;
 use crate::report::{Finding, kind, without_digits};
+use crate::scenario::Scenario;
 use crate::trial::{self, InTunnels, Outcome, Second, Settings};
 use crate::{OracleError, grammar, shrink};
 
 /// How many differences that look the same at first sight are shrunk, as they may differ in cause.
 const ALIKE: u32 = 4;
+/// So many times as long as at first is waited for packets before a difference is believed: on a busy machine one router is late.
+const PATIENCE: u32 = 5;
+/// How often two plain routers must do the same with what a difference needs. What only chance decides differs between them, too.
+const CONTROLS: u32 = 6;
+/// A trial that the machine was too busy for is made so often.
+const TRIES: u32 = 3;
 
 /// What to look for, and for how long.
 #[derive(Debug, Clone)]
@@ -222,7 +229,7 @@ impl Shared<'_> {
         let mut drawn = grammar::draw(seed, self.hunt.packets, &self.hunt.kinds);
         drawn.lanes.engine |= self.hunt.engine;
         let scenario = shrink::without(&drawn, &self.hunt.without);
-        let outcome = trial::run(&scenario, settings)?;
+        let outcome = on_a_busy_machine(|| trial::run(&scenario, settings))?;
         lock(&self.tally).add(&outcome);
         if outcome.mismatches.is_empty() {
             return Ok(());
@@ -258,6 +265,19 @@ impl Shared<'_> {
     }
 }
 
+/// Once more, if the machine did not let the router work.
+fn on_a_busy_machine(
+    mut run: impl FnMut() -> Result<Outcome, OracleError>,
+) -> Result<Outcome, OracleError> {
+    for _ in 1..TRIES {
+        match run() {
+            Err(OracleError::Silent { .. } | OracleError::Overload { .. }) => {}
+            done => return done,
+        }
+    }
+    run()
+}
+
 /// The finding made small, if it is one: it happens again, and not between two plain routers.
 fn confirmed(
     finding: &Finding,
@@ -265,23 +285,32 @@ fn confirmed(
     shrinking: usize,
 ) -> Result<Option<Finding>, OracleError> {
     let Finding { scenario, outcome } = finding;
-    let control = Settings {
-        second: Second::Plain,
+    let settings = &Settings {
+        late: settings.late * PATIENCE,
         ..settings.clone()
     };
     // Two plain routers that differ are the oracle's mistake, which must be seen.
-    if !matches!(settings.second, Second::Plain) {
-        for _ in 0..2 {
+    let plain_differ = |scenario: &Scenario, times: u32| {
+        let control = Settings {
+            second: Second::Plain,
+            ..settings.clone()
+        };
+        for _ in 0..times {
             if !trial::run(scenario, &control)?.mismatches.is_empty() {
-                return Ok(None);
+                return Ok::<_, OracleError>(true);
             }
         }
+        Ok(false)
+    };
+    let rxlane = !matches!(settings.second, Second::Plain);
+    if rxlane && plain_differ(scenario, 2)? {
+        return Ok(None);
     }
     let way = outcome.mismatches.first().map_or("", kind);
     // What does not differ every time may not do so at the end.
     let mut last = outcome.clone();
-    let mut differs = |candidate: &crate::scenario::Scenario| {
-        let again = trial::run(candidate, settings)?;
+    let mut differs = |candidate: &Scenario| {
+        let again = on_a_busy_machine(|| trial::run(candidate, settings))?;
         let does = again.mismatches.iter().any(|m| kind(m) == way);
         if does {
             last = again;
@@ -301,6 +330,9 @@ fn confirmed(
         }
     }
     let small = shrink::shrink(&start, shrinking, differs)?;
+    if rxlane && plain_differ(&small, CONTROLS)? {
+        return Ok(None);
+    }
     let mut outcome = trial::run(&small, settings)?;
     if outcome.mismatches.is_empty() {
         outcome = trial::run(&small, settings)?;

@@ -177,6 +177,11 @@ impl Pair<'_> {
             invalid: self.sides[0].world.refused().to_vec(),
             ..Outcome::default()
         };
+        // Of what the devices asked when they came up, the answers count alone.
+        self.listen(self.settings.quiet)?;
+        for side in &mut self.sides {
+            side.sent.clear();
+        }
         for (n, step) in self.scenario.steps.iter().enumerate() {
             stop::check()?;
             outcome.step = n;

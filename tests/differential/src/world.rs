@@ -152,10 +152,11 @@ impl World {
             "ip",
             &["netns", "exec", &outside, "sh", "-c", &features("o", "on")],
         )?;
-        world.refused = apply::statements(&router, setup)?;
+        // Before anything is sent: what a device asks its neighbours when it comes up, Linux does not ask again.
         for port in PORTS {
             world.wires.push(Wire::open(&outside, &format!("o{port}"))?);
         }
+        world.refused = apply::statements(&router, setup)?;
         Ok(world)
     }
 
