@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use common::tuned::Tuned;
-use common::{Background, wait_for};
+use common::{Background, REST, VOICE_ALL, wait_for};
 use nix::sys::signal::Signal;
 use rxlane_bench::bed::Bed;
 use rxlane_bench::bench::{Pattern, Traffic};
@@ -265,6 +265,60 @@ fn measuring_before_and_after_draws_a_report_and_leaves_nothing() {
     assert!(page.contains("<svg") && page.contains("Core 1"));
     assert_eq!(t.state(), before);
     let _ = std::fs::remove_file(&html);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn only_the_kinds_of_change_that_are_asked_for_are_made() {
+    let t = Tuned::up("tuneonly");
+    let cores = t.cores("in0");
+    t.must("apply --ports in0,out0 --profile power --window 0.5 --only moderation");
+    assert_eq!(t.deferral("in0"), "125000\n1\n");
+    assert_eq!(t.cores("in0"), cores);
+    t.must("revert");
+}
+
+/// veths sort nothing, so what is applied is nothing; but it is asked of the ports of the configuration, and changes of others are
+/// beside it.
+#[test]
+#[ignore = "needs root: make test"]
+fn what_the_service_of_the_queues_runs_does_what_it_says_beside_other_changes() {
+    let mut t = Tuned::up("tunequeues");
+    let classes = format!("{VOICE_ALL}{REST}");
+    let config = t.t.file("queues", &format!("ports = [\"in0\"]\n{classes}"));
+    t.must("apply --ports out0 --profile power --window 0.5 --only moderation");
+    let journal = t.journal.with_extension("queues.journal");
+    let unit = include_str!("../../../contrib/systemd/rxlane-queues.service");
+    let run = |key: &str| {
+        let commands = unit.lines().filter_map(|line| line.strip_prefix(key));
+        let said = commands.map(|command| {
+            let command = command
+                .trim_start_matches('-')
+                .replace("/etc/rxlane/rxlane.toml", config.to_str().unwrap())
+                .replace(
+                    "/var/lib/rxlane/tune.queues.journal",
+                    journal.to_str().unwrap(),
+                );
+            let words = command.split(' ').filter(|word| *word != "$OPTIONS");
+            let words: Vec<&str> = words.collect();
+            assert_eq!(words[0], "/usr/sbin/rxlane");
+            let out = t.t.rxlane(&words[1..]);
+            let said = String::from_utf8_lossy(&out.stdout).into_owned();
+            assert!(out.status.success(), "{command}: {said}{out:?}");
+            said
+        });
+        said.collect::<Vec<_>>()
+    };
+    assert_eq!(run("ExecStartPre=").len(), 1);
+    for key in ["ExecStart=", "ExecReload="] {
+        let said = run(key).pop().unwrap();
+        assert!(said.contains("in0 cannot sort RT packets"), "{said}");
+        assert!(!said.contains("out0"), "{said}");
+        assert!(said.contains("0 changes are in force"), "{said}");
+    }
+    assert_eq!(run("ExecStop=").len(), 1);
+    assert_eq!(t.deferral("out0"), "125000\n1\n");
+    t.must("revert");
 }
 
 #[test]

@@ -20,7 +20,13 @@ impl Tuned {
 
     /// What commands write beside the journal has its name with another ending.
     fn remove_files(&self) {
-        for file in ["journal", "watch.journal", "guard", "plan.json"] {
+        for file in [
+            "journal",
+            "watch.journal",
+            "queues.journal",
+            "guard",
+            "plan.json",
+        ] {
             let _ = std::fs::remove_file(self.journal.with_extension(file));
         }
     }

@@ -13,7 +13,8 @@ pub(super) const EXAMPLES: &str = "Examples:
   sudo rxlane tune apply --ports eth0,eth1
   sudo rxlane tune apply --ports eth0,eth1 --confirm 60
   sudo rxlane tune apply plan.json
-  sudo rxlane tune apply --profile power --skip idle,buffers";
+  sudo rxlane tune apply --profile power --skip idle,buffers
+  sudo rxlane tune apply --config /etc/rxlane/rxlane.toml --only rt-queue";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

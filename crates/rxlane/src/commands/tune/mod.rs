@@ -69,7 +69,7 @@ pub(crate) struct StatusArgs {
 
 #[derive(clap::Args)]
 pub(crate) struct Wanted {
-    /// Ports to tune for; without it all devices that are up
+    /// Ports to tune for; without it those of --config, or all devices that are up
     #[arg(long, value_delimiter = ',', value_name = "IF")]
     ports: Vec<String>,
     /// What the machine is for
@@ -78,6 +78,9 @@ pub(crate) struct Wanted {
     /// Kinds of change to leave out
     #[arg(long, value_delimiter = ',', value_name = "AREA", value_parser = area, help = area_help())]
     skip: Vec<Area>,
+    /// Kinds of change to make, and no others
+    #[arg(long, value_delimiter = ',', value_name = "AREA", value_parser = area, conflicts_with = "skip")]
+    only: Vec<Area>,
     /// Interrupts that stay where they are, by number
     #[arg(long, value_delimiter = ',', value_name = "IRQ")]
     except: Vec<u32>,
@@ -179,7 +182,7 @@ impl Wanted {
         let rt = self.rt_packets()?;
         Ok(Options {
             profile: self.profile,
-            skip: self.skip.clone(),
+            skip: self.left_out(),
             except: self.except.clone(),
             away: self.away.map(|us| Nanos(us.saturating_mul(1000))),
             delay: Duration::from_secs_f64(self.delay / 1000.0),
@@ -189,6 +192,23 @@ impl Wanted {
             rt_ports: rt.1,
             isolate: self.isolate,
         })
+    }
+
+    /// Kinds of change that are not made.
+    fn left_out(&self) -> Vec<Area> {
+        if self.only.is_empty() {
+            return self.skip.clone();
+        }
+        let wanted = |area: &Area| self.only.contains(area);
+        Area::ALL.into_iter().filter(|area| !wanted(area)).collect()
+    }
+
+    /// The names of devices to tune for; none for all that are up.
+    fn port_names(&self) -> Result<Vec<String>, String> {
+        match &self.config {
+            Some(path) if self.ports.is_empty() => Ok(super::config::load(path)?.router.ports),
+            _ => Ok(self.ports.clone()),
+        }
     }
 
     /// DSCPs and ports that belong to an express class whatever else a packet is.
@@ -216,7 +236,7 @@ impl Wanted {
             every: SAMPLE,
             samples: (self.window / SAMPLE.as_secs_f64()).round().max(1.0) as u32,
         };
-        let ports = under_vlans(machine, &self.ports);
+        let ports = under_vlans(machine, &self.port_names()?);
         let found = Inventory::take(machine, &ports, window, |share| {
             bar.set_position((share * 100.0) as u64);
         });
@@ -335,6 +355,16 @@ fn with_cure(error: TuneError) -> String {
     one_line(error) + &cure
 }
 
+/// Journals of what may be in force at a time, of which each is undone by who has written it: the one of `apply`, that of `watch`, and that of the service
+/// which gives a router's classes hardware queues (contrib/systemd/rxlane-queues.service).
+fn journals(path: &Path) -> [PathBuf; 3] {
+    [
+        path.to_path_buf(),
+        watch::journal_of(path),
+        path.with_extension("queues.journal"),
+    ]
+}
+
 /// `1 change is`, `2 changes are`.
 fn in_force(changes: usize) -> String {
     counted(changes, "change is", "changes are")
@@ -366,7 +396,7 @@ fn restore(machine: &Live, journal: &mut Journal) -> Result<(), String> {
 fn status(args: &StatusArgs, path: &Path) -> Result<(), String> {
     let machine = Live::default();
     let (mut entries, mut pending) = (Vec::new(), None);
-    for path in [path.to_path_buf(), watch::journal_of(path)] {
+    for path in journals(path) {
         if let Some(found) = Journal::peek(&path, &machine).map_err(one_line)? {
             pending = pending.or(confirm::warning(&found, &path));
             entries.extend(found.entries);
