@@ -18,6 +18,8 @@ use crate::{OracleError, grammar, shrink};
 const ALIKE: u32 = 4;
 /// So many times as long as at first is waited for packets before a difference is believed: on a busy machine one router is late.
 const PATIENCE: u32 = 5;
+/// As far as that is not longer than this.
+const LONG: Duration = Duration::from_secs(1);
 /// How often two plain routers must do the same with what a difference needs. What only chance decides differs between them, too.
 const CONTROLS: u32 = 6;
 /// A trial that the machine was too busy for is made so often.
@@ -286,7 +288,7 @@ fn confirmed(
 ) -> Result<Option<Finding>, OracleError> {
     let Finding { scenario, outcome } = finding;
     let settings = &Settings {
-        late: settings.late * PATIENCE,
+        late: (settings.late * PATIENCE).min(settings.late.max(LONG)),
         ..settings.clone()
     };
     // Two plain routers that differ are the oracle's mistake, which must be seen.
