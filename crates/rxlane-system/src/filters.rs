@@ -197,11 +197,18 @@ fn ioctl(device: &str, argument: *mut libc::c_void) -> std::io::Result<()> {
     Ok(())
 }
 
-/// `None` where the driver has no such thing.
+/// `None` where the driver has no such thing, or the device is gone.
 fn supported<T>(outcome: std::io::Result<T>, what: &str) -> Result<Option<T>, SystemError> {
     match outcome {
         Ok(value) => Ok(Some(value)),
-        Err(e) if matches!(e.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EINVAL)) => Ok(None),
+        Err(e)
+            if matches!(
+                e.raw_os_error(),
+                Some(libc::EOPNOTSUPP | libc::EINVAL | libc::ENODEV)
+            ) =>
+        {
+            Ok(None)
+        }
         Err(e) => Err(e).tried(|| what.into()),
     }
 }
@@ -209,7 +216,7 @@ fn supported<T>(outcome: std::io::Result<T>, what: &str) -> Result<Option<T>, Sy
 /// Whether filters are switched on.
 ///
 /// # Errors
-/// When there is no such device.
+/// When the kernel refuses to tell.
 pub fn enabled(device: &str) -> Result<Option<bool>, SystemError> {
     let mut value = [GFLAGS, 0];
     let outcome = ioctl(device, value.as_mut_ptr().cast());
@@ -273,7 +280,7 @@ fn find(device: &str, filter: Filter) -> std::io::Result<Option<(u32, u64)>> {
 /// The queue that a filter sends its packets to; `Some(None)`: there is no such filter, `None`: no filters at all.
 ///
 /// # Errors
-/// When there is no such device.
+/// When the kernel refuses to tell.
 pub fn get(device: &str, filter: Filter) -> Result<Option<Option<u64>>, SystemError> {
     let what = format!("read the filters of {device}");
     Ok(supported(find(device, filter), &what)?.map(|found| found.map(|(_, queue)| queue)))
@@ -313,7 +320,7 @@ pub fn set(device: &str, filter: Filter, queue: Option<u64>) -> Result<(), Syste
 /// The queue of each entry of the RSS table; `None` where the device has none.
 ///
 /// # Errors
-/// When there is no such device.
+/// When the kernel refuses to tell.
 pub fn rss_table(device: &str) -> Result<Option<Vec<u32>>, SystemError> {
     let read = || {
         let mut size = [GRXFHINDIR, 0];
@@ -408,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_without_filters_or_queues_says_so_and_a_missing_one_is_an_error() {
+    fn a_device_without_filters_or_queues_says_so_and_one_that_is_gone_has_none() {
         assert_eq!(
             get(
                 "lo",
@@ -421,7 +428,8 @@ mod tests {
             None
         );
         assert_eq!(rss_table("lo").unwrap(), None);
-        assert!(rss_table("no-such-dev").is_err());
+        assert_eq!(rss_table("no-such-dev").unwrap(), None);
+        assert_eq!(enabled("no-such-dev").unwrap(), None);
         assert!(enabled("a-name-that-is-much-too-long").is_err());
     }
 }

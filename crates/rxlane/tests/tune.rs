@@ -285,7 +285,10 @@ fn only_the_kinds_of_change_that_are_asked_for_are_made() {
 fn what_the_service_of_the_queues_runs_does_what_it_says_beside_other_changes() {
     let mut t = Tuned::up("tunequeues");
     let classes = format!("{VOICE_ALL}{REST}");
-    let config = t.t.file("queues", &format!("ports = [\"in0\"]\n{classes}"));
+    let config = t.t.file(
+        "queues",
+        &format!("ports = [\"in0\", \"absent0\"]\n{classes}"),
+    );
     t.must("apply --ports out0 --profile power --window 0.5 --only moderation");
     let journal = t.journal.with_extension("queues.journal");
     let unit = include_str!("../../../contrib/systemd/rxlane-queues.service");

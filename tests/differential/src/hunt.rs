@@ -81,6 +81,8 @@ pub struct Tally {
     pub beside_sessions: u64,
     /// Packets in tunnels over IPv4, by kind.
     pub in_tunnels: BTreeMap<String, InTunnels>,
+    /// Trials that were made again, because the router did not start in time or shed packets.
+    pub again: u64,
     /// Differences that two plain routers, or a second trial, do not confirm.
     pub unstable: Vec<u64>,
     /// Differences that look like several before, and were not looked into.
@@ -231,7 +233,15 @@ impl Shared<'_> {
         let mut drawn = grammar::draw(seed, self.hunt.packets, &self.hunt.kinds);
         drawn.lanes.engine |= self.hunt.engine;
         let scenario = shrink::without(&drawn, &self.hunt.without);
-        let outcome = on_a_busy_machine(|| trial::run(&scenario, settings))?;
+        let mut trial = trial::run(&scenario, settings);
+        for _ in 1..TRIES {
+            if !is_busy(&trial) {
+                break;
+            }
+            lock(&self.tally).again += 1;
+            trial = trial::run(&scenario, settings);
+        }
+        let outcome = trial?;
         lock(&self.tally).add(&outcome);
         if outcome.mismatches.is_empty() {
             return Ok(());
@@ -267,17 +277,12 @@ impl Shared<'_> {
     }
 }
 
-/// Once more, if the machine did not let the router work.
-fn on_a_busy_machine(
-    mut run: impl FnMut() -> Result<Outcome, OracleError>,
-) -> Result<Outcome, OracleError> {
-    for _ in 1..TRIES {
-        match run() {
-            Err(OracleError::Silent { .. } | OracleError::Overload { .. }) => {}
-            done => return done,
-        }
-    }
-    run()
+/// Whether the machine did not let the router work.
+fn is_busy(trial: &Result<Outcome, OracleError>) -> bool {
+    matches!(
+        trial,
+        Err(OracleError::Silent { .. } | OracleError::Overload { .. })
+    )
 }
 
 /// The finding made small, if it is one: it happens again, and not between two plain routers.
@@ -312,7 +317,11 @@ fn confirmed(
     // What does not differ every time may not do so at the end.
     let mut last = outcome.clone();
     let mut differs = |candidate: &Scenario| {
-        let again = on_a_busy_machine(|| trial::run(candidate, settings))?;
+        let again = trial::run(candidate, settings);
+        if is_busy(&again) {
+            return Ok(false);
+        }
+        let again = again?;
         let does = again.mismatches.iter().any(|m| kind(m) == way);
         if does {
             last = again;
@@ -331,19 +340,18 @@ fn confirmed(
             start = alone;
         }
     }
-    let small = shrink::shrink(&start, shrinking, differs)?;
+    let mut small = shrink::shrink(&start, shrinking, &mut differs)?;
     if rxlane && plain_differ(&small, CONTROLS)? {
-        return Ok(None);
+        // What is left of it is something else, which chance decides; perhaps the whole is not.
+        if plain_differ(&start, CONTROLS)? {
+            return Ok(None);
+        }
+        small = start;
     }
-    let mut outcome = trial::run(&small, settings)?;
-    if outcome.mismatches.is_empty() {
-        outcome = trial::run(&small, settings)?;
-    }
-    if outcome.mismatches.is_empty() {
-        outcome = last;
-    }
+    // The last words are those of what is left, if it differs once more.
+    let _ = differs(&small)? || differs(&small)?;
     Ok(Some(Finding {
         scenario: small,
-        outcome,
+        outcome: last,
     }))
 }

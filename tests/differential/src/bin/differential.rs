@@ -213,12 +213,13 @@ fn run(args: RunArgs) -> Result<ExitCode, OracleError> {
 
 fn line(tally: &Tally) -> String {
     format!(
-        "{} configurations, {} packets, {} express ({:.1}%), {} refused, {} unstable, {} differences, {} more alike",
+        "{} configurations, {} packets, {} express ({:.1}%), {} refused, {} made again, {} unstable, {} differences, {} more alike",
         tally.configurations,
         tally.packets,
         tally.express_packets(),
         100.0 * tally.express_packets() as f64 / tally.packets.max(1) as f64,
         tally.refused,
+        tally.again,
         tally.unstable.len(),
         tally.differences.len(),
         tally.repeated,

@@ -50,8 +50,12 @@ pub(super) fn run(args: &Args, path: &Path) -> Result<(), String> {
     apply(&machine, &mut journal, &plan.changes).map_err(with_cure)?;
     text::plan(&plan);
     let changes = super::in_force(plan.changes.len());
+    let kept = args.journal.journal.as_ref();
+    let kept = kept.map_or(String::new(), |path| {
+        format!(" --journal {}", path.display())
+    });
     match waits {
-        None => println!("{changes} in force; sudo rxlane tune revert undoes them"),
+        None => println!("{changes} in force; sudo rxlane tune revert{kept} undoes them"),
         Some(seconds) => println!(
             "{changes} in force and will be undone in {seconds} s; sudo rxlane tune confirm keeps them"
         ),

@@ -95,7 +95,7 @@ fn record(args: &Args, machine: &Live, what: &'static str) -> Result<Record, Str
     let bar = super::progress(what);
     let length = Duration::from_secs_f64(args.seconds);
     let every = Duration::from_millis(args.every);
-    let ports = under_vlans(machine, &args.wanted.ports);
+    let ports = under_vlans(machine, &args.wanted.port_names(machine)?);
     let record = Record::take(machine, &ports, length, every, |share| {
         bar.set_position((share * 100.0) as u64);
         stop::check().is_ok()

@@ -203,12 +203,25 @@ impl Wanted {
         Area::ALL.into_iter().filter(|area| !wanted(area)).collect()
     }
 
-    /// The names of devices to tune for; none for all that are up.
-    fn port_names(&self) -> Result<Vec<String>, String> {
-        match &self.config {
-            Some(path) if self.ports.is_empty() => Ok(super::config::load(path)?.router.ports),
-            _ => Ok(self.ports.clone()),
+    /// The names of devices to tune for; none for all that are up. Of a configuration those that are there, as the router serves those.
+    fn port_names(&self, machine: &dyn Machine) -> Result<Vec<String>, String> {
+        let Some(path) = self.config.as_ref().filter(|_| self.ports.is_empty()) else {
+            return Ok(self.ports.clone());
+        };
+        let named = super::config::load(path)?.router.ports;
+        let there = machine.list("/sys/class/net");
+        let (there, missing): (Vec<_>, Vec<_>) =
+            named.into_iter().partition(|port| there.contains(port));
+        if there.is_empty() {
+            return Err(format!(
+                "{}: none of its ports is there: name devices with --ports",
+                path.display()
+            ));
         }
+        for port in missing {
+            eprintln!("port `{port}` is not there: nothing is changed for it");
+        }
+        Ok(there)
     }
 
     /// DSCPs and ports that belong to an express class whatever else a packet is.
@@ -236,7 +249,7 @@ impl Wanted {
             every: SAMPLE,
             samples: (self.window / SAMPLE.as_secs_f64()).round().max(1.0) as u32,
         };
-        let ports = under_vlans(machine, &self.port_names()?);
+        let ports = under_vlans(machine, &self.port_names(machine)?);
         let found = Inventory::take(machine, &ports, window, |share| {
             bar.set_position((share * 100.0) as u64);
         });
@@ -345,7 +358,10 @@ fn with_cure(error: TuneError) -> String {
     let cure = match &error {
         TuneError::Applied { .. } => " (rxlane tune revert)".into(),
         TuneError::RolledBack { area, .. } => {
-            format!(". To leave it out: --skip {}", area.name())
+            format!(
+                ". To leave it out: --skip {}, or --ports without that device",
+                area.name()
+            )
         }
         TuneError::Stuck { .. } => {
             ": rxlane tune status shows what is left, rxlane tune revert tries again".into()
@@ -361,8 +377,12 @@ fn journals(path: &Path) -> [PathBuf; 3] {
     [
         path.to_path_buf(),
         watch::journal_of(path),
-        path.with_extension("queues.journal"),
+        queues_journal_of(path),
     ]
+}
+
+fn queues_journal_of(path: &Path) -> PathBuf {
+    path.with_extension("queues.journal")
 }
 
 /// `1 change is`, `2 changes are`.
@@ -381,7 +401,18 @@ fn undo(path: &Path) -> Result<(), String> {
         let mut journal = open(&path, &machine)?;
         restore(&machine, &mut journal)?;
     }
-    if !any {
+    let queues = queues_journal_of(path);
+    if queues.exists()
+        && path != queues
+        && Journal::peek(&queues, &machine)
+            .map_err(one_line)?
+            .is_some_and(|found| !found.entries.is_empty())
+    {
+        println!(
+            "hardware queues of rxlane-queues.service stay: stop it, or use --journal {}",
+            queues.display()
+        );
+    } else if !any {
         println!("nothing is applied");
     }
     Ok(())
