@@ -57,7 +57,7 @@ fn hunt(second: Second, out: &str) -> Hunt {
 }
 
 fn go(hunt: &Hunt) -> Tally {
-    go_telling(hunt, &|_| ())
+    go_telling(hunt, &|found| println!("{}", found.text()))
 }
 
 fn go_telling(hunt: &Hunt, found: &(dyn Fn(&Finding) + Sync)) -> Tally {

@@ -402,11 +402,9 @@ fn undo(path: &Path) -> Result<(), String> {
         restore(&machine, &mut journal)?;
     }
     let queues = queues_journal_of(path);
-    if queues.exists()
-        && path != queues
-        && Journal::peek(&queues, &machine)
-            .map_err(one_line)?
-            .is_some_and(|found| !found.entries.is_empty())
+    if Journal::peek(&queues, &machine)
+        .map_err(one_line)?
+        .is_some_and(|found| !found.entries.is_empty())
     {
         println!(
             "hardware queues of rxlane-queues.service stay: stop it, or use --journal {}",
