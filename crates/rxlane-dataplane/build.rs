@@ -2,6 +2,7 @@
 
 fn main() {
     rxlane_bpf_build::main(&[
-        "control", "engine", "lane", "lockstep", "overload", "sessions", "tunnels", "witness",
+        "control", "engine", "lane", "lockstep", "overload", "sender", "sessions", "tunnels",
+        "witness",
     ]);
 }

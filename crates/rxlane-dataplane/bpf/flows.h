@@ -22,7 +22,8 @@ struct known_flow {
 	struct translation nat;
 	__u32 egress;
 	__u8 to[6], from[6];
-	__u64 pad;
+	__u8 sender[6]; /* as of struct departure */
+	__u16 pad;
 };
 
 /* For each core, by a hash of the flow: of two that share a place the last. */
@@ -122,6 +123,7 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	__u32 zero = 0, class, index;
 	struct class_counters *count;
 	const struct witness *witness;
+	const struct gates *g = find_gates();
 	struct known_flow *flow;
 	struct packet p;
 	__u64 bytes, hash, now;
@@ -132,8 +134,17 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 		return -1;
 	witness = bpf_map_lookup_elem(&witnesses, &zero);
 	if (!witness || core->master || from_numbers(ctx, &core->packet, &p) < 0 || obstacle(&p) >= 0 ||
-	    goes_on(&p) != TRUSTED)
+	    goes_on(&p, 0) != TRUSTED)
 		return -1;
+	if (!g)
+		return -1;
+	if (g->by_sender) {
+		const struct ethhdr *eth = p.data;
+
+		if ((void *)(eth + 1) > p.data_end)
+			return -1;
+		__builtin_memcpy(core->sender, eth->h_source, ETH_ALEN);
+	}
 	core->generation = witness->generation;
 	core->routes = witness->routes;
 	make_key(&p, &core->key);
@@ -150,7 +161,8 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	if (lacks_checksum(ctx, core))
 		return -1;
 	class = class_index(flow->class);
-	if (is_closed(find_gates(), class) || ip_length(&p) > flow->mtu || is_longer_than_routes(&p))
+	if (is_closed(g, class) || !is_watched_at(g, now) ||
+	    (g->by_sender && !is_same_mac(flow->sender, core->sender)) || ip_length(&p) > flow->mtu || is_longer_than_routes(&p))
 		return -1;
 	if (core->came_in.tunnel && !entry_is_witnessed(core))
 		return -1;
@@ -217,6 +229,7 @@ static __always_inline void remember(struct core *core, __u32 class)
 	flow->egress = core->hop.egress;
 	__builtin_memcpy(flow->to, core->hop.to, ETH_ALEN);
 	__builtin_memcpy(flow->from, core->hop.from, ETH_ALEN);
+	__builtin_memcpy(flow->sender, core->sender, ETH_ALEN);
 	flow->checked_ns = bpf_ktime_get_coarse_ns();
 }
 

@@ -43,6 +43,7 @@ struct sk_buff {
 	__u32 vlan_all; /* since Linux 6.2; before it */
 	__u8 vlan_present : 1;
 	__u16 network_header;
+	__u16 mac_header;
 	unsigned int tail;
 	unsigned char *head;
 	unsigned char *data;
@@ -106,7 +107,12 @@ struct nf_conntrack_tuple_hash {
 	struct nf_conntrack_tuple tuple;
 } CORE;
 
+struct ip_ct_tcp_state {
+	__u8 flags;
+} CORE;
+
 struct ip_ct_tcp {
+	struct ip_ct_tcp_state seen[2];
 	__u8 state;
 } CORE;
 
@@ -119,10 +125,25 @@ union nf_conntrack_proto {
 	struct nf_ct_udp udp;
 } CORE;
 
+/* What only some connections have; which numbers these are depends on the kernel's configuration. */
+enum nf_ct_ext_id {
+	NF_CT_EXT_TIMEOUT = 5,
+};
+
+struct nf_ct_ext {
+	__u8 offset[1];
+} CORE;
+
+struct nf_ct_timeout {
+	char data[0]; /* ticks by state: enum tcp_conntrack, enum udp_conntrack */
+} CORE;
+
 struct nf_conn {
 	__u32 timeout;
 	struct nf_conntrack_tuple_hash tuplehash[2];
 	unsigned long status;
+	__u32 mark;
+	struct nf_ct_ext *ext;
 	union nf_conntrack_proto proto;
 } CORE;
 
@@ -135,7 +156,15 @@ struct nf_conn {
 #define IPS_SEQ_ADJUST (1UL << 6)
 #define IPS_DYING (1UL << 9)
 #define IPS_HELPER (1UL << 13)
+/* include/uapi/linux/netfilter/nf_conntrack_tcp.h */
 #define TCP_CONNTRACK_ESTABLISHED 3
+#define TCP_CONNTRACK_CLOSE 8
+#define TCP_CONNTRACK_UNACK 13
+#define IP_CT_TCP_FLAG_BE_LIBERAL 8
+#define IP_CT_TCP_FLAG_DATA_UNACKNOWLEDGED 16
+/* include/net/netfilter/nf_conntrack_l4proto.h */
+#define UDP_CT_UNREPLIED 0
+#define UDP_CT_REPLIED 1
 
 /* The first 12 bytes, which every kernel since 6.0 accepts (net/netfilter/nf_conntrack_bpf.c). */
 struct bpf_ct_opts___rxlane {

@@ -63,6 +63,7 @@ const volatile __u8 port_of_slot[MAX_PORTS] = {};
 #include "police.h"
 #include "control.h"
 #include "witness.h"
+#include "tracker.h"
 #include "trust.h"
 #include "engine.h"
 #include "vlan.h"
@@ -109,6 +110,7 @@ static __always_inline int serve(struct xdp_md *ctx, struct core *core, const in
 		return XDP_PASS;
 	if (full) {
 		core->place = 0;
+		__builtin_memset(core->sender, 0, sizeof(core->sender));
 		if (may_be_known() && known_dscps >> (core->packet.dscp & 63) & 1 &&
 		    (!core->came_in.tunnel ||
 		     (!core->came_in.unfollowed && outer_is_ours(ctx, core) && outer_sum_holds(ctx, core)))) {
@@ -148,8 +150,11 @@ static __always_inline int serve(struct xdp_md *ctx, struct core *core, const in
 		/* First the source, so that who forges it from elsewhere asks for nothing in the flow's name. */
 		if (t->source != SOURCE_ANY && !(full ? source_apart(ctx, core) : source_holds(ctx, &p, t)))
 			return leave(ctx, core, REASON_SOURCE);
-		if (full && t->flow && !is_witnessed(core))
-			return leave(ctx, core, REASON_UNSEEN);
+		if (full && t->flow) {
+			ret = is_witnessed(core);
+			if (ret <= 0)
+				return leave(ctx, core, ret ? REASON_OBJECTION : REASON_UNSEEN);
+		}
 		if (full && t->flow && core->came_in.tunnel && !entry_is_witnessed(core))
 			return leave(ctx, core, REASON_UNSEEN);
 		if (!(full && t->flow) && passes_by_rules(core))

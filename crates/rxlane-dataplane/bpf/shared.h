@@ -161,6 +161,8 @@ struct departure {
 	__u8 source; /* enum source */
 	__u8 distrust; /* enum distrust: why a class did not trust the packet */
 	__u8 above_rate; /* of a class */
+	__u8 has_data; /* a segment with a payload */
+	__u8 pad[3];
 	__u32 tag; /* WITNESS_TAGGED and the outer tag, if egress is set and Linux gave it one */
 	struct translation nat;
 };
@@ -260,6 +262,7 @@ struct core {
 	__u32 routes; /* the same of routes */
 	__u32 named; /* the class that the rules name */
 	struct control_packet heard;
+	__u8 sender[8]; /* its MAC address, where rules ask for it; else 0 */
 	__s32 obstacle; /* REASON_* why no express class takes it, or -1 */
 	__u32 master; /* as of its port, unless the packet is known to come in by it */
 	struct outer came_in; /* what it was taken out of */
@@ -295,6 +298,17 @@ struct engine_ring {
 /* Outer packets pass rules that do something, which only those of flows that Linux was seen to forward heed. */
 #define TUNNELS_RULED 2
 
+/* How long connection tracking remembers a connection after a packet, ms. */
+struct timeouts {
+	__u32 udp, udp_stream;
+	__u32 tcp_established, tcp_unacknowledged, tcp_close;
+};
+
+/* The tracker ignores windows of those connections that the daemon marks so. */
+#define TCP_MARKED 1
+/* It ignores all windows (net.netfilter.nf_conntrack_tcp_be_liberal). */
+#define TCP_LIBERAL 2
+
 /* Which classes stay with the kernel for now, because of what surrounds the router. */
 struct gates {
 	__u64 watched_ns; /* when the daemon looked last, CLOCK_MONOTONIC */
@@ -303,6 +317,11 @@ struct gates {
 	__u16 untracked; /* connection tracking knows of no flow, so nobody needs to be asked about one */
 	__u8 idle; /* nor can any other class be express: packets need not be classified */
 	__u8 tunnels; /* TUNNELS_*: why packets do not use tunnels */
+	/* What the tracker gives a connection that no policy of its own was given, as sysctls have it now. */
+	struct timeouts timeouts;
+	__u8 tcp; /* TCP_*: how segments may pass the tracker by */
+	__u8 by_sender; /* rules ask for the MAC address of senders */
+	__u16 pad;
 };
 
 /* Where express packets went lately, by a hash of the address: of two that share a place the last. */

@@ -19,15 +19,7 @@ enum source {
 	SOURCE_ANY,
 };
 
-/* Nothing is changed, of packets or of what the kernel knows of them: what would become of them is counted. */
-const volatile __u32 observes = 0;
-
 const volatile __u32 any_conntrack = 0;
-const volatile __u32 tcp_window_ignored = 0; /* net.netfilter.nf_conntrack_tcp_be_liberal */
-const volatile __u32 udp_timeout_ms = 30000;
-const volatile __u32 udp_stream_timeout_ms = 120000;
-const volatile __u32 tcp_timeout_ms = 432000000;
-const volatile __u32 kernel_hz = 0; /* ticks a second, 0: unknown */
 
 /* Classes that trust the source, one bit each. */
 PREFIX_MAP(trust4, struct lpm4, __u32);
@@ -50,9 +42,14 @@ static __always_inline const struct gates *find_gates(void)
 /* The daemon follows what surrounds the router. Without it nobody does, and what it found once holds no longer. */
 #define WATCHED_NS 10000000000LL
 
+static __always_inline int is_watched_at(const struct gates *g, __u64 now)
+{
+	return (__s64)(now - g->watched_ns) < WATCHED_NS;
+}
+
 static __always_inline int is_watched(const struct gates *g)
 {
-	return (__s64)(bpf_ktime_get_coarse_ns() - g->watched_ns) < WATCHED_NS;
+	return is_watched_at(g, bpf_ktime_get_coarse_ns());
 }
 
 /* Not trusted, for those who ask why. */
@@ -75,23 +72,6 @@ static __always_inline int trusted_prefix(const struct packet *p, __u32 class)
 		classes = bpf_map_lookup_elem(&trust6, &key);
 	}
 	return classes && (*classes & (1 << (class & 7))) ? TRUSTED : UNTRUSTED;
-}
-
-/*
- * The express lane hides its packets from the tracker, so it keeps the entry alive itself: once half of
- * the timeout is gone, or always where the tick rate is unknown.
- */
-static __always_inline void keep_alive(struct nf_conn *ct, __u8 protocol)
-{
-	__u32 timeout_ms = protocol == IPPROTO_TCP	 ? tcp_timeout_ms
-			   : ct->status & IPS_SEEN_REPLY ? udp_stream_timeout_ms
-							 : udp_timeout_ms;
-	__s32 left = ct->timeout - (__u32)bpf_jiffies64();
-
-	if (observes)
-		return;
-	if (!kernel_hz || left < (__s32)(timeout_ms / 2000 * kernel_hz))
-		bpf_ct_change_timeout(ct, timeout_ms);
 }
 
 /* The packet leaves as the mirror image of the other direction's tuple (nf_nat_packet). */
@@ -119,6 +99,8 @@ static __always_inline __u32 fingerprint(const struct nf_conn *ct)
 	const struct nf_conntrack_tuple *flow = &ct->tuplehash[0].tuple;
 	__u64 h = (__u64)flow->src.u.all << 32 | (__u32)flow->dst.u.all << 16 | flow->dst.protonum;
 
+	/* Rules may ask for the mark, which whoever classifies connections changes later. */
+	h += (__u64)mark_of(ct) << 40 | mark_of(ct) >> 24;
 	h = (h ^ ((__u64)flow->src.u3.all[0] << 32 | flow->dst.u3.all[0])) * 0x9e3779b97f4a7c15ULL;
 	h = (h ^ h >> 32 ^ ((__u64)flow->src.u3.all[1] << 32 | flow->dst.u3.all[1])) * 0x9e3779b97f4a7c15ULL;
 	h = (h ^ h >> 32 ^ ((__u64)flow->src.u3.all[2] << 32 | flow->dst.u3.all[2])) * 0x9e3779b97f4a7c15ULL;
@@ -202,21 +184,42 @@ static __always_inline struct witnessed *witnessed(const struct witnessed_key *k
 	return 0;
 }
 
-/* A function of its own, which the verifier follows once. */
+/*
+ * Whether Linux was seen to forward the flow; -1 if it was, and a rule is to see each of its packets. A function of its
+ * own, which the verifier follows once.
+ */
 __noinline int is_witnessed(struct core *core)
 {
 	struct witnessed_key key = {};
-	const struct witnessed *seen;
+	const struct gates *g;
+	struct witnessed *seen;
 	struct departure *t;
+	int by_sender;
 
 	if (!core || !any_conntrack)
 		return 0;
 	t = &core->departure;
 	key.conntrack = t->conntrack;
-	key.direction = t->direction;
+	key.direction = t->direction | t->tos << 8;
+	by_sender = (g = find_gates()) && g->by_sender;
+	if (by_sender) {
+		seen = bpf_map_lookup_elem(&witnessed_flows, &key);
+		/* Whoever speaks from another address takes nothing from the flow that has been seen. */
+		if (seen && seen->seen_ns && !is_same_mac(seen->sender, core->sender) &&
+		    (__s64)(bpf_ktime_get_coarse_ns() - seen->seen_ns) < WITNESS_FRESH_NS)
+			return 0;
+	}
 	seen = witnessed(&key, t->flow, core->packet.seen_as, t->tos, t->ttl);
-	if (!seen)
+	if (by_sender && !seen) {
+		seen = bpf_map_lookup_elem(&witnessed_flows, &key);
+		if (seen)
+			__builtin_memcpy(seen->sender, core->sender, ETH_ALEN);
 		return 0;
+	}
+	if (!seen || (by_sender && !is_same_mac(seen->sender, core->sender)))
+		return 0;
+	if (seen->kept)
+		return -1;
 	t->egress = seen->egress;
 	t->tag = seen->tag;
 	__builtin_memcpy(t->next_hop, seen->next_hop, ETH_ALEN);
@@ -281,39 +284,53 @@ __noinline int exit_is_witnessed(struct core *core)
 	return 0;
 }
 
-static __always_inline int judge(struct nf_conn *ct, __u8 protocol, int v4, __u8 direction, struct departure *t)
+static __always_inline int judge(struct nf_conn *ct, struct departure *t, const struct gates *g,
+				 struct tracker_scratch *scratch)
 {
 	unsigned long status = ct->status;
+	__u8 direction = scratch->opts.dir;
 
 	/* Until both directions were seen, each packet is a new one to the firewall, with its limits for new ones. */
 	if (!(status & IPS_CONFIRMED) || !(status & IPS_SEEN_REPLY) || (status & IPS_DYING))
 		return distrust(t, DISTRUST_ONE_WAY);
 	if (status & (IPS_HELPER | IPS_SEQ_ADJUST))
 		return TO_STACK_NAT;
-	if (protocol == IPPROTO_TCP && ct->proto.tcp.state != TCP_CONNTRACK_ESTABLISHED)
-		return TO_STACK_TCP;
-	/*
-	 * The tracker promotes a stream of datagrams by itself, two seconds after its first answer, if it sees one. Its
-	 * time is copied: in a union Linux 6.1 finds another protocol's member at that place.
-	 */
-	if (protocol == IPPROTO_UDP && !(status & IPS_ASSURED)) {
-		unsigned long stream_ts;
+	if (scratch->protocol == IPPROTO_TCP) {
+		struct tcp_connection *tcp;
+		__u64 now;
 
-		if (bpf_core_read(&stream_ts, sizeof(stream_ts), &ct->proto.udp.stream_ts) ||
-		    (__s64)(bpf_jiffies64() - stream_ts) > 0)
+		if (ct->proto.tcp.state != TCP_CONNTRACK_ESTABLISHED || !(status & IPS_ASSURED))
+			return TO_STACK_TCP;
+		tcp = find_tcp(ct, scratch);
+		now = bpf_ktime_get_coarse_ns();
+		if (!tcp || !ignores_window(ct, g, tcp, scratch, now))
+			return TO_STACK_TCP;
+		/* Data to somebody who has said nothing for so long are sent again, to nobody. */
+		scratch->unacknowledged = t->has_data && now - tcp->heard_ns[!direction] > ACKNOWLEDGED_NS;
+		tcp->heard_ns[!!direction] = now;
+	} else {
+		unsigned long *stream_ts = &scratch->stream_ts;
+
+		/* Of a stream since two seconds after its first answer, by the first packet that the tracker sees then.
+		 * The time is copied, as flags are above. */
+		scratch->is_stream = (status & IPS_ASSURED) != 0;
+		if (!(status & IPS_ASSURED) && (bpf_core_read(stream_ts, sizeof(*stream_ts), &ct->proto.udp.stream_ts) ||
+				   (__s64)(bpf_jiffies64() - *stream_ts) > 0))
 			return TO_STACK_UNSEEN;
 	}
+	find_lifetime(ct, g, scratch);
+	if (!keep_alive(ct, scratch))
+		return scratch->protocol == IPPROTO_TCP ? TO_STACK_TCP : TO_STACK_UNSEEN;
 	t->flow = fingerprint(ct);
 	t->conntrack = (__u64)(unsigned long)ct;
 	t->direction = direction;
 	if (status & (IPS_SRC_NAT | IPS_DST_NAT)) {
 		if (direction == 0)
-			TRANSLATE(t, &ct->tuplehash[1].tuple, v4);
+			TRANSLATE(t, &ct->tuplehash[1].tuple, scratch->v4);
 		else
-			TRANSLATE(t, &ct->tuplehash[0].tuple, v4);
+			TRANSLATE(t, &ct->tuplehash[0].tuple, scratch->v4);
 		t->nat.translated = 1;
 	}
-	keep_alive(ct, protocol);
 	return TRUSTED;
 }
 
@@ -324,9 +341,10 @@ static __always_inline int judge(struct nf_conn *ct, __u8 protocol, int v4, __u8
  */
 __noinline int established(struct xdp_md *ctx, struct bpf_sock_tuple *tuple, __u8 protocol, int v4, struct departure *t)
 {
-	struct bpf_ct_opts___rxlane opts = {.netns_id = BPF_F_CURRENT_NETNS, .l4proto = protocol};
 	const struct gates *g = find_gates();
+	struct tracker_scratch *scratch;
 	struct nf_conn *ct;
+	__u32 zero = 0;
 	int verdict;
 
 	/* Asked here, which the verifier follows once, and not for each class: that was 230,000 instructions of
@@ -335,6 +353,17 @@ __noinline int established(struct xdp_md *ctx, struct bpf_sock_tuple *tuple, __u
 		return UNTRUSTED;
 	if (!g || g->untracked)
 		return distrust(t, DISTRUST_NO_FLOW);
+	scratch = bpf_map_lookup_elem(&tracker_scratch, &zero);
+	if (!scratch || !is_watched(g))
+		return TO_STACK_OBJECTION;
+	scratch->protocol = protocol;
+	scratch->v4 = v4 != 0;
+	__builtin_memset(&scratch->opts, 0, sizeof(scratch->opts));
+	scratch->opts.netns_id = BPF_F_CURRENT_NETNS;
+	scratch->opts.l4proto = protocol;
+	/* Asked before the tracker is, which takes longer. */
+	if (protocol == IPPROTO_TCP && !g->tcp)
+		return TO_STACK_TCP;
 	/*
 	 * The loader sets it only where the kfuncs are there; without them the calls below are dead code, and nobody is
 	 * trusted. Asking for their addresses instead (bpf_ksym_exists) is what Linux 6.1 refuses.
@@ -342,18 +371,18 @@ __noinline int established(struct xdp_md *ctx, struct bpf_sock_tuple *tuple, __u
 	if (!any_conntrack)
 		return UNTRUSTED;
 	if (v4)
-		ct = bpf_xdp_ct_lookup(ctx, tuple, sizeof(tuple->ipv4), &opts, sizeof(opts));
+		ct = bpf_xdp_ct_lookup(ctx, tuple, sizeof(tuple->ipv4), &scratch->opts, sizeof(scratch->opts));
 	else
-		ct = bpf_xdp_ct_lookup(ctx, tuple, sizeof(tuple->ipv6), &opts, sizeof(opts));
+		ct = bpf_xdp_ct_lookup(ctx, tuple, sizeof(tuple->ipv6), &scratch->opts, sizeof(scratch->opts));
 	if (!ct)
 		return distrust(t, DISTRUST_NO_FLOW);
-	verdict = judge(ct, protocol, v4, opts.dir, t);
+	verdict = judge(ct, t, g, scratch);
 	bpf_ct_release(ct);
 	return verdict;
 }
 
 /* Whether the packet can belong to a flow that is trusted: TRUSTED, UNTRUSTED or TO_STACK_TCP. */
-static __always_inline int goes_on(const struct packet *p)
+static __always_inline int goes_on(const struct packet *p, struct departure *t)
 {
 	/* Ports of later fragments are unknown, and only TCP and UDP can be looked up. */
 	if (!p->l4 || p->fragment || (p->protocol != IPPROTO_TCP && p->protocol != IPPROTO_UDP))
@@ -364,12 +393,14 @@ static __always_inline int goes_on(const struct packet *p)
 		if ((void *)(tcp + 1) > p->data_end)
 			return UNTRUSTED;
 		/*
-		 * The tracker must see a connection open and close, every segment unless told to be liberal, and what
-		 * it calls invalid (tcp_error in net/netfilter/nf_conntrack_proto_tcp.c).
+		 * The tracker must see a connection open and close, a window that is shut, after which it waits less
+		 * long, and what it calls invalid (tcp_error in net/netfilter/nf_conntrack_proto_tcp.c).
 		 */
-		if (!tcp_window_ignored || tcp->syn || tcp->fin || tcp->rst || !tcp->ack || tcp->doff < 5 ||
+		if (tcp->syn || tcp->fin || tcp->rst || !tcp->ack || !tcp->window || tcp->doff < 5 ||
 		    tcp->doff * 4 > p->l4_len)
 			return TO_STACK_TCP;
+		if (t)
+			t->has_data = tcp->doff * 4 < p->l4_len;
 	} else {
 		struct udphdr *udp = p->l4;
 
@@ -383,7 +414,7 @@ static __always_inline int goes_on(const struct packet *p)
 static __always_inline int trusted_flow(struct xdp_md *ctx, const struct packet *p, struct departure *t)
 {
 	struct bpf_sock_tuple tuple = {};
-	int ret = goes_on(p);
+	int ret = goes_on(p, t);
 
 	if (ret == UNTRUSTED)
 		return distrust(t, DISTRUST_PROTOCOL);

@@ -19,6 +19,8 @@
 #include "kernel.h"
 #include "tags.h"
 #include "witness.h"
+#include "kept.h"
+#include "sender.h"
 #include "outer.h"
 #include "outer_of_skb.h"
 
@@ -38,24 +40,122 @@
 
 const volatile __u64 netns_cookie = 0;
 
-/*
- * Whether a packet is as the express lane would make it of the one that asked: with its type of service (RFC 791) or
- * traffic class (RFC 8200), and one less to live. A firewall may set either.
- */
-static __always_inline int is_as_it_came(const struct sk_buff *skb, const struct witnessed *seen)
+/* A packet where it leaves: what the express lane would make of the one that came. */
+struct leaving {
+	__be32 source[4], destination[4]; /* the first words, if IPv4 */
+	__be16 from_port, to_port;
+	__u8 v6, tos, ttl, protocol;
+};
+
+/* Reads it; whether it has no more headers than what the lane forwards. */
+static __always_inline int read_leaving(const struct sk_buff *skb, struct leaving *p)
 {
+	const unsigned char *at = skb->head + skb->network_header;
 	__be16 type = skb->protocol;
-	__u8 ip[9];
+	__u32 head[10]; /* of IPv6; half of that is IPv4's */
 
 	/* Of a tag that is in the frame the type is the protocol, but the network header is still the packet's. */
 	if (type != bpf_htons(ETH_P_IP) && type != bpf_htons(ETH_P_IPV6) && !is_vlan(type))
 		return 0;
-	if (bpf_probe_read_kernel(ip, sizeof(ip), skb->head + skb->network_header))
+	if (bpf_probe_read_kernel(head, 20, at))
 		return 0;
-	if (ip[0] >> 4 == 4)
-		return ip[1] == seen->tos && ip[8] == (__u8)(seen->ttl - 1);
-	if (ip[0] >> 4 == 6)
-		return (__u8)((ip[0] & 0xf) << 4 | ip[1] >> 4) == seen->tos && ip[7] == (__u8)(seen->ttl - 1);
+	__builtin_memset(p, 0, sizeof(*p));
+	head[0] = bpf_ntohl(head[0]);
+	if (head[0] >> 24 == 0x45) {
+		p->tos = head[0] >> 16;
+		head[2] = bpf_ntohl(head[2]);
+		p->ttl = head[2] >> 24;
+		p->protocol = head[2] >> 16;
+		p->source[0] = head[3];
+		p->destination[0] = head[4];
+		return !bpf_probe_read_kernel(&p->from_port, 4, at + 20);
+	}
+	if (head[0] >> 28 != 6 || bpf_probe_read_kernel(&head[5], 20, at + 20))
+		return 0;
+	p->v6 = 1;
+	p->tos = head[0] >> 20;
+	head[1] = bpf_ntohl(head[1]);
+	p->protocol = head[1] >> 8;
+	p->ttl = head[1];
+	__builtin_memcpy(p->source, &head[2], 16);
+	__builtin_memcpy(p->destination, &head[6], 16);
+	return !bpf_probe_read_kernel(&p->from_port, 4, at + 40);
+}
+
+static __always_inline int is_same_address(const __be32 *a, const __be32 *b)
+{
+	return a[0] == b[0] && a[1] == b[1] && a[2] == b[2] && a[3] == b[3];
+}
+
+/*
+ * Whether it has the addresses and ports that connection tracking gives packets of that direction, which are those that
+ * the lane sends: a rule may have written others after it, which nobody tracks.
+ */
+static __always_inline int is_as_tracked(const struct leaving *p, const struct nf_conntrack_tuple *other)
+{
+	struct nf_conntrack_tuple t;
+
+	if (bpf_core_read(&t.src.u3, sizeof(t.src.u3), &other->src.u3) ||
+	    bpf_core_read(&t.dst.u3, sizeof(t.dst.u3), &other->dst.u3) ||
+	    bpf_core_read(&t.src.u.all, sizeof(t.src.u.all), &other->src.u.all) ||
+	    bpf_core_read(&t.dst.u.all, sizeof(t.dst.u.all), &other->dst.u.all) ||
+	    bpf_core_read(&t.dst.protonum, 1, &other->dst.protonum))
+		return 0;
+	return p->protocol == t.dst.protonum && p->from_port == t.dst.u.all && p->to_port == t.src.u.all &&
+	       is_same_address(p->source, t.dst.u3.ip6) && is_same_address(p->destination, t.src.u3.ip6);
+}
+
+static __always_inline int is_within(const __be32 *address, const __be32 *net, const __be32 *mask)
+{
+	__u32 differ = 0;
+
+	UNROLLED
+	for (int i = 0; i < 4; i++)
+		differ |= (address[i] ^ net[i]) & mask[i];
+	return !differ;
+}
+
+static __always_inline int is_port_of(const __u16 *range, __be16 a, __be16 b)
+{
+	__u16 one = bpf_ntohs(a), other = bpf_ntohs(b);
+
+	return (one >= range[0] && one <= range[1]) || (other >= range[0] && other <= range[1]);
+}
+
+/*
+ * Whether the flow may meet one of the rules that are to see each of its packets: as it came or as it leaves, because
+ * nobody knows here which of both the rule sees.
+ */
+static __noinline int is_kept(const struct leaving *p, const struct nf_conntrack_tuple *as_it_came, __u32 ingress,
+			      __u32 kept)
+{
+	struct nf_conntrack_tuple t;
+
+	if (!p || !as_it_came)
+		return 1;
+	if (bpf_core_read(&t.src.u3, sizeof(t.src.u3), &as_it_came->src.u3) ||
+	    bpf_core_read(&t.dst.u3, sizeof(t.dst.u3), &as_it_came->dst.u3) ||
+	    bpf_core_read(&t.src.u.all, sizeof(t.src.u.all), &as_it_came->src.u.all) ||
+	    bpf_core_read(&t.dst.u.all, sizeof(t.dst.u.all), &as_it_came->dst.u.all))
+		return 1;
+	for (__u32 i = 0; i < MAX_KEPT_FLOWS; i++) {
+		const struct kept_flows *k;
+		__u32 at = i;
+
+		if (i >= kept)
+			break;
+		k = bpf_map_lookup_elem(&kept_flows, &at);
+		if (!k)
+			return 1;
+		if ((!k->v6 || k->v6 == (p->v6 ? 6 : 4)) && (!k->protocol || k->protocol == p->protocol) &&
+		    (!k->ingress || k->ingress == ingress) && is_port_of(k->from_port, p->from_port, t.src.u.all) &&
+		    is_port_of(k->to_port, p->to_port, t.dst.u.all) &&
+		    (is_within(p->source, k->source, k->source_mask) ||
+		     is_within(t.src.u3.ip6, k->source, k->source_mask)) &&
+		    (is_within(p->destination, k->destination, k->destination_mask) ||
+		     is_within(t.dst.u3.ip6, k->destination, k->destination_mask)))
+			return 1;
+	}
 	return 0;
 }
 
@@ -147,13 +247,28 @@ static __always_inline int is_of_tunnel(const struct sk_buff *skb, struct witnes
 	return 1;
 }
 
+/*
+ * Who sent the packet that this core forwards. Its frame has another header by the time it leaves; one that has waited in
+ * between is nobody's, and no answer. sender.bpf.c notes it, where rules ask for it.
+ */
+static __always_inline int was_sent_by(const struct sk_buff *skb, const __u8 *mac)
+{
+	__u32 zero = 0;
+	const struct sender *sender = bpf_map_lookup_elem(&senders, &zero);
+
+	return sender && sender->skb == (__u64)(unsigned long)skb && !__builtin_memcmp(sender->mac, mac, ETH_ALEN);
+}
+
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device *dev)
 {
+	const struct nf_conn *conntrack;
 	struct witness *witness;
 	struct witnessed *seen;
 	struct witnessed_key key;
+	const struct nf_conntrack_tuple *own, *other;
 	__u32 info, tag, egress;
+	struct leaving packet;
 	__be16 port = 0;
 	int tunneled;
 	__u64 now;
@@ -167,7 +282,10 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 		info = skb->_nfct & NFCT_INFOMASK;
 		if (!key.conntrack || (info != IP_CT_ESTABLISHED && info != IP_CT_ESTABLISHED_REPLY))
 			return 0;
-		key.direction = info == IP_CT_ESTABLISHED_REPLY;
+		if (!read_leaving(skb, &packet))
+			return 0;
+		/* A firewall may have set another type of service than that which it came with, for which it was asked. */
+		key.direction = (info == IP_CT_ESTABLISHED_REPLY) | packet.tos << 8;
 	}
 	seen = bpf_map_lookup_elem(&witnessed_flows, &key);
 	if (!seen)
@@ -178,7 +296,15 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 		return 0;
 	if (was_encrypted(skb))
 		return 0;
-	if (!tunneled && (seen->ingress != (__u32)skb->skb_iif || !is_as_it_came(skb, seen)))
+	conntrack = (const struct nf_conn *)(unsigned long)key.conntrack;
+	/* Relocated, which an index that is no constant is not. */
+	own = key.direction & 1 ? &conntrack->tuplehash[1].tuple : &conntrack->tuplehash[0].tuple;
+	other = key.direction & 1 ? &conntrack->tuplehash[0].tuple : &conntrack->tuplehash[1].tuple;
+	if (!tunneled &&
+	    (seen->ingress != (__u32)skb->skb_iif || packet.tos != seen->tos || packet.ttl != (__u8)(seen->ttl - 1) ||
+	     !is_as_tracked(&packet, other)))
+		return 0;
+	if (!tunneled && witness->by_sender && !was_sent_by(skb, seen->sender))
 		return 0;
 	tag = tag_of(skb);
 	switch (over_others(dev)) {
@@ -221,6 +347,8 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 	if (tag)
 		egress = seen->through;
 	seen->egress = egress;
+	seen->kept = !tunneled && witness->kept &&
+		     is_kept(&packet, own, seen->ingress, witness->kept);
 	/* Whatever goes another way after this must say so itself. */
 	seen->through = 0;
 	seen->over = 0;

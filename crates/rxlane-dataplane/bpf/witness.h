@@ -29,13 +29,14 @@ struct witness {
 	__u32 routes; /* the same of routes: what is remembered of flows is looked up again */
 	__u32 open; /* questions without an answer, about: cores count together, and what is forgotten is never answered
 		     */
-	__u32 pad;
+	__u16 kept; /* how many of kept_flows there are */
+	__u16 by_sender; /* rules ask for the MAC address of senders */
 };
 
-/* One direction of a flow. */
+/* One direction of a flow, and one type of service: a call has voice and video between the same ports. */
 struct witnessed_key {
 	__u64 conntrack; /* address of the entry */
-	__u64 direction;
+	__u64 direction; /* and the type of service << 8 */
 };
 struct witnessed {
 	__u64 asked_ns;
@@ -51,7 +52,9 @@ struct witnessed {
 	__u32 through; /* VLAN device that it was sent through last */
 	__u32 over; /* bridge, bond or team that it was sent through last */
 	__be16 port; /* source port of the outer packet, if it left in one of UDP */
-	__u8 pad[2];
+	__u8 kept; /* it meets a rule that is to see each of its packets */
+	__u8 sender[6]; /* MAC address that it came from, where rules ask for that */
+	__u8 pad;
 };
 
 #define WITNESS_TAGGED 0x10000

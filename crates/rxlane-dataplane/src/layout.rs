@@ -269,9 +269,9 @@ pub struct Core {
     pub classes: PerClass<ClassCounters>,
     /// Of the packet in hand: nothing for others to read.
     pub packet: [u32; 12],
-    pub departure: [u32; 18],
+    pub departure: [u32; 20],
     pub flow: [u32; 22],
-    pub heard: [u32; 68],
+    pub heard: [u32; 70],
 }
 
 /// What happened to the packets of a ring (`struct ring`).
@@ -320,6 +320,35 @@ pub struct Gates {
     pub idle: u8,
     /// Why packets do not use tunnels: [`TUNNELS_SEVERAL_HOPS`], [`TUNNELS_RULED`].
     pub tunnels: u8,
+    /// How long connections without a policy of their own are remembered.
+    pub timeouts: Timeouts,
+    /// How segments of TCP may pass the tracker by: [`TCP_MARKED`], [`TCP_LIBERAL`].
+    pub tcp: u8,
+    /// 1: rules ask for the MAC address of senders.
+    pub by_sender: u8,
+    /// Nothing.
+    pub pad: [u8; 2],
+}
+
+/// The tracker ignores windows of connections that the daemon marks so.
+pub const TCP_MARKED: u8 = 1;
+/// The tracker ignores all windows (`net.netfilter.nf_conntrack_tcp_be_liberal`).
+pub const TCP_LIBERAL: u8 = 2;
+
+/// How long connection tracking remembers a connection after a packet (`struct timeouts`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Timeouts {
+    /// Of UDP before it counts as a stream.
+    pub udp_ms: u32,
+    /// Of UDP afterwards.
+    pub udp_stream_ms: u32,
+    /// Of an established connection of TCP.
+    pub tcp_established_ms: u32,
+    /// Of one with data that nobody has acknowledged.
+    pub tcp_unacknowledged_ms: u32,
+    /// Of one that was reset.
+    pub tcp_close_ms: u32,
 }
 
 /// A route of IPv4 has several next hops.
@@ -564,8 +593,55 @@ pub struct Witness {
     pub routes: u32,
     /// Questions that have no answer yet, about.
     pub open: u32,
+    /// How many [`KeptFlows`] there are.
+    pub kept: u16,
+    /// 1: rules ask for the MAC address of senders.
+    pub by_sender: u16,
+}
+
+/// The most [`KeptFlows`].
+pub const MAX_KEPT_FLOWS: usize = 64;
+
+/// Flows of which a rule is to see each packet (`struct kept_flows` of bpf/kept.h).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct KeptFlows {
+    /// 4 or 6; 0: either.
+    pub version: u8,
+    /// Number of the protocol; 0: any.
+    pub protocol: u8,
+    /// The lowest and the highest source port.
+    pub from_port: [u16; 2],
+    /// The lowest and the highest destination port.
+    pub to_port: [u16; 2],
     /// Nothing.
-    pub pad: u32,
+    pub pad: u16,
+    /// Device that they come in by, as Linux notes it; 0: any.
+    pub ingress: u32,
+    /// Source in network order, in the first 4 bytes if it is an IPv4 one, and which bits of it count.
+    pub source: [u8; 16],
+    /// See [`KeptFlows::source`].
+    pub source_mask: [u8; 16],
+    /// See [`KeptFlows::source`].
+    pub destination: [u8; 16],
+    /// See [`KeptFlows::source`].
+    pub destination_mask: [u8; 16],
+}
+
+/// A connection of TCP that the daemon is to mark, in its original direction (`struct unmarked` of bpf/tracker.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Unmarked {
+    /// In network order, in the first 4 bytes if it is an IPv4 one.
+    pub source: [u8; 16],
+    /// See [`Unmarked::source`].
+    pub destination: [u8; 16],
+    /// In network order.
+    pub from_port: [u8; 2],
+    /// In network order.
+    pub to_port: [u8; 2],
+    /// 1: IPv6.
+    pub v6: u32,
 }
 
 /// A direction of a flow (`struct witnessed` of bpf/witness.h).
@@ -596,8 +672,14 @@ pub struct Witnessed {
     pub through: u32,
     /// Bridge, bond or team that it was sent through last.
     pub over: u32,
+    /// Source port of the outer packet, in network order, if it left in one of UDP.
+    pub port: u16,
+    /// 1: it meets one of [`KeptFlows`].
+    pub kept: u8,
+    /// MAC address that it came from, where rules ask for that.
+    pub sender: [u8; 6],
     /// Nothing.
-    pub pad: u32,
+    pub pad: [u8; 3],
 }
 
 /// What an egress driver did with express frames (`struct port_counters`).

@@ -37,6 +37,7 @@ mod pinned;
 mod ports;
 mod pppoe;
 mod qdiscs;
+mod sentry;
 mod silent;
 mod skeletons;
 mod tags;

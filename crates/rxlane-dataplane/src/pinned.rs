@@ -95,6 +95,11 @@ pub(crate) fn keep(map: &MapMut<'_>) -> Result<MapHandle, DataplaneError> {
     MapHandle::try_from(map).tried(|| format!("keep map {}", map.name().to_string_lossy()))
 }
 
+/// Another handle of a map.
+pub(crate) fn same(map: &MapHandle) -> Result<MapHandle, DataplaneError> {
+    MapHandle::try_from(map).tried(|| format!("keep map {}", map.name().to_string_lossy()))
+}
+
 /// Opens a pinned map.
 pub(crate) fn open_map(pins: &Path, name: &str) -> Result<MapHandle, DataplaneError> {
     let path = pins.join(name);

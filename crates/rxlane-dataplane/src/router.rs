@@ -27,6 +27,7 @@ use crate::lanes::rings;
 use crate::layout::MAX_PORTS;
 use crate::options::Options;
 use crate::pinned;
+use crate::sentry::Sentry;
 use crate::ports;
 use crate::pppoe::Sessions;
 use crate::silent::Silent;
@@ -62,6 +63,9 @@ pub struct Router {
     pub(crate) noted: Noted,
     pub(crate) batches: Batches,
     pub(crate) silent: Silent,
+    pub(crate) sentry: Sentry,
+    /// How often the sentry had closed the lane when somebody looked around last.
+    pub(crate) looked: u64,
     pub(crate) bridges: Bridges,
     pub(crate) sessions: Sessions,
     pub(crate) tunnels: Tunnels,
@@ -113,7 +117,11 @@ impl Router {
         );
         match started {
             Ok((shared, lane, state, engine, sessions)) => {
+                let sentry = Sentry::new(&shared.gates)?;
+                sentry.follow(lane.witness.as_ref());
                 let mut router = Self {
+                    sentry,
+                    looked: 0,
                     instance,
                     shared,
                     lane,
@@ -227,6 +235,7 @@ impl Router {
             Some(&self.lane),
             plan.as_ref(),
         )?;
+        self.sentry.follow(self.lane.witness.as_ref());
         self.bridges = Bridges::default();
         self.tunnels.forget_ends();
         // The new program sends nothing to the old sockets; what they hold is served first.
@@ -251,6 +260,7 @@ impl Router {
                     Some(&self.lane),
                     was.as_ref(),
                 )?;
+                self.sentry.follow(self.lane.witness.as_ref());
                 self.engine = start_engine(&self.instance, &mut old, &mut self.lane, was)?;
                 Err(error)
             }
@@ -276,7 +286,7 @@ impl Router {
     }
 
     pub(crate) fn witness(&self) -> Option<&crate::lanes::witness::WitnessMaps> {
-        self.lane.witness.as_ref()
+        self.lane.witness.as_deref()
     }
 
     #[cfg(any(test, feature = "testing"))]

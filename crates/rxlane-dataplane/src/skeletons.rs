@@ -26,6 +26,10 @@ pub(crate) mod overload {
     include!(concat!(env!("OUT_DIR"), "/overload.skel.rs"));
 }
 
+pub(crate) mod sender {
+    include!(concat!(env!("OUT_DIR"), "/sender.skel.rs"));
+}
+
 pub(crate) mod sessions {
     include!(concat!(env!("OUT_DIR"), "/sessions.skel.rs"));
 }

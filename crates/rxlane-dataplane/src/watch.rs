@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use rxlane_config::RouterConfig;
 use rxlane_policy::Nanos;
 use rxlane_system::SystemError;
+use rxlane_system::changes::Changes;
 use rxlane_system::links::{self, Link};
 use rxlane_system::neighbours;
 use rxlane_system::sysctl::Held;
 use tracing::{info, warn};
 
 use crate::DataplaneError;
-use crate::lanes::witness::WitnessMaps;
 use crate::lanes::{gates, sessions};
 use crate::layout::Gates;
 use crate::ports;
@@ -34,11 +34,26 @@ impl Router {
     /// # Errors
     /// When a map cannot be written.
     pub fn hold_back(&self) -> Result<(), DataplaneError> {
-        gates::close(&self.shared.gates)?;
-        self.lane
-            .witness
-            .as_ref()
-            .map_or(Ok(()), WitnessMaps::disbelieve)
+        self.sentry.hold_back()
+    }
+
+    /// Begins to listen for changes, which close the express lane at once from now on: subscribed to before the router was started.
+    ///
+    /// # Errors
+    /// When the thread that listens cannot be started.
+    pub fn listen(&mut self, changes: Changes) -> Result<(), DataplaneError> {
+        self.sentry.listen(changes)
+    }
+
+    /// Where it is told of changes that have closed the express lane, for [`Router::take_news`].
+    pub fn news(&self) -> Option<BorrowedFd<'_>> {
+        self.sentry.news()
+    }
+
+    /// Whether changes have closed the express lane since the last call, so that somebody must [look around](Router::look_around).
+    #[must_use]
+    pub fn take_news(&self) -> bool {
+        self.sentry.take_news()
     }
 
     /// Looks at firewall, rules, policies and ports, and opens the express lane to the classes that nothing speaks against.
@@ -46,6 +61,7 @@ impl Router {
     /// # Errors
     /// When the kernel cannot be asked; then the lane stays as it is.
     pub fn look_around(&mut self) -> Result<(), DataplaneError> {
+        let since = self.sentry.closings();
         let devices = links::all()?;
         self.write_ports(&devices)?;
         let changes = self.sessions.look(&devices)?;
@@ -65,6 +81,7 @@ impl Router {
             .map(|d| d.mtu)
             .min()
             .unwrap_or(0);
+        self.looked = since;
         let found = self.open_gates(&objections)?;
         // Not before it is known what speaks against packets of sessions.
         sessions::have_seen(&self.shared.session_changes, changes)?;
@@ -158,8 +175,8 @@ impl Router {
     /// When routes cannot be read, or the map cannot be written.
     pub fn hear_of_routes(&mut self) -> Result<bool, DataplaneError> {
         let news = self.route_mtu.drain()?;
-        if let Some(maps) = self.lane.witness.as_ref().filter(|_| news) {
-            maps.look_up_again()?;
+        if news {
+            self.sentry.look_up_again()?;
         }
         Ok(news)
     }
@@ -237,9 +254,10 @@ impl Router {
             untracked: u16::from(untracked),
             idle: u8::from(untracked && gates::only_established(&config.classes)),
             tunnels: self.tunnels.obstacles(&self.route_mtu),
+            ..Gates::default()
         };
-        gates::set(&self.shared.gates, &found)?;
-        Ok(found)
+        // Where it was closed again meanwhile there is news of it.
+        Ok(self.sentry.open(found, self.looked)?.unwrap_or(found))
     }
 
     fn note(&mut self, found: &Gates) {

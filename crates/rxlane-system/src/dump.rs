@@ -106,7 +106,7 @@ pub(crate) fn request(kind: u16, body: &[u8]) -> Vec<u8> {
     message(kind, NLM_F_REQUEST | NLM_F_DUMP, body)
 }
 
-fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
+pub(crate) fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER + body.len());
     bytes.extend(((HEADER + body.len()) as u32).to_ne_bytes());
     bytes.extend(kind.to_ne_bytes());

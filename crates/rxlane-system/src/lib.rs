@@ -8,6 +8,7 @@ pub mod addresses;
 pub mod bpffs;
 pub mod capabilities;
 pub mod changes;
+pub mod conntrack;
 #[cfg(feature = "testing")]
 pub mod decode;
 pub mod drivers;

@@ -33,12 +33,3 @@ pub(crate) fn only_established(classes: &[Class]) -> bool {
 pub(crate) fn set(gates: &MapHandle, found: &Gates) -> Result<(), DataplaneError> {
     pinned::put(gates, 0, bytemuck::bytes_of(found))
 }
-
-/// Closes all of them, until somebody has looked again.
-pub(crate) fn close(gates: &MapHandle) -> Result<(), DataplaneError> {
-    let nobody_looked = Gates {
-        closed: u32::MAX,
-        ..Gates::default()
-    };
-    set(gates, &nobody_looked)
-}

@@ -6,13 +6,13 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use libbpf_rs::MapHandle;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use rxlane_policy::bits::RuleSet;
 use rxlane_policy::class::{Class, Lane, Overload, Trust};
 use rxlane_policy::compile::Classifier;
-use rxlane_system::sysctl;
 
 use crate::DataplaneError;
 use crate::engine::{self, RingMap};
@@ -63,7 +63,7 @@ pub(crate) struct LaneProgram {
     /// What it took to be accepted.
     pub(crate) accepted: Accepted,
     /// What `trust = "established"` is judged by, where a class has it.
-    pub(crate) witness: Option<WitnessMaps>,
+    pub(crate) witness: Option<Arc<WitnessMaps>>,
     /// What the engine works with, where there is one.
     pub(crate) engine: Option<EngineMaps>,
 }
@@ -74,29 +74,6 @@ pub(crate) struct EngineMaps {
     pub(crate) sockets: MapHandle,
     /// Counters of rings.
     pub(crate) rings: MapHandle,
-}
-
-/// Conntrack settings of the namespace, as the program needs them.
-struct Conntrack {
-    liberal: bool,
-    udp_ms: u32,
-    udp_stream_ms: u32,
-    tcp_ms: u32,
-}
-
-impl Conntrack {
-    fn read() -> Self {
-        let seconds = |name: &str, default: u64| {
-            let s = sysctl::read(&format!("net.netfilter.{name}")).unwrap_or(default);
-            u32::try_from(s.saturating_mul(1000)).unwrap_or(u32::MAX / 2)
-        };
-        Self {
-            liberal: sysctl::read("net.netfilter.nf_conntrack_tcp_be_liberal") == Some(1),
-            udp_ms: seconds("nf_conntrack_udp_timeout", 30),
-            udp_stream_ms: seconds("nf_conntrack_udp_timeout_stream", 120),
-            tcp_ms: seconds("nf_conntrack_tcp_timeout_established", 432_000),
-        }
-    }
 }
 
 /// What a program is made for.
@@ -223,7 +200,7 @@ impl LaneProgram {
         };
         Ok(Self {
             engine,
-            witness,
+            witness: witness.map(Arc::new),
             accepted: Accepted::ask(name, program.as_fd()),
             program: program
                 .as_fd()
@@ -253,16 +230,21 @@ fn prepare_witness(
     let tried = || "share the witness with the XDP program".to_owned();
     let (witnesses, flows) = (&mut open.maps.witnesses, &mut open.maps.witnessed_flows);
     let (known, tags) = (&mut open.maps.known_flows, &mut open.maps.flow_tags);
+    let (tcp, unmarked) = (&mut open.maps.tcp_connections, &mut open.maps.unmarked);
     match witness {
         Some(w) => {
             let all = KNOWN_FLOWS * rings::possible_cores()?.len() as u32;
             known.set_max_entries(all).tried(tried)?;
             tags.set_max_entries(all).tried(tried)?;
             witnesses.reuse_fd(w.witnesses.as_fd()).tried(tried)?;
+            tcp.reuse_fd(w.connections.as_fd()).tried(tried)?;
+            unmarked.reuse_fd(w.unmarked.as_fd()).tried(tried)?;
             flows.reuse_fd(w.flows.as_fd()).tried(tried)
         }
         None => {
             witnesses.set_autocreate(false).tried(tried)?;
+            tcp.set_autocreate(false).tried(tried)?;
+            unmarked.set_autocreate(false).tried(tried)?;
             flows.set_autocreate(false).tried(tried)?;
             known.set_autocreate(false).tried(tried)?;
             tags.set_autocreate(false).tried(tried)
@@ -384,15 +366,10 @@ fn set_constants(
     c.measures_latency = u32::from(wanted.options.measures_latency(config));
     c.observes = u32::from(wanted.options.observe);
 
-    let conntrack = Conntrack::read();
-    c.tcp_window_ignored = u32::from(conntrack.liberal);
     if wanted.features.fib_skips_neighbours {
         c.fib_of_sources = libbpf_sys::BPF_FIB_LOOKUP_SKIP_NEIGH;
     }
     c.kernel_hz = rxlane_system::features::hz().unwrap_or(0);
-    c.udp_timeout_ms = conntrack.udp_ms;
-    c.udp_stream_timeout_ms = conntrack.udp_stream_ms;
-    c.tcp_timeout_ms = conntrack.tcp_ms;
     Ok(())
 }
 

@@ -11,7 +11,8 @@ use libbpf_rs::{MapHandle, MapType};
 use crate::DataplaneError;
 use crate::error::BpfTried;
 use crate::instance::Instance;
-use crate::layout::{Witness, Witnessed};
+use crate::lanes::tracker;
+use crate::layout::{KeptFlows, MAX_KEPT_FLOWS, Witness, Witnessed};
 use crate::pinned;
 use crate::skeletons::witness as skel;
 use crate::verifier::{self, Accepted};
@@ -20,12 +21,28 @@ use crate::verifier::{self, Accepted};
 const PROGRAM: &str = "linux_forwards";
 /// Directions of flows that are known at once; those used least recently are forgotten, and asked for again.
 const FLOWS: usize = 1 << 16;
+/// `struct sender` of bpf/sender.h.
+const SENDER_BYTES: usize = 16;
 
 /// What the witness and the XDP program share.
 pub(crate) struct WitnessMaps {
     pub(crate) witnesses: MapHandle,
     pub(crate) flows: MapHandle,
+    pub(crate) kept: MapHandle,
+    pub(crate) senders: MapHandle,
+    pub(crate) connections: MapHandle,
+    pub(crate) unmarked: MapHandle,
 }
+
+/// Their names, in order.
+const MAPS: [&str; 6] = [
+    "witnesses",
+    "witnessed_flows",
+    "kept_flows",
+    "senders",
+    "tcp_connections",
+    "unmarked",
+];
 
 impl WitnessMaps {
     /// The maps of this instance; made where it has none yet.
@@ -34,10 +51,15 @@ impl WitnessMaps {
             return Ok(maps);
         }
         let maps = Self::create()?;
-        for (map, name) in [
-            (&maps.witnesses, "witnesses"),
-            (&maps.flows, "witnessed_flows"),
-        ] {
+        let all = [
+            &maps.witnesses,
+            &maps.flows,
+            &maps.kept,
+            &maps.senders,
+            &maps.connections,
+            &maps.unmarked,
+        ];
+        for (map, name) in all.into_iter().zip(MAPS) {
             let path = instance.pins.join(name);
             pinned::remove_pin(&path)?;
             pinned::pin(map.as_fd(), &path)?;
@@ -46,21 +68,46 @@ impl WitnessMaps {
     }
 
     pub(crate) fn open(instance: &Instance) -> Result<Self, DataplaneError> {
+        let open = |name| pinned::open_map(&instance.pins, name);
+        let [witnesses, flows, kept, senders, connections, unmarked] = MAPS.map(open);
         let maps = Self {
-            witnesses: pinned::open_map(&instance.pins, "witnesses")?,
-            flows: pinned::open_map(&instance.pins, "witnessed_flows")?,
+            witnesses: witnesses?,
+            flows: flows?,
+            kept: kept?,
+            senders: senders?,
+            connections: connections?,
+            unmarked: unmarked?,
         };
         pinned::check_layout::<Witness>(&maps.witnesses, "witnesses")?;
         pinned::check_layout::<Witnessed>(&maps.flows, "witnessed_flows")?;
+        pinned::check_layout::<KeptFlows>(&maps.kept, "kept_flows")?;
         Ok(maps)
     }
 
     /// Maps that are pinned nowhere.
     pub(crate) fn create() -> Result<Self, DataplaneError> {
-        let flow = size_of::<Witnessed>();
+        let create = |kind, name, key, value, entries| pinned::create(kind, name, key, value, entries, 0);
+        let (flow, kept) = (size_of::<Witnessed>(), size_of::<KeptFlows>());
         Ok(Self {
-            witnesses: pinned::create(MapType::Array, "witnesses", 4, size_of::<Witness>(), 1, 0)?,
-            flows: pinned::create(MapType::LruHash, "witnessed_flows", 16, flow, FLOWS, 0)?,
+            witnesses: create(MapType::Array, MAPS[0], 4, size_of::<Witness>(), 1)?,
+            flows: create(MapType::LruHash, MAPS[1], 16, flow, FLOWS)?,
+            kept: create(MapType::Array, MAPS[2], 4, kept, MAX_KEPT_FLOWS)?,
+            senders: create(MapType::PercpuArray, MAPS[3], 4, SENDER_BYTES, 1)?,
+            connections: tracker::connections()?,
+            unmarked: tracker::unmarked()?,
+        })
+    }
+
+    /// Of which flows a rule is to see each packet, and whether rules ask for the MAC address of senders. What was seen before is not
+    /// believed any more, if either is new.
+    pub(crate) fn keep(&self, kept: &[KeptFlows], by_sender: bool) -> Result<(), DataplaneError> {
+        for (at, flows) in (0u32..).zip(kept) {
+            pinned::put(&self.kept, at, bytemuck::bytes_of(flows))?;
+        }
+        self.change(|witness| {
+            witness.kept = kept.len() as u16;
+            witness.by_sender = by_sender.into();
+            witness.generation = witness.generation.wrapping_add(1);
         })
     }
 
@@ -105,7 +152,10 @@ pub(crate) fn load(
         .witnessed_flows
         .reuse_fd(maps.flows.as_fd())
         .tried(reuse)?;
-    open.maps.tunnels.reuse_fd(tunnels.as_fd()).tried(reuse)?;
+    let m = &mut open.maps;
+    m.kept_flows.reuse_fd(maps.kept.as_fd()).tried(reuse)?;
+    m.senders.reuse_fd(maps.senders.as_fd()).tried(reuse)?;
+    m.tunnels.reuse_fd(tunnels.as_fd()).tried(reuse)?;
     let loaded = verifier::load(PROGRAM, || open.load())?;
     let program = &loaded.progs.linux_forwards;
     if let Some(instance) = instance {

@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
         .map_err(one_line)?;
     let mut monitor = links::Monitor::new().map_err(one_line)?;
-    let mut changes = Changes::subscribe().map_err(one_line)?;
+    let changes = Changes::subscribe().map_err(one_line)?;
     // A reload may turn an engine on, but only one that has been there from the start can come back.
     let engine = matches!(config.router.datapath, Datapath::Afxdp(_));
     let mut ready = Ready::default();
@@ -94,7 +94,8 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     announce(&router);
     let server = Server::start(ready, metrics)?;
     let mut watch = Watch::default();
-    watch.settle(&mut router, &mut monitor, &mut changes);
+    router.listen(changes).map_err(one_line)?;
+    watch.settle(&mut router, &mut monitor);
     tell(&[NotifyState::Ready, NotifyState::Status(&serving(&router))]);
     let mut watchdog = Watchdog::asked_for();
     loop {
@@ -102,7 +103,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         let mut waiting = vec![signals.as_fd(), monitor.as_fd()];
         waiting.push(router.route_news());
         waiting.extend(router.station_news());
-        waiting.extend(changes.sources());
+        waiting.extend(router.news());
         let mut waiting: Vec<PollFd<'_>> = waiting
             .into_iter()
             .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
@@ -127,7 +128,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
             }
         }
         undo_what_nobody_confirms(&mut router, &server);
-        watch.keep_up(&mut router, &mut monitor, &mut changes);
+        watch.keep_up(&mut router, &mut monitor);
     }
 }
 
@@ -178,11 +179,11 @@ impl Watch {
     const SETTLED: Duration = Duration::from_secs(2);
 
     /// Waits until the gates are open, because who hears that the router is ready sends packets.
-    fn settle(&mut self, router: &mut Router, monitor: &mut links::Monitor, changes: &mut Changes) {
+    fn settle(&mut self, router: &mut Router, monitor: &mut links::Monitor) {
         let begun = Instant::now();
         let mut quiet_since = begun;
         while quiet_since.elapsed() < Self::QUIET && begun.elapsed() < Self::SETTLED {
-            if self.keep_up(router, monitor, changes) || self.due {
+            if self.keep_up(router, monitor) || self.due {
                 quiet_since = Instant::now();
             }
             std::thread::sleep(Self::QUIET / 10);
@@ -190,20 +191,8 @@ impl Watch {
     }
 
     /// Takes what news there is, and says whether there was some.
-    fn keep_up(
-        &mut self,
-        router: &mut Router,
-        monitor: &mut links::Monitor,
-        changes: &mut Changes,
-    ) -> bool {
-        let changed = changes.drain().unwrap_or_else(|e| {
-            error!("{}", one_line(e));
-            true
-        });
-        // Before anything takes time.
-        if changed && let Err(e) = router.hold_back() {
-            error!("cannot close the express lane: {}", one_line(e));
-        }
+    fn keep_up(&mut self, router: &mut Router, monitor: &mut links::Monitor) -> bool {
+        let changed = router.take_news();
         let ports = match monitor.drain() {
             Ok(Some(events)) if events.is_empty() => false,
             Ok(news) => {

@@ -1,0 +1,264 @@
+//! Listens for changes that decide about forwarded packets, on a thread of its own: whatever the daemon is busy with (a reload, a
+//! million routes), the express lane closes at once, and only a look around that began afterwards opens it again.
+
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use libbpf_rs::MapHandle;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rxlane_system::Tried;
+use rxlane_system::changes::Changes;
+use tracing::{error, warn};
+
+use crate::DataplaneError;
+use crate::lanes::gates;
+use crate::lanes::tracker::{Tracker, Tracking};
+use crate::lanes::witness::WitnessMaps;
+use crate::layout::{Gates, KeptFlows};
+use crate::pinned;
+
+/// What nobody announces is asked for this often.
+const ASK_EVERY_MS: u8 = 100;
+
+/// The thread, and what it shares.
+pub(crate) struct Sentry {
+    shared: Arc<Mutex<Shared>>,
+    /// Has something to be read when there were changes; the thread ends when it is closed.
+    news: Option<UnixStream>,
+    /// What the thread will have.
+    waiting: Option<(Tracker, UnixStream)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Everything that opens or closes the lane, so that one does not undo what the other did.
+struct Shared {
+    gates: MapHandle,
+    witness: Option<Arc<WitnessMaps>>,
+    /// How often the lane was closed.
+    closings: u64,
+    tracking: Tracking,
+    by_sender: bool,
+    kept: Vec<KeptFlows>,
+}
+
+impl Shared {
+    fn close(&mut self) -> Result<(), DataplaneError> {
+        self.closings += 1;
+        let nobody_looked = Gates {
+            closed: u32::MAX,
+            ..self.complete(Gates::default())
+        };
+        gates::set(&self.gates, &nobody_looked)?;
+        self.witness
+            .as_ref()
+            .map_or(Ok(()), |maps| maps.disbelieve())
+    }
+
+    /// What was found, with what is known here.
+    fn complete(&self, found: Gates) -> Gates {
+        Gates {
+            timeouts: self.tracking.timeouts,
+            tcp: self.tracking.tcp,
+            by_sender: self.by_sender.into(),
+            ..found
+        }
+    }
+}
+
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Sentry {
+    /// Somebody who does not listen yet, for the current network namespace.
+    ///
+    /// # Errors
+    /// When no socket can be had.
+    pub(crate) fn new(gates: &MapHandle) -> Result<Self, DataplaneError> {
+        let mut tracker = Tracker::open();
+        let (news, teller) = UnixStream::pair()
+            .and_then(|(news, teller)| {
+                news.set_nonblocking(true)?;
+                teller.set_nonblocking(true)?;
+                Ok((news, teller))
+            })
+            .tried(|| "make a socket for news".into())?;
+        Ok(Self {
+            shared: Arc::new(Mutex::new(Shared {
+                gates: pinned::same(gates)?,
+                witness: None,
+                closings: 0,
+                tracking: tracker.now(),
+                by_sender: false,
+                kept: Vec::new(),
+            })),
+            news: Some(news),
+            waiting: Some((tracker, teller)),
+            thread: None,
+        })
+    }
+
+    /// Begins to listen to `changes` of the same namespace.
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub(crate) fn listen(&mut self, changes: Changes) -> Result<(), DataplaneError> {
+        let Some((tracker, teller)) = self.waiting.take() else {
+            return Ok(());
+        };
+        let shared = Arc::clone(&self.shared);
+        let thread = std::thread::Builder::new()
+            .name("sentry".into())
+            .spawn(move || listen(changes, tracker, &shared, &teller))
+            .tried(|| "start the thread that listens for changes".into())?;
+        self.thread = Some(thread);
+        Ok(())
+    }
+
+    /// These are asked from now on.
+    pub(crate) fn follow(&self, witness: Option<&Arc<WitnessMaps>>) {
+        lock(&self.shared).witness = witness.cloned();
+    }
+
+    /// Where it is told that there were changes, for [`Sentry::take_news`].
+    pub(crate) fn news(&self) -> Option<BorrowedFd<'_>> {
+        self.news.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Whether there were changes since the last call.
+    pub(crate) fn take_news(&self) -> bool {
+        let mut any = false;
+        let mut bytes = [0; 64];
+        while let Some(mut news) = self.news.as_ref() {
+            match news.read(&mut bytes) {
+                Ok(n) if n > 0 => any = true,
+                _ => break,
+            }
+        }
+        any
+    }
+
+    /// Closes the lane, and has flows be seen again.
+    ///
+    /// # Errors
+    /// When a map cannot be written.
+    pub(crate) fn hold_back(&self) -> Result<(), DataplaneError> {
+        lock(&self.shared).close()
+    }
+
+    /// Has routes be looked up again for flows that are known.
+    ///
+    /// # Errors
+    /// When a map cannot be written.
+    pub(crate) fn look_up_again(&self) -> Result<(), DataplaneError> {
+        let shared = lock(&self.shared);
+        let witness = shared.witness.as_ref();
+        witness.map_or(Ok(()), |maps| maps.look_up_again())
+    }
+
+    /// How often the lane was closed: whoever looks around asks before.
+    pub(crate) fn closings(&self) -> u64 {
+        lock(&self.shared).closings
+    }
+
+    /// Tells the program what was found since the lane was closed for the last time. `None`: it was closed again meanwhile, and stays so.
+    ///
+    /// # Errors
+    /// When the map cannot be written.
+    pub(crate) fn open(&self, found: Gates, since: u64) -> Result<Option<Gates>, DataplaneError> {
+        let shared = lock(&self.shared);
+        if shared.closings != since {
+            return Ok(None);
+        }
+        let found = shared.complete(found);
+        gates::set(&shared.gates, &found)?;
+        Ok(Some(found))
+    }
+
+    /// Of which flows rules are to see each packet, and whether they ask for senders.
+    ///
+    /// # Errors
+    /// When a map cannot be written.
+    pub(crate) fn keep(&self, kept: &[KeptFlows], by_sender: bool) -> Result<(), DataplaneError> {
+        let mut shared = lock(&self.shared);
+        if shared.kept == kept && shared.by_sender == by_sender {
+            return Ok(());
+        }
+        if let Some(maps) = &shared.witness {
+            maps.keep(kept, by_sender)?;
+        }
+        shared.kept = kept.to_vec();
+        shared.by_sender = by_sender;
+        Ok(())
+    }
+}
+
+impl Drop for Sentry {
+    fn drop(&mut self) {
+        self.news = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            error!("the thread that listens for changes has failed");
+        }
+    }
+}
+
+fn listen(mut changes: Changes, mut tracker: Tracker, shared: &Mutex<Shared>, teller: &UnixStream) {
+    loop {
+        let mut waiting: Vec<PollFd<'_>> = changes
+            .sources()
+            .chain([teller.as_fd()])
+            .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
+            .collect();
+        let polled = poll(&mut waiting, PollTimeout::from(ASK_EVERY_MS));
+        let gone = waiting
+            .last()
+            .and_then(PollFd::revents)
+            .is_some_and(|r| r.intersects(PollFlags::POLLHUP | PollFlags::POLLERR));
+        if gone || polled.is_err_and(|e| e != nix::errno::Errno::EINTR) {
+            return;
+        }
+        let changed = changes.drain().unwrap_or_else(|error| {
+            error!(%error, "news are lost");
+            true
+        });
+        if changed {
+            close(&mut lock(shared), teller);
+        }
+        if let Err(error) = ask(&mut tracker, shared, teller) {
+            warn!(%error, "cannot follow connection tracking");
+        }
+    }
+}
+
+fn close(shared: &mut Shared, teller: &UnixStream) {
+    if let Err(error) = shared.close() {
+        error!(%error, "cannot close the express lane");
+    }
+    // One that is full says the same.
+    let mut teller = teller;
+    let _ = teller.write(&[1]);
+}
+
+/// What nobody announces.
+fn ask(
+    tracker: &mut Tracker,
+    shared: &Mutex<Shared>,
+    teller: &UnixStream,
+) -> Result<(), DataplaneError> {
+    let now = tracker.now();
+    let mut held = lock(shared);
+    if held.tracking != now {
+        held.tracking = now;
+        close(&mut held, teller);
+    }
+    let Some(maps) = held.witness.clone() else {
+        return Ok(());
+    };
+    drop(held);
+    tracker.mark(&maps.unmarked)
+}
