@@ -103,22 +103,33 @@ pub(crate) fn read_dump(
             Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => return Err(Broken::Again),
             Err(e) => return Err(Broken::Refused(e)),
         };
-        // Without any message nothing is known, not even whether more comes.
-        if datagram.is_empty() {
-            return Err(Broken::Again);
-        }
-        for message in messages(&datagram) {
-            let message = message.map_err(|Garbled| Broken::Again)?;
-            if message.flags & DUMP_INTERRUPTED != 0 {
-                return Err(Broken::Again);
-            }
-            match message.kind {
-                DONE | ERROR => return outcome(message.body),
-                NOOP | OVERRUN => return Err(Broken::Again),
-                _ => found(message),
-            }
+        if read_messages(&datagram, &mut found)? {
+            return Ok(());
         }
     }
+}
+
+/// Hands over the messages of a datagram of a dump. True: it was the last one.
+pub(crate) fn read_messages(
+    datagram: &[u8],
+    mut found: impl FnMut(Raw<'_>),
+) -> Result<bool, Broken> {
+    // Without any message nothing is known, not even whether more comes.
+    if datagram.is_empty() {
+        return Err(Broken::Again);
+    }
+    for message in messages(datagram) {
+        let message = message.map_err(|Garbled| Broken::Again)?;
+        if message.flags & DUMP_INTERRUPTED != 0 {
+            return Err(Broken::Again);
+        }
+        match message.kind {
+            DONE | ERROR => return outcome(message.body).map(|()| true),
+            NOOP | OVERRUN => return Err(Broken::Again),
+            _ => found(message),
+        }
+    }
+    Ok(false)
 }
 
 /// What the kernel says at the end: a negative number of an error, or none.

@@ -1,19 +1,23 @@
 //! Doors for tests and fuzzers: what is made of the kernel's datagrams, without a kernel.
 
+use std::collections::BTreeMap;
+
 use netlink_packet_core::NetlinkPayload;
 use netlink_packet_route::RouteNetlinkMessage;
 
 use crate::datagram::{self, Raw};
-use crate::firewall::Hook;
 use crate::neighbours::Neighbour;
 use crate::netlink::Message;
 use crate::rules::Rule;
-use crate::{SystemError, ends, firewall, genl, links, neighbours, netlink, routes, rules};
+use crate::ruleset::{self, Ruleset};
+use crate::{SystemError, ends, genl, links, neighbours, netlink, routes, rules};
 use crate::{route_mtu, tc, xfrm};
 
-/// `NFT_MSG_NEWCHAIN` and `NFT_MSG_NEWRULE` of the subsystem nf_tables.
+/// `NFT_MSG_NEWCHAIN` and others of the subsystem nf_tables.
 const NEW_CHAIN: u16 = 10 << 8 | 3;
 const NEW_RULE: u16 = 10 << 8 | 6;
+const NEW_SET: u16 = 10 << 8 | 9;
+const NEW_ELEMENTS: u16 = 10 << 8 | 12;
 
 fn raw(datagram: &[u8]) -> impl Iterator<Item = Raw<'_>> {
     datagram::messages(datagram).flatten()
@@ -57,13 +61,18 @@ pub fn rules(datagram: &[u8]) -> Vec<Rule> {
         .collect()
 }
 
-/// Hooks of the firewall, from its chains and rules.
-pub fn hooks(datagram: &[u8]) -> Vec<Hook> {
+/// What the firewall amounts to, from its chains, rules, sets and elements.
+pub fn firewall(datagram: &[u8]) -> Ruleset {
     let of = |wanted| {
         let all = raw(datagram).filter(move |message| message.kind == wanted);
         all.map(|message| message.body).collect::<Vec<&[u8]>>()
     };
-    firewall::hooks_of(&of(NEW_RULE), &of(NEW_CHAIN))
+    let (rules, chains) = (of(NEW_RULE), of(NEW_CHAIN));
+    let (sets, elements) = (of(NEW_SET), of(NEW_ELEMENTS));
+    let devices = BTreeMap::from([(1, "lo".to_owned()), (2, "lan0".to_owned())]);
+    Ruleset::of(&ruleset::nft_tables(
+        &rules, &chains, &sets, &elements, &devices,
+    ))
 }
 
 /// Which of the IPsec policies are for forwarded packets.

@@ -7,36 +7,12 @@ use netlink_sys::protocols::NETLINK_NETFILTER;
 
 use crate::SystemError;
 use crate::dump::{attributes, be32, dump, text};
+use crate::links;
+use crate::ruleset::Ruleset;
 
-/// include/uapi/linux/netfilter/nf_tables.h
-mod nft {
-    pub(super) const SUBSYSTEM: u16 = 10;
-    pub(super) const GET_CHAIN: u16 = SUBSYSTEM << 8 | 4;
-    pub(super) const GET_RULE: u16 = SUBSYSTEM << 8 | 7;
-    pub(super) const CHAIN_TABLE: u16 = 1;
-    pub(super) const CHAIN_NAME: u16 = 3;
-    pub(super) const CHAIN_HOOK: u16 = 4;
-    pub(super) const CHAIN_POLICY: u16 = 5;
-    pub(super) const CHAIN_TYPE: u16 = 7;
-    pub(super) const HOOK_NUMBER: u16 = 1;
-    pub(super) const HOOK_DEVICE: u16 = 3;
-    pub(super) const RULE_TABLE: u16 = 1;
-    pub(super) const RULE_CHAIN: u16 = 2;
-    pub(super) const RULE_EXPRESSIONS: u16 = 4;
-    pub(super) const EXPRESSION_NAME: u16 = 1;
-    pub(super) const EXPRESSION_DATA: u16 = 2;
-    pub(super) const IMMEDIATE_DATA: u16 = 2;
-    pub(super) const DATA_VERDICT: u16 = 2;
-    pub(super) const VERDICT_CODE: u16 = 1;
-    pub(super) const ACCEPT: u32 = 1;
-    /// `meta`, `ct`: the register that something is set from; without it they only read.
-    pub(super) const SOURCE_REGISTER: [(&str, u16); 2] = [("meta", 3), ("ct", 4)];
-    /// `payload`, `exthdr`: likewise.
-    pub(super) const REWRITES: [(&str, u16); 2] = [("payload", 5), ("exthdr", 7)];
-}
-
-/// Protocol families of netfilter (`NFPROTO_`), as far as they see forwarded packets.
-const FAMILIES: [(u8, &str); 4] = [(1, "inet"), (2, "ip"), (5, "netdev"), (10, "ip6")];
+/// `NFT_MSG_GETCHAIN` of the subsystem nf_tables, and the number in what it says of a hook.
+const GET_CHAIN: u16 = 10 << 8 | 4;
+const HOOK_NUMBER: u16 = 1;
 
 /// The family of bridges (`NFPROTO_BRIDGE`).
 const BRIDGE: u8 = 7;
@@ -75,11 +51,11 @@ impl Place {
     }
 
     /// Whether forwarded packets do not come by.
-    fn is_local(self) -> bool {
+    pub fn is_local(self) -> bool {
         matches!(self, Self::Input | Self::Output)
     }
 
-    fn of(family: &str, number: u32) -> Option<Self> {
+    pub(crate) fn of(family: &str, number: u32) -> Option<Self> {
         Some(match (family, number) {
             ("netdev", 0) | ("inet", 5) => Self::Ingress,
             ("netdev", 1) => Self::Egress,
@@ -113,7 +89,7 @@ impl Effects {
         self != Self::default()
     }
 
-    fn add(&mut self, o: Self) {
+    pub(crate) fn add(&mut self, o: Self) {
         self.filters |= o.filters;
         self.marks |= o.marks;
         self.rewrites |= o.rewrites;
@@ -145,30 +121,13 @@ impl std::fmt::Display for Hook {
     }
 }
 
-/// All hooks on the way of forwarded packets. Tables of legacy iptables are there as what their names stand for: their rules
-/// cannot be listed over netlink.
+/// All hooks on the way of forwarded packets.
 ///
 /// # Errors
 /// When netfilter cannot be asked, for instance without CAP_NET_ADMIN.
 pub fn hooks() -> Result<Vec<Hook>, SystemError> {
-    let mut hooks = nftables_hooks()?;
+    let mut hooks = Ruleset::read(&links::all()?)?.hooks;
     hooks.retain(|hook| !hook.place.is_local());
-    for family in ["ip", "ip6"] {
-        let names =
-            std::fs::read_to_string(format!("/proc/net/{family}_tables_names")).unwrap_or_default();
-        hooks.extend(names.lines().filter_map(|name| legacy(family, name)));
-    }
-    Ok(hooks)
-}
-
-/// Hooks on the way of packets that are for this machine or from it, which those of tunnels are, too. Legacy iptables have none
-/// here: [`hooks`] has them.
-///
-/// # Errors
-/// When netfilter cannot be asked.
-pub fn local_hooks() -> Result<Vec<Hook>, SystemError> {
-    let mut hooks = nftables_hooks()?;
-    hooks.retain(|hook| hook.place.is_local());
     Ok(hooks)
 }
 
@@ -179,7 +138,7 @@ pub fn local_hooks() -> Result<Vec<Hook>, SystemError> {
 /// When netfilter cannot be asked.
 pub fn chain_of_bridges() -> Result<Option<String>, SystemError> {
     let what = "list firewall chains of bridges";
-    let chains = dump(NETLINK_NETFILTER, nft::GET_CHAIN, &[BRIDGE, 0, 0, 0], what)?;
+    let chains = dump(NETLINK_NETFILTER, GET_CHAIN, &[BRIDGE, 0, 0, 0], what)?;
     Ok(chains.iter().find_map(|body| chain_of_a_bridge(body)))
 }
 
@@ -189,11 +148,11 @@ fn chain_of_a_bridge(body: &[u8]) -> Option<String> {
     let (mut table, mut chain, mut number) = (String::new(), String::new(), None);
     for (kind, value) in attributes(all) {
         match kind {
-            nft::CHAIN_TABLE => table = text(value),
-            nft::CHAIN_NAME => chain = text(value),
-            nft::CHAIN_HOOK => {
+            1 => table = text(value),
+            3 => chain = text(value),
+            4 => {
                 number = attributes(value)
-                    .find(|(kind, _)| *kind == nft::HOOK_NUMBER)
+                    .find(|(kind, _)| *kind == HOOK_NUMBER)
                     .and_then(|(_, value)| be32(value));
             }
             _ => {}
@@ -213,200 +172,24 @@ pub fn has_legacy_ebtables() -> bool {
         .any(|line| tables.iter().any(|table| line.starts_with(table)))
 }
 
-fn legacy(family: &str, name: &str) -> Option<Hook> {
-    let (place, effects) = match name {
-        "filter" => (
-            Place::Forward,
-            Effects {
-                filters: true,
-                ..Effects::default()
-            },
-        ),
-        "nat" => (
-            Place::Postrouting,
-            Effects {
-                translates: true,
-                ..Effects::default()
-            },
-        ),
-        "raw" | "mangle" => (
-            Place::Prerouting,
-            Effects {
-                filters: true,
-                marks: true,
-                rewrites: true,
-                translates: false,
-            },
-        ),
-        _ => return None,
+/// What the name of a table of legacy iptables stands for whose rules cannot be read.
+pub(crate) fn legacy(family: &str, name: &str) -> Hook {
+    let place = match name {
+        "filter" | "security" => Place::Forward,
+        "nat" => Place::Postrouting,
+        _ => Place::Prerouting,
     };
-    Some(Hook {
+    let all = place == Place::Prerouting;
+    Hook {
         table: format!("{family}tables {name}"),
         chain: "(any chain)".into(),
         place,
         device: None,
-        effects,
-    })
-}
-
-fn nftables_hooks() -> Result<Vec<Hook>, SystemError> {
-    let rules = dump(
-        NETLINK_NETFILTER,
-        nft::GET_RULE,
-        &[0; 4],
-        "list firewall rules",
-    )?;
-    let chains = dump(
-        NETLINK_NETFILTER,
-        nft::GET_CHAIN,
-        &[0; 4],
-        "list firewall chains",
-    )?;
-    Ok(hooks_of(&rules, &chains))
-}
-
-/// The hooks that bodies of rules and chains amount to.
-pub(crate) fn hooks_of(rules: &[impl AsRef<[u8]>], chains: &[impl AsRef<[u8]>]) -> Vec<Hook> {
-    let rules: Vec<Rule> = rules
-        .iter()
-        .filter_map(|body| rule(body.as_ref()))
-        .collect();
-    let mut hooks = Vec::new();
-    let mut base = Vec::new();
-    for body in chains {
-        if let Some((hook, is_nat)) = hook(body.as_ref()) {
-            base.push((hook.table.clone(), hook.chain.clone()));
-            hooks.push((hook, is_nat));
-        }
-    }
-    // What a chain jumps to belongs to it; which of a table's chains it reaches is not followed.
-    let is_base = |r: &Rule| base.iter().any(|(t, c)| *t == r.table && *c == r.chain);
-    for (hook, is_nat) in &mut hooks {
-        let own = |r: &&Rule| r.table == hook.table && r.chain == hook.chain;
-        let jumps = rules.iter().filter(own).any(|r| r.jumps);
-        let reached = |r: &&Rule| own(r) || (jumps && r.table == hook.table && !is_base(r));
-        for rule in rules.iter().filter(reached) {
-            hook.effects.add(rule.effects);
-            hook.effects.translates |= *is_nat;
-        }
-    }
-    hooks
-        .into_iter()
-        .map(|(hook, _)| hook)
-        .filter(|hook| hook.effects.any())
-        .collect()
-}
-
-/// Family of a message (`struct nfgenmsg`), and what follows.
-fn family(body: &[u8]) -> Option<(&'static str, &[u8])> {
-    let (_, name) = FAMILIES.iter().find(|(n, _)| Some(n) == body.first())?;
-    Some((name, body.get(4..)?))
-}
-
-/// A base chain on the way of forwarded packets, and whether it is of type nat.
-fn hook(body: &[u8]) -> Option<(Hook, bool)> {
-    let (family, body) = family(body)?;
-    let (mut table, mut chain, mut place, mut device) = (String::new(), String::new(), None, None);
-    let (mut drops, mut is_nat) = (false, false);
-    for (kind, value) in attributes(body) {
-        match kind {
-            nft::CHAIN_TABLE => table = format!("{family} {}", text(value)),
-            nft::CHAIN_NAME => chain = text(value),
-            nft::CHAIN_POLICY => drops = be32(value) != Some(nft::ACCEPT),
-            nft::CHAIN_TYPE => is_nat = text(value) == "nat",
-            nft::CHAIN_HOOK => {
-                for (kind, value) in attributes(value) {
-                    match kind {
-                        nft::HOOK_NUMBER => place = be32(value).and_then(|n| Place::of(family, n)),
-                        nft::HOOK_DEVICE => device = Some(text(value)),
-                        _ => {}
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-    let hook = Hook {
-        table,
-        chain,
-        place: place?,
-        device,
         effects: Effects {
-            filters: drops,
-            ..Effects::default()
+            filters: place != Place::Postrouting,
+            marks: all || name == "security",
+            rewrites: all,
+            translates: name == "nat",
         },
-    };
-    Some((hook, is_nat))
-}
-
-struct Rule {
-    table: String,
-    chain: String,
-    effects: Effects,
-    jumps: bool,
-}
-
-fn rule(body: &[u8]) -> Option<Rule> {
-    let (family, body) = family(body)?;
-    let mut rule = Rule {
-        table: String::new(),
-        chain: String::new(),
-        effects: Effects::default(),
-        jumps: false,
-    };
-    for (kind, value) in attributes(body) {
-        match kind {
-            nft::RULE_TABLE => rule.table = format!("{family} {}", text(value)),
-            nft::RULE_CHAIN => rule.chain = text(value),
-            nft::RULE_EXPRESSIONS => {
-                for (_, expression) in attributes(value) {
-                    let of = |wanted| attributes(expression).find(|(k, _)| *k == wanted);
-                    let name = of(nft::EXPRESSION_NAME).map(|(_, v)| text(v));
-                    let data = of(nft::EXPRESSION_DATA).map_or(&[][..], |(_, v)| v);
-                    act(&mut rule, &name.unwrap_or_default(), data);
-                }
-            }
-            _ => {}
-        }
-    }
-    Some(rule)
-}
-
-/// What an expression can do.
-fn act(rule: &mut Rule, name: &str, data: &[u8]) {
-    let has = |list: &[(&str, u16)]| {
-        list.iter()
-            .any(|(n, register)| *n == name && attributes(data).any(|(k, _)| k == *register))
-    };
-    match name {
-        // What only looks, counts or writes a log; and the flowtable, which takes flows that Linux has accepted.
-        "cmp" | "bitwise" | "byteorder" | "range" | "counter" | "log" | "lookup" | "fib"
-        | "hash" | "rt" | "socket" | "osf" | "numgen" | "last" | "tunnel" | "inner"
-        | "flow_offload" | "xfrm" | "limit" | "quota" | "connlimit" | "match" | "dynset"
-        | "objref" => {}
-        "meta" | "ct" => rule.effects.marks |= has(&nft::SOURCE_REGISTER),
-        "payload" | "exthdr" => rule.effects.rewrites |= has(&nft::REWRITES),
-        "notrack" | "tproxy" => rule.effects.marks = true,
-        "nat" | "masq" | "redir" => rule.effects.translates = true,
-        "immediate" => {
-            let verdict = attributes(data)
-                .filter(|(k, _)| *k == nft::IMMEDIATE_DATA)
-                .flat_map(|(_, v)| attributes(v))
-                .filter(|(k, _)| *k == nft::DATA_VERDICT)
-                .flat_map(|(_, v)| attributes(v))
-                .find(|(k, _)| *k == nft::VERDICT_CODE)
-                .and_then(|(_, v)| be32(v))
-                .map(|code| code as i32);
-            match verdict {
-                // A constant for a register: whoever reads it counts.
-                None | Some(1) => {}
-                // Jump, goto.
-                Some(-3 | -4) => rule.jumps = true,
-                // Continue, return.
-                Some(-1 | -5) => {}
-                Some(_) => rule.effects.filters = true,
-            }
-        }
-        _ => rule.effects.filters = true,
     }
 }

@@ -28,6 +28,7 @@ pub mod packet_socket;
 pub mod route_mtu;
 pub mod routes;
 pub mod rules;
+pub mod ruleset;
 pub mod seccomp;
 pub mod session;
 pub mod ssh;

@@ -1,9 +1,11 @@
 //! Traffic control: filters, which see packets before routing and after it, and qdiscs that hold a link to a rate.
 
+use std::collections::BTreeSet;
+
 use netlink_sys::protocols::NETLINK_ROUTE;
 
-use crate::SystemError;
 use crate::dump::{attributes, dump, text};
+use crate::{SystemError, ruleset};
 
 /// `RTM_GETTFILTER` and `RTM_GETQDISC`, include/uapi/linux/rtnetlink.h.
 const GET_FILTER: u16 = 46;
@@ -29,11 +31,32 @@ pub(crate) fn kind(body: &[u8]) -> String {
         .unwrap_or_default()
 }
 
-/// Filters of a device that packets pass on their way in or out, as `KIND at ingress`.
+/// The options of a filter, likewise.
+pub(crate) fn options(body: &[u8]) -> Option<&[u8]> {
+    let mut all = attributes(body.get(HEADER..).unwrap_or_default());
+    all.find(|(k, _)| *k == OPTIONS).map(|(_, v)| v)
+}
+
+/// Filters of a device that packets pass on their way in or out: `KIND at ingress`; of programs of tcx, too.
 ///
 /// # Errors
 /// When netlink fails.
 pub fn filters(ifindex: u32) -> Result<Vec<String>, SystemError> {
+    let bodies = filter_bodies(ifindex)?.into_iter();
+    let mut found: Vec<String> = bodies
+        .map(|(place, body)| format!("{} at {place}", kind(&body)))
+        .collect();
+    let programs = ruleset::tcx(ifindex).into_iter();
+    found.extend(
+        programs.map(|(place, program)| format!("bpf program {program} of tcx at {place}")),
+    );
+    let mut seen = BTreeSet::new();
+    found.retain(|filter| seen.insert(filter.clone()));
+    Ok(found)
+}
+
+/// The bodies of messages about filters of a device, each with its place.
+pub(crate) fn filter_bodies(ifindex: u32) -> Result<Vec<(&'static str, Vec<u8>)>, SystemError> {
     let mut found = Vec::new();
     for (parent, name) in PARENTS {
         // `struct tcmsg`: family, index, handle, parent, info.
@@ -42,17 +65,9 @@ pub fn filters(ifindex: u32) -> Result<Vec<String>, SystemError> {
         request.extend(0u32.to_ne_bytes());
         request.extend(parent.to_ne_bytes());
         request.extend(0u32.to_ne_bytes());
-        for body in dump(
-            NETLINK_ROUTE,
-            GET_FILTER,
-            &request,
-            "list traffic control filters",
-        )? {
-            let filter = format!("{} at {name}", kind(&body));
-            if !found.contains(&filter) {
-                found.push(filter);
-            }
-        }
+        let what = "list traffic control filters";
+        let bodies = dump(NETLINK_ROUTE, GET_FILTER, &request, what)?;
+        found.extend(bodies.into_iter().map(|body| (name, body)));
     }
     Ok(found)
 }
@@ -80,8 +95,7 @@ fn shaper(body: &[u8]) -> Option<(u32, String)> {
 
 /// Whether a cake has a bandwidth; without one it only shares what there is.
 fn has_rate(body: &[u8]) -> bool {
-    let options = attributes(body.get(HEADER..).unwrap_or_default()).find(|(k, _)| *k == OPTIONS);
-    let rate = options.and_then(|(_, options)| {
+    let rate = options(body).and_then(|options| {
         let (_, rate) = attributes(options).find(|(k, _)| *k == CAKE_RATE)?;
         Some(u64::from_ne_bytes(rate.get(..8)?.try_into().ok()?))
     });

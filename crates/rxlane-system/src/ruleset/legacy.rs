@@ -1,0 +1,412 @@
+//! Tables of legacy iptables, read as iptables reads them (include/uapi/linux/netfilter_ipv4/ip_tables.h and
+//! netfilter_ipv6/ip6_tables.h), and as chains of steps.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+
+use super::nft;
+use super::test::Test;
+use super::walk::{Base, Chain, Rule, Step, Table, Verdict};
+use super::xt;
+use crate::firewall::{self, Hook, Place};
+use crate::{SystemError, Tried};
+
+/// IPv4 or IPv6.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Version {
+    v6: bool,
+}
+
+/// How entries are laid out: `struct ipt_entry`, `struct ip6t_entry`.
+struct Layout {
+    address: usize,
+    protocol: usize,
+    flags: usize,
+    inverted: usize,
+    /// Offset of the target; of the next entry two bytes on.
+    offsets: usize,
+    counters: usize,
+    matches: usize,
+}
+
+impl Version {
+    pub(crate) const BOTH: [Self; 2] = [Self { v6: false }, Self { v6: true }];
+
+    fn name(self) -> &'static str {
+        if self.v6 { "ip6" } else { "ip" }
+    }
+
+    fn layout(self) -> Layout {
+        if self.v6 {
+            return Layout {
+                address: 16,
+                protocol: 128,
+                flags: 131,
+                inverted: 132,
+                offsets: 140,
+                counters: 152,
+                matches: 168,
+            };
+        }
+        Layout {
+            address: 4,
+            protocol: 80,
+            flags: 82,
+            inverted: 83,
+            offsets: 88,
+            counters: 96,
+            matches: 112,
+        }
+    }
+
+    /// Tables that there are.
+    pub(crate) fn tables(self) -> Vec<String> {
+        let path = format!("/proc/net/{}_tables_names", self.name());
+        let names = std::fs::read_to_string(path).unwrap_or_default();
+        names.lines().map(Into::into).collect()
+    }
+
+    /// The socket on which tables are asked for.
+    pub(crate) fn socket(self) -> Result<OwnedFd, SystemError> {
+        let family = if self.v6 {
+            AddressFamily::Inet6
+        } else {
+            AddressFamily::Inet
+        };
+        let flags = SockFlag::SOCK_CLOEXEC;
+        socket(family, SockType::Datagram, flags, None)
+            .tried(|| "open a socket for rules of iptables".into())
+    }
+}
+
+/// `struct ipt_getinfo`.
+const INFO: usize = 84;
+/// Of `struct ipt_get_entries`, before the entries.
+const HEAD: usize = 40;
+/// `struct xt_entry_match` and `struct xt_entry_target` before their data.
+const EXTENSION: usize = 32;
+/// Hooks in their order, and the priority of each table.
+const PLACES: [Place; 5] = [
+    Place::Prerouting,
+    Place::Input,
+    Place::Forward,
+    Place::Output,
+    Place::Postrouting,
+];
+
+fn priority(table: &str) -> i32 {
+    match table {
+        "raw" => -300,
+        "mangle" => -150,
+        "nat" => -100,
+        "security" => 50,
+        _ => 0,
+    }
+}
+
+/// All tables of the current network namespace, and of what cannot be read what its name stands for.
+///
+/// # Errors
+/// When tables cannot be asked for at all.
+pub(super) fn read() -> Result<(Vec<Table>, Vec<Hook>), SystemError> {
+    let (mut tables, mut unread) = (Vec::new(), Vec::new());
+    for version in Version::BOTH {
+        let names = version.tables();
+        if names.is_empty() {
+            continue;
+        }
+        let socket = version.socket()?;
+        for name in names {
+            let mut blob = Vec::new();
+            let read = blob_of(version, &socket, &name, &mut blob);
+            match read.ok().and_then(|()| table(version, &name, &blob)) {
+                Some(table) => tables.push(table),
+                None => unread.push(firewall::legacy(version.name(), &name)),
+            }
+        }
+    }
+    Ok((tables, unread))
+}
+
+/// How often a table is asked for that changes meanwhile.
+const ATTEMPTS: usize = 8;
+
+/// Reads a table: what is known of it, and its entries.
+///
+/// # Errors
+/// The kernel's answer.
+pub(crate) fn blob_of(
+    version: Version,
+    socket: &OwnedFd,
+    table: &str,
+    blob: &mut Vec<u8>,
+) -> io::Result<()> {
+    const GET_INFO: i32 = 64;
+    const GET_ENTRIES: i32 = 65;
+    let level = if version.v6 {
+        libc::SOL_IPV6
+    } else {
+        libc::SOL_IP
+    };
+    for _ in 0..ATTEMPTS {
+        blob.clear();
+        blob.resize(INFO, 0);
+        put_name(blob, table);
+        get(socket, level, GET_INFO, blob)?;
+        let size = number(blob, INFO - 4).unwrap_or(0);
+        blob.resize(INFO + HEAD + size as usize, 0);
+        let request = &mut blob[INFO..];
+        put_name(request, table);
+        request[32..36].copy_from_slice(&size.to_ne_bytes());
+        match get(socket, level, GET_ENTRIES, request) {
+            // It has another size by now.
+            Err(e) if e.raw_os_error() == Some(libc::EAGAIN) => {}
+            outcome => return outcome,
+        }
+    }
+    Err(io::ErrorKind::WouldBlock.into())
+}
+
+fn put_name(to: &mut [u8], name: &str) {
+    let len = name.len().min(31);
+    to[..len].copy_from_slice(&name.as_bytes()[..len]);
+}
+
+#[allow(unsafe_code)]
+fn get(socket: &OwnedFd, level: i32, what: i32, buffer: &mut [u8]) -> io::Result<()> {
+    let mut len = buffer.len() as libc::socklen_t;
+    // SAFETY: the buffer has `len` bytes, and the kernel writes no more.
+    let outcome = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            level,
+            what,
+            buffer.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    if outcome < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<u32> {
+    let word = bytes.get(at..at.checked_add(4)?)?;
+    Some(u32::from_ne_bytes(word.try_into().ok()?))
+}
+
+fn half(bytes: &[u8], at: usize) -> Option<usize> {
+    let half = bytes.get(at..at.checked_add(2)?)?;
+    Some(usize::from(u16::from_ne_bytes(half.try_into().ok()?)))
+}
+
+/// Entries of a table, each with its offset; `None` where one is not whole.
+fn entries(version: Version, all: &[u8]) -> Option<Vec<(usize, &[u8])>> {
+    let layout = version.layout();
+    let (mut at, mut found) = (0, Vec::new());
+    while at < all.len() {
+        let len = half(all, at + layout.offsets + 2)?;
+        if len < layout.matches + EXTENSION {
+            return None;
+        }
+        found.push((at, all.get(at..at + len)?));
+        at += len;
+    }
+    Some(found)
+}
+
+/// Leaves out of a table what packets change: counters.
+pub(crate) fn without_counters(version: Version, blob: &mut [u8]) {
+    let layout = version.layout();
+    let Some(all) = blob.get_mut(INFO + HEAD..) else {
+        return;
+    };
+    let mut at = 0;
+    while let Some(len) = half(all, at + layout.offsets + 2).filter(|len| *len >= layout.matches) {
+        if let Some(counters) = all.get_mut(at + layout.counters..at + layout.counters + 16) {
+            counters.fill(0);
+        }
+        at += len;
+    }
+}
+
+/// A table from what the kernel says of it; `None` where that cannot be so.
+pub(crate) fn table(version: Version, name: &str, blob: &[u8]) -> Option<Table> {
+    let info = blob.get(..INFO)?;
+    let all = blob.get(INFO + HEAD..)?;
+    let valid = number(info, 32)?;
+    let entries = entries(version, all)?;
+    let mut starts: BTreeMap<usize, (Option<Base>, String)> = BTreeMap::new();
+    for (i, place) in PLACES.into_iter().enumerate() {
+        if valid & 1 << i == 0 {
+            continue;
+        }
+        let start = number(info, 36 + 4 * i)? as usize;
+        let policy = number(info, 56 + 4 * i)? as usize;
+        let (_, policy) = entries.iter().find(|(at, _)| *at == policy)?;
+        let base = Base {
+            place,
+            tracked: nft::tracked(place, priority(name)),
+            devices: Vec::new(),
+            is_nat: name == "nat",
+            drops: standard(version, policy)? == DROP,
+        };
+        starts.insert(start, (Some(base), place.name().to_uppercase()));
+    }
+    // A chain of an operator begins after an entry that has its name.
+    for (at, entry) in &entries {
+        if let Some(called) = called(version, entry) {
+            starts.insert(at + entry.len(), (None, called));
+        }
+    }
+    let mut chains: BTreeMap<String, Chain> = BTreeMap::new();
+    let mut of = None;
+    for (at, entry) in &entries {
+        if let Some((base, called)) = starts.remove(at) {
+            let chain = Chain {
+                bases: base.into_iter().collect(),
+                rules: Vec::new(),
+                name: called,
+            };
+            of = Some(at.to_string());
+            chains.insert(at.to_string(), chain);
+        }
+        let chain = of.as_ref().and_then(|key| chains.get_mut(key));
+        if called(version, entry).is_none() {
+            let rule = rule(version, *at, entry)?;
+            chain?.rules.push(rule);
+        }
+    }
+    Some(Table {
+        name: format!("{}tables {name}", version.name()),
+        v6: Some(version.v6),
+        chains,
+    })
+}
+
+/// Verdicts of the standard target: those of netfilter less one, negative.
+const DROP: i32 = -1;
+const ACCEPT: i32 = -2;
+const QUEUE: i32 = -4;
+const RETURN: i32 = -5;
+
+fn target(version: Version, entry: &[u8]) -> Option<(&[u8], u8, &[u8])> {
+    let at = half(entry, version.layout().offsets)?;
+    extension(entry.get(at..)?)
+}
+
+/// Name, revision and data of a match or target.
+fn extension(bytes: &[u8]) -> Option<(&[u8], u8, &[u8])> {
+    let len = half(bytes, 0)?;
+    Some((
+        bytes.get(2..31)?,
+        *bytes.get(31)?,
+        bytes.get(EXTENSION..len)?,
+    ))
+}
+
+/// What the standard target of an entry says, if it has that.
+fn standard(version: Version, entry: &[u8]) -> Option<i32> {
+    let (name, _, data) = target(version, entry)?;
+    xt::name(name)
+        .is_empty()
+        .then(|| number(data, 0).map(|n| n as i32))?
+}
+
+/// The name of the chain that begins after an entry.
+fn called(version: Version, entry: &[u8]) -> Option<String> {
+    let (name, _, data) = target(version, entry)?;
+    (xt::name(name) == "ERROR").then(|| xt::name(data))
+}
+
+fn rule(version: Version, at: usize, entry: &[u8]) -> Option<Rule> {
+    const GOTO: [u8; 2] = [2, 4];
+    let layout = version.layout();
+    let mut steps = packet(version, entry)?;
+    let mut next = layout.matches;
+    let end = half(entry, layout.offsets)?;
+    while next < end {
+        let (name, revision, data) = extension(entry.get(next..end)?)?;
+        steps.extend(xt::matches(&xt::name(name), revision.into(), data));
+        next += half(entry, next)?;
+    }
+    let (name, revision, data) = target(version, entry)?;
+    let name = xt::name(name);
+    if !name.is_empty() {
+        steps.extend(xt::target(&name, revision.into(), data));
+        return Some(steps);
+    }
+    let goes = entry[layout.flags] & GOTO[usize::from(version.v6)] != 0;
+    let verdict = match number(data, 0)? as i32 {
+        ACCEPT => Verdict::Accept,
+        RETURN => Verdict::Return,
+        QUEUE => {
+            let what = "queues packets to user space";
+            steps.push(Step::PerPacket(what.into()));
+            Verdict::Drop
+        }
+        // The next entry, as of a rule without a target.
+        to if usize::try_from(to) == Ok(at + entry.len()) => Verdict::Continue,
+        to if to >= 0 && goes => Verdict::Goto(to.to_string()),
+        to if to >= 0 => Verdict::Jump(to.to_string()),
+        _ => Verdict::Drop,
+    };
+    steps.push(Step::Then(verdict));
+    Some(steps)
+}
+
+/// What an entry asks of addresses, interfaces and the protocol.
+fn packet(version: Version, entry: &[u8]) -> Option<Rule> {
+    const IN: u8 = 1;
+    const OUT: u8 = 2;
+    const SOURCE: u8 = 8;
+    const DESTINATION: u8 = 0x10;
+    const FRAGMENT: u8 = 0x20;
+    const PROTOCOL: u8 = 0x40;
+    const ASKS_FRAGMENT: u8 = 1;
+    let layout = version.layout();
+    let (flags, inverted) = (*entry.get(layout.flags)?, *entry.get(layout.inverted)?);
+    let len = layout.address;
+    let part = |at: usize, len: usize| entry.get(at..at + len);
+    let mut steps = Vec::new();
+    let mut when = |test: Test, bit: u8| {
+        steps.push(Step::If(test.inverted(inverted & bit != 0)));
+    };
+    let ends = [(true, 0, SOURCE), (false, len, DESTINATION)];
+    for (source, at, bit) in ends {
+        let (is, mask) = (part(at, len)?, part(at + 2 * len, len)?);
+        if mask.iter().any(|b| *b != 0) {
+            when(xt::masked(source, is, mask), bit);
+        }
+    }
+    let names = 4 * len;
+    for (ingress, at, bit) in [(true, names, IN), (false, names + 16, OUT)] {
+        let (name, mask) = (part(at, 16)?, part(at + 32, 16)?);
+        let asked = mask.iter().take_while(|b| **b != 0).count();
+        match name.iter().position(|b| *b == 0) {
+            _ if asked == 0 => {}
+            // With its zero it is the whole name.
+            Some(end) if asked > end => when(
+                Test::Device {
+                    ingress,
+                    name: xt::name(name),
+                },
+                bit,
+            ),
+            _ => when(Test::Fixed, bit),
+        }
+    }
+    let protocol = u16::from_ne_bytes(part(layout.protocol, 2)?.try_into().ok()?);
+    if protocol != 0 {
+        let number = u8::try_from(protocol).unwrap_or(0);
+        when(Test::Protocol(number), PROTOCOL);
+    }
+    if !version.v6 && flags & ASKS_FRAGMENT != 0 {
+        when(Test::Fails, FRAGMENT);
+    }
+    Some(steps)
+}

@@ -1,0 +1,100 @@
+//! Rules about forwarded packets: what they can do, and which of them must see every packet of a flow.
+//!
+//! An established flow follows what Linux was seen to do with it. That says nothing of what must see each packet: a queue to
+//! user space, a copy, a limit, a counter that is asked. [`Ruleset::per_packet`] has these, with the flows that can meet them.
+
+use std::collections::BTreeSet;
+
+use crate::SystemError;
+use crate::firewall::Hook;
+use crate::links::Link;
+
+mod expression;
+mod legacy;
+mod meets;
+mod nft;
+mod programs;
+mod test;
+mod traffic_control;
+mod unannounced;
+mod walk;
+mod xt;
+
+pub use meets::Meets;
+#[cfg(feature = "testing")]
+pub(crate) use nft::tables as nft_tables;
+pub(crate) use programs::tcx;
+pub use traffic_control::per_packet_at;
+pub use unannounced::Unannounced;
+pub(crate) use walk::{Found, Table};
+
+/// Something that must see every packet of the flows that meet it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PerPacket {
+    /// What it does, such as `queues packets to user space (queue 3)`.
+    pub what: String,
+    /// Where: ``the chain inet fw perpacket at forward``, ``port `lan0` (tc, ingress)``.
+    pub place: String,
+    /// Which flows can meet it.
+    pub meets: Meets,
+}
+
+impl std::fmt::Display for PerPacket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {} ({})", self.place, self.what, self.meets)
+    }
+}
+
+/// Sets that rules ask about established packets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Uses {
+    /// Of nftables: family and table, and name.
+    pub sets: BTreeSet<(String, String)>,
+    /// Of ipset, by index.
+    pub ipsets: BTreeSet<u16>,
+}
+
+/// What all rules of netfilter amount to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ruleset {
+    /// Base chains whose rules can do something, those for packets of this machine, too.
+    pub hooks: Vec<Hook>,
+    /// What must see every packet of flows that are forwarded.
+    pub per_packet: Vec<PerPacket>,
+    /// Whether rules that established packets reach ask for the source MAC address.
+    pub asks_source_mac: bool,
+    /// Sets that they ask.
+    pub uses: Uses,
+}
+
+impl Ruleset {
+    /// Reads all rules of the current network namespace, which has these devices.
+    ///
+    /// # Errors
+    /// When netfilter cannot be asked, for instance without CAP_NET_ADMIN.
+    pub fn read(links: &[Link]) -> Result<Self, SystemError> {
+        let (legacy, unread) = legacy::read()?;
+        let tables = nft::read(links)?.into_iter().chain(legacy);
+        let mut all = Self::of(&tables.collect::<Vec<Table>>());
+        all.hooks.extend(unread);
+        for (hook, per_packet) in programs::netfilter()? {
+            all.hooks.push(hook);
+            all.per_packet.push(per_packet);
+        }
+        Ok(all)
+    }
+
+    pub(crate) fn of(tables: &[Table]) -> Self {
+        let mut found = Found::default();
+        tables.iter().for_each(|table| table.met(&mut found));
+        Self {
+            hooks: tables.iter().flat_map(Table::hooks).collect(),
+            per_packet: found.per_packet,
+            asks_source_mac: found.asks_source_mac,
+            uses: found.uses,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

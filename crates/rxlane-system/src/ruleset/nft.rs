@@ -1,0 +1,345 @@
+//! The tables of nftables, as chains of steps (include/uapi/linux/netfilter/nf_tables.h).
+
+use std::collections::BTreeMap;
+
+use netlink_sys::protocols::NETLINK_NETFILTER;
+
+use super::expression::{Context, Reader, verdict_of};
+use super::test::Tracked;
+use super::walk::{Base, Rule, Step, Table, Verdict};
+use crate::SystemError;
+use crate::dump::{attributes, be32, dump, text};
+use crate::firewall::Place;
+use crate::links::Link;
+
+const SUBSYSTEM: u16 = 10;
+const GET_CHAIN: u16 = SUBSYSTEM << 8 | 4;
+const GET_RULE: u16 = SUBSYSTEM << 8 | 7;
+const GET_SET: u16 = SUBSYSTEM << 8 | 10;
+pub(crate) const GET_ELEMENTS: u16 = SUBSYSTEM << 8 | 13;
+
+/// Protocol families of netfilter (`NFPROTO_`), as far as they see forwarded packets.
+const FAMILIES: [(u8, &str, Option<bool>); 4] = [
+    (1, "inet", None),
+    (2, "ip", Some(false)),
+    (5, "netdev", None),
+    (10, "ip6", Some(true)),
+];
+
+/// A set or map.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Set {
+    pub(super) key_len: usize,
+    pub(super) is_interval: bool,
+    pub(super) is_concatenated: bool,
+    /// Elements come and go without a word.
+    pub(super) changes: bool,
+    /// Elements have limits, quotas or the like.
+    pub(super) counts: bool,
+    /// Kind of the objects that it maps to.
+    pub(super) objects: u32,
+    /// What it holds, where that was asked for.
+    pub(super) elements: Option<Vec<Element>>,
+}
+
+/// An element; what has no key is what all others have.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Element {
+    pub(super) key: Option<Vec<u8>>,
+    pub(super) verdict: Option<Verdict>,
+}
+
+/// Family and table, and name.
+type Key = (String, String);
+
+pub(super) fn sets_key(table: &str, name: &str) -> Key {
+    (table.to_owned(), name.to_owned())
+}
+
+/// All tables of the current network namespace.
+///
+/// # Errors
+/// When netfilter cannot be asked.
+pub(super) fn read(links: &[Link]) -> Result<Vec<Table>, SystemError> {
+    let all = |kind, what| dump(NETLINK_NETFILTER, kind, &[0; 4], what);
+    let rules = all(GET_RULE, "list firewall rules")?;
+    let chains = all(GET_CHAIN, "list firewall chains")?;
+    let sets = all(GET_SET, "list firewall sets")?;
+    let mut elements = Vec::new();
+    for body in &sets {
+        if let Some(request) = asks_elements(body) {
+            let what = "list elements of firewall sets";
+            elements.extend(dump(NETLINK_NETFILTER, GET_ELEMENTS, &request, what)?);
+        }
+    }
+    let devices = links.iter().map(|l| (l.ifindex, l.name.clone()));
+    Ok(tables(
+        &rules,
+        &chains,
+        &sets,
+        &elements,
+        &devices.collect(),
+    ))
+}
+
+/// The tables that bodies of messages amount to.
+pub(crate) fn tables(
+    rules: &[impl AsRef<[u8]>],
+    chains: &[impl AsRef<[u8]>],
+    sets: &[impl AsRef<[u8]>],
+    elements: &[impl AsRef<[u8]>],
+    devices: &BTreeMap<u32, String>,
+) -> Vec<Table> {
+    let mut all: BTreeMap<Key, Set> = BTreeMap::new();
+    all.extend(sets.iter().filter_map(|body| set(body.as_ref())));
+    for (key, mut of) in elements.iter().filter_map(|b| elements_of(b.as_ref())) {
+        if let Some(set) = all.get_mut(&key) {
+            let elements = set.elements.get_or_insert_default();
+            elements.append(&mut of);
+            // What all others have comes last.
+            elements.sort_by_key(|element| element.key.is_none());
+        }
+    }
+    let mut tables: BTreeMap<String, Table> = BTreeMap::new();
+    for (name, v6, key, base) in chains.iter().filter_map(|b| chain(b.as_ref())) {
+        let table = tables.entry(name.clone()).or_default();
+        (table.name, table.v6) = (name, v6);
+        table.chains.entry(key).or_default().bases.extend(base);
+    }
+    for body in rules {
+        if let Some((table, chain, rule)) = rule(body.as_ref(), &all, devices) {
+            let table = tables.get_mut(&table).map(|table| &mut table.chains);
+            if let Some(chain) = table.and_then(|chains| chains.get_mut(&chain)) {
+                chain.rules.push(rule);
+            }
+        }
+    }
+    tables.into_values().collect()
+}
+
+/// Family of a message (`struct nfgenmsg`), and what follows.
+fn family(body: &[u8]) -> Option<(&'static str, Option<bool>, &[u8])> {
+    let (_, name, v6) = FAMILIES.iter().find(|(n, _, _)| Some(n) == body.first())?;
+    Some((name, *v6, body.get(4..)?))
+}
+
+fn chain(body: &[u8]) -> Option<(String, Option<bool>, String, Option<Base>)> {
+    let (family, v6, body) = family(body)?;
+    let (mut table, mut chain, mut hook) = (String::new(), String::new(), None);
+    let (mut drops, mut is_nat) = (false, false);
+    for (kind, value) in attributes(body) {
+        match kind {
+            1 => table = format!("{family} {}", text(value)),
+            3 => chain = text(value),
+            4 => hook = Some(value),
+            5 => drops = be32(value) != Some(1),
+            7 => is_nat = text(value) == "nat",
+            _ => {}
+        }
+    }
+    let base = hook.and_then(|hook| {
+        let (mut place, mut priority, mut devices) = (None, 0, Vec::new());
+        for (kind, value) in attributes(hook) {
+            match kind {
+                1 => place = be32(value).and_then(|n| Place::of(family, n)),
+                2 => priority = be32(value).map_or(0, |n| n as i32),
+                3 => devices.push(text(value)),
+                4 => devices.extend(names(value)),
+                _ => {}
+            }
+        }
+        // One that is named by its beginning may be any.
+        if devices.iter().any(|name| name.ends_with('*')) {
+            devices.clear();
+        }
+        devices.dedup();
+        let place = place?;
+        Some(Base {
+            place,
+            tracked: tracked(place, priority),
+            devices,
+            is_nat,
+            drops,
+        })
+    });
+    Some((table, v6, chain, base))
+}
+
+/// Devices of a chain that has several: their names, or how they begin.
+fn names(list: &[u8]) -> impl Iterator<Item = String> {
+    attributes(list).map(|(kind, value)| match kind {
+        1 => text(value),
+        _ => format!("{}*", text(value)),
+    })
+}
+
+/// Number of a family (`NFPROTO_`) by its name.
+pub(crate) fn family_number(name: &str) -> Option<u8> {
+    let found = FAMILIES.iter().find(|(_, n, _)| *n == name);
+    found.map(|(number, _, _)| *number)
+}
+
+/// Whether connection tracking comes before.
+pub(super) fn tracked(place: Place, priority: i32) -> Tracked {
+    /// `NF_IP_PRI_CONNTRACK`.
+    const CONNTRACK: i32 = -200;
+    match place {
+        Place::Ingress => Tracked::NotYet,
+        Place::Prerouting if priority < CONNTRACK => Tracked::NotYet,
+        Place::Prerouting if priority == CONNTRACK => Tracked::Unknown,
+        _ => Tracked::Established,
+    }
+}
+
+fn rule(
+    body: &[u8],
+    sets: &BTreeMap<Key, Set>,
+    devices: &BTreeMap<u32, String>,
+) -> Option<(String, String, Rule)> {
+    let (family, _, body) = family(body)?;
+    let (mut table, mut chain, mut expressions) = (String::new(), String::new(), &[][..]);
+    for (kind, value) in attributes(body) {
+        match kind {
+            1 => table = format!("{family} {}", text(value)),
+            2 => chain = text(value),
+            4 => expressions = value,
+            _ => {}
+        }
+    }
+    let context = Context {
+        table: &table,
+        sets,
+        devices,
+    };
+    let mut reader = Reader::new(&context);
+    for (name, data) in named(expressions) {
+        reader.read(&name, data);
+    }
+    let steps = reader.steps;
+    Some((table, chain, steps))
+}
+
+/// Expressions of a list: name and data.
+fn named(list: &[u8]) -> impl Iterator<Item = (String, &[u8])> {
+    attributes(list).map(|(_, expression)| {
+        let of = |wanted| attributes(expression).find(|(k, _)| *k == wanted);
+        let name = of(1).map(|(_, v)| text(v)).unwrap_or_default();
+        (name, of(2).map_or(&[][..], |(_, v)| v))
+    })
+}
+
+/// Flags of sets (`enum nft_set_flags`).
+const ANONYMOUS: u32 = 0x1;
+const INTERVAL: u32 = 0x4;
+const TIMEOUT: u32 = 0x10;
+const EVAL: u32 = 0x20;
+const CONCAT: u32 = 0x80;
+/// `NFT_DATA_VERDICT`.
+const VERDICTS: u32 = 0xffff_ff00;
+
+struct Head<'a> {
+    family: u8,
+    key: Key,
+    name: &'a [u8],
+    table: &'a [u8],
+    flags: u32,
+    data_type: u32,
+    set: Set,
+}
+
+fn head(body: &[u8]) -> Option<Head<'_>> {
+    let (family, _, attributes_of) = family(body)?;
+    let mut head = Head {
+        family: body[0],
+        key: Key::default(),
+        name: &[],
+        table: &[],
+        flags: 0,
+        data_type: 0,
+        set: Set::default(),
+    };
+    let counts = |name: &str| matches!(name, "limit" | "quota" | "connlimit");
+    for (kind, value) in attributes(attributes_of) {
+        let number = || be32(value).unwrap_or(0);
+        match kind {
+            1 => head.table = value,
+            2 => head.name = value,
+            3 => head.flags = number(),
+            5 => head.set.key_len = number() as usize,
+            6 => head.data_type = number(),
+            15 => head.set.objects = number(),
+            17 => {
+                let name = attributes(value).find(|(k, _)| *k == 1);
+                head.set.counts |= name.is_some_and(|(_, v)| counts(&text(v)));
+            }
+            18 => head.set.counts |= named(value).any(|(name, _)| counts(&name)),
+            _ => {}
+        }
+    }
+    head.key = (format!("{family} {}", text(head.table)), text(head.name));
+    head.set.is_interval = head.flags & INTERVAL != 0;
+    head.set.is_concatenated = head.flags & CONCAT != 0;
+    head.set.changes = head.flags & (TIMEOUT | EVAL) != 0;
+    Some(head)
+}
+
+fn set(body: &[u8]) -> Option<(Key, Set)> {
+    let head = head(body)?;
+    let mut set = head.set;
+    if head.flags & ANONYMOUS != 0 || head.data_type == VERDICTS {
+        set.elements = Some(Vec::new());
+    }
+    Some((head.key, set))
+}
+
+/// The request for the elements of a set, where they decide what rules do.
+fn asks_elements(body: &[u8]) -> Option<Vec<u8>> {
+    let head = head(body)?;
+    let asks = head.flags & ANONYMOUS != 0 || head.data_type == VERDICTS;
+    asks.then(|| elements_request(head.family, head.table, head.name))
+}
+
+/// The body of a request for the elements of a set; names as they came.
+pub(crate) fn elements_request(family: u8, table: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut request = vec![family, 0, 0, 0];
+    for (kind, value) in [(1u16, table), (2, name)] {
+        request.extend(((4 + value.len()) as u16).to_ne_bytes());
+        request.extend(kind.to_ne_bytes());
+        request.extend(value);
+        request.resize(request.len().next_multiple_of(4), 0);
+    }
+    request
+}
+
+fn elements_of(body: &[u8]) -> Option<(Key, Vec<Element>)> {
+    let (family, _, body) = family(body)?;
+    let (mut table, mut name, mut all) = (String::new(), String::new(), Vec::new());
+    for (kind, value) in attributes(body) {
+        match kind {
+            1 => table = format!("{family} {}", text(value)),
+            2 => name = text(value),
+            3 => all.extend(attributes(value).map(|(_, element)| element_of(element))),
+            _ => {}
+        }
+    }
+    Some(((table, name), all))
+}
+
+fn element_of(value: &[u8]) -> Element {
+    let inside = |value, wanted| attributes(value).find(|(k, _)| *k == wanted);
+    let mut element = Element::default();
+    for (kind, value) in attributes(value) {
+        match kind {
+            1 => element.key = inside(value, 1).map(|(_, key)| key.to_vec()),
+            2 => {
+                let steps = inside(value, 2).map(|(_, verdict)| verdict_of(verdict));
+                element.verdict = steps.and_then(|steps| match steps.into_iter().next_back() {
+                    Some(Step::Then(verdict)) => Some(verdict),
+                    _ => None,
+                });
+            }
+            _ => {}
+        }
+    }
+    element
+}

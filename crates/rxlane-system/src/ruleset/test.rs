@@ -1,0 +1,403 @@
+//! What a rule asks of a packet, and what is known of the answer: the packet is one of TCP or UDP in an established flow, no
+//! SYN, FIN or RST, no fragment, and has no options of IP.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::meets::{Meets, Outcome};
+
+/// Where connection tracking has the packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tracked {
+    /// In a flow that is established.
+    Established,
+    /// Nowhere yet.
+    NotYet,
+    /// One or the other.
+    Unknown,
+}
+
+impl Tracked {
+    /// What `ct state` may be: bits of `NF_CT_STATE_BIT`, include/uapi/linux/netfilter/nf_conntrack_common.h.
+    fn states(self) -> &'static [u32] {
+        const INVALID: u32 = 1;
+        const ESTABLISHED: u32 = 2;
+        const UNTRACKED: u32 = 64;
+        match self {
+            Self::Established => &[ESTABLISHED],
+            Self::NotYet => &[INVALID, UNTRACKED],
+            Self::Unknown => &[ESTABLISHED, INVALID, UNTRACKED],
+        }
+    }
+}
+
+/// A header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Header {
+    Network,
+    Transport,
+}
+
+/// A question about a packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Test {
+    Holds,
+    Fails,
+    /// The answer is not known, and the same for all packets of a flow.
+    Fixed,
+    /// It may differ from packet to packet; what a rule does that asks this.
+    Varies(&'static str),
+    /// The state, masked, is this.
+    State {
+        mask: u32,
+        is: u32,
+    },
+    Protocol(u8),
+    Version {
+        v6: bool,
+    },
+    Address {
+        source: bool,
+        prefix: (IpAddr, u8),
+    },
+    Ports {
+        source: bool,
+        range: (u16, u16),
+    },
+    Device {
+        ingress: bool,
+        name: String,
+    },
+    /// The flags of TCP, masked, are this.
+    Flags {
+        mask: u8,
+        is: u8,
+    },
+    /// Bytes of a header, masked, are these; or are compared otherwise.
+    Bytes {
+        header: Header,
+        offset: usize,
+        mask: Vec<u8>,
+        are: Option<Vec<u8>>,
+    },
+    All(Vec<Test>),
+    Any(Vec<Test>),
+    Not(Box<Test>),
+}
+
+/// The answer.
+#[derive(Debug, Clone)]
+pub(crate) struct Met {
+    pub(crate) outcome: Outcome,
+    /// What the packets have for which it holds.
+    pub(crate) meets: Meets,
+    /// What is asked that may differ in a flow, if something is.
+    pub(crate) varies: Option<&'static str>,
+}
+
+/// How many alternatives are looked at one by one.
+const ALTERNATIVES: usize = 256;
+
+impl Test {
+    pub(crate) fn not(self) -> Self {
+        Self::Not(Box::new(self))
+    }
+
+    /// The same, or its contrary.
+    pub(crate) fn inverted(self, inverted: bool) -> Self {
+        if inverted { self.not() } else { self }
+    }
+
+    /// What is known of the answer for packets that have `meets`.
+    pub(crate) fn meet(&self, meets: &Meets, tracked: Tracked) -> Met {
+        let mut of = meets.clone();
+        let outcome = match self {
+            Self::Holds => Outcome::Holds,
+            Self::Fails => Outcome::Fails,
+            Self::Fixed => Outcome::May,
+            Self::Varies(what) => {
+                return Met {
+                    outcome: Outcome::May,
+                    meets: of,
+                    varies: Some(what),
+                };
+            }
+            Self::State { mask, is } => {
+                let holds = tracked.states().iter().filter(|s| **s & mask == *is);
+                match holds.count() {
+                    0 => Outcome::Fails,
+                    n if n == tracked.states().len() => Outcome::Holds,
+                    _ => Outcome::May,
+                }
+            }
+            Self::Protocol(number) => of.transport(*number),
+            Self::Version { v6 } => of.version(*v6),
+            Self::Address { source, prefix } => of.address(*source, *prefix),
+            Self::Ports { source, range } => of.ports(*source, *range),
+            Self::Device { ingress, name } => of.device(*ingress, name),
+            Self::Flags { mask, is } => match flags(*mask, *is) {
+                Outcome::May => return Self::Varies("asks for flags of TCP").meet(meets, tracked),
+                known => known,
+            },
+            Self::Bytes {
+                header,
+                offset,
+                mask,
+                are,
+            } => {
+                let fields = fields(*header, *offset, mask, are.as_deref(), meets);
+                return Self::All(fields).meet(meets, tracked);
+            }
+            Self::All(all) => return every(all, meets, tracked),
+            Self::Any(any) if any.len() > ALTERNATIVES => Outcome::May,
+            Self::Any(any) => return some(any, meets, tracked),
+            Self::Not(test) => return contrary(test, meets, tracked),
+        };
+        Met {
+            outcome,
+            meets: of,
+            varies: None,
+        }
+    }
+}
+
+fn every(all: &[Test], meets: &Meets, tracked: Tracked) -> Met {
+    let mut met = Met {
+        outcome: Outcome::Holds,
+        meets: meets.clone(),
+        varies: None,
+    };
+    for test in all {
+        let next = test.meet(&met.meets, tracked);
+        met.meets = next.meets;
+        match next.outcome {
+            Outcome::Holds => {}
+            Outcome::May => {
+                met.outcome = Outcome::May;
+                met.varies = met.varies.or(next.varies);
+            }
+            Outcome::Fails => {
+                return Met {
+                    outcome: Outcome::Fails,
+                    varies: None,
+                    ..met
+                };
+            }
+        }
+    }
+    met
+}
+
+fn some(any: &[Test], meets: &Meets, tracked: Tracked) -> Met {
+    let mut found: Option<Met> = None;
+    for test in any {
+        let next = test.meet(meets, tracked);
+        match next.outcome {
+            Outcome::Holds => return next,
+            Outcome::Fails => {}
+            Outcome::May => {
+                found = Some(match found {
+                    None => next,
+                    Some(met) => Met {
+                        outcome: Outcome::May,
+                        meets: met.meets.join(next.meets),
+                        varies: met.varies.or(next.varies),
+                    },
+                });
+            }
+        }
+    }
+    found.unwrap_or_else(|| Met {
+        outcome: Outcome::Fails,
+        meets: meets.clone(),
+        varies: None,
+    })
+}
+
+fn contrary(test: &Test, meets: &Meets, tracked: Tracked) -> Met {
+    // Of two the other one is left.
+    let other = match test {
+        Test::Protocol(6) => Some(Test::Protocol(17)),
+        Test::Protocol(17) => Some(Test::Protocol(6)),
+        Test::Version { v6 } => Some(Test::Version { v6: !v6 }),
+        _ => None,
+    };
+    if let Some(other) = other {
+        return other.meet(meets, tracked);
+    }
+    let met = test.meet(meets, tracked);
+    Met {
+        outcome: match met.outcome {
+            Outcome::Holds => Outcome::Fails,
+            Outcome::Fails => Outcome::Holds,
+            Outcome::May => Outcome::May,
+        },
+        meets: meets.clone(),
+        varies: met.varies,
+    }
+}
+
+fn flags(mask: u8, is: u8) -> Outcome {
+    /// FIN, SYN and RST are not set, ACK is; of the others nothing is known.
+    const KNOWN: u8 = 0x17;
+    const ACK: u8 = 0x10;
+    if is & !mask != 0 || (is ^ ACK) & mask & KNOWN != 0 {
+        return Outcome::Fails;
+    }
+    if mask & !KNOWN == 0 {
+        return Outcome::Holds;
+    }
+    Outcome::May
+}
+
+/// What a field of a header is.
+#[derive(Clone, Copy)]
+enum Field {
+    /// The same in all packets of a flow, or in all that count.
+    Fixed,
+    Varies(&'static str),
+    Protocol,
+    Source,
+    Destination,
+    SourcePort,
+    DestinationPort,
+    Flags,
+}
+
+type Layout = &'static [(usize, usize, Field)];
+
+const IPV4: Layout = &[
+    (0, 2, Field::Fixed),
+    (2, 2, Field::Varies("asks for the length of packets")),
+    (
+        4,
+        2,
+        Field::Varies("asks for the identification of packets"),
+    ),
+    (6, 2, Field::Fixed),
+    (8, 1, Field::Fixed),
+    (9, 1, Field::Protocol),
+    (10, 2, Field::Varies("asks for the checksum of packets")),
+    (12, 4, Field::Source),
+    (16, 4, Field::Destination),
+    (20, usize::MAX - 20, Field::Varies("looks into packets")),
+];
+const IPV6: Layout = &[
+    (0, 4, Field::Fixed),
+    (4, 2, Field::Varies("asks for the length of packets")),
+    (6, 1, Field::Protocol),
+    (7, 1, Field::Fixed),
+    (8, 16, Field::Source),
+    (24, 16, Field::Destination),
+    (40, usize::MAX - 40, Field::Varies("looks into packets")),
+];
+const TCP: Layout = &[
+    (0, 2, Field::SourcePort),
+    (2, 2, Field::DestinationPort),
+    (4, 8, Field::Varies("asks for sequence numbers")),
+    (12, 1, Field::Varies("asks for the length of headers")),
+    (13, 1, Field::Flags),
+    (14, usize::MAX - 14, Field::Varies("looks into packets")),
+];
+const OTHER: Layout = &[
+    (0, 2, Field::SourcePort),
+    (2, 2, Field::DestinationPort),
+    (4, usize::MAX - 4, Field::Varies("looks into packets")),
+];
+const UNKNOWN: Layout = &[(0, usize::MAX, Field::Varies("asks for bytes of headers"))];
+
+/// What the comparison of bytes of a header asks of its fields.
+fn fields(
+    header: Header,
+    offset: usize,
+    mask: &[u8],
+    are: Option<&[u8]>,
+    meets: &Meets,
+) -> Vec<Test> {
+    let layout = match (header, meets.v6, meets.protocol) {
+        (Header::Network, Some(false), _) => IPV4,
+        (Header::Network, Some(true), _) => IPV6,
+        (Header::Network, None, _) => UNKNOWN,
+        (Header::Transport, _, Some(6)) => TCP,
+        (Header::Transport, _, _) => OTHER,
+    };
+    let end = offset.saturating_add(mask.len());
+    let mut all = Vec::new();
+    for (start, len, field) in layout {
+        let (first, last) = (offset.max(*start), end.min(start + len));
+        if first >= last {
+            continue;
+        }
+        let part = |bytes: &[u8]| {
+            let mut whole = vec![0; (*len).min(16)];
+            let at = first - start;
+            for (to, from) in whole
+                .iter_mut()
+                .skip(at)
+                .zip(&bytes[first - offset..last - offset])
+            {
+                *to = *from;
+            }
+            whole
+        };
+        if mask[first - offset..last - offset].iter().all(|m| *m == 0) {
+            continue;
+        }
+        all.push(of_field(*field, &part(mask), are.map(part).as_deref()));
+    }
+    all
+}
+
+fn of_field(field: Field, mask: &[u8], is: Option<&[u8]>) -> Test {
+    // Leading ones.
+    let ones = |bytes: &[u8]| {
+        let mut n = 0;
+        for byte in bytes {
+            n += byte.leading_ones();
+            if *byte != u8::MAX {
+                break;
+            }
+        }
+        n as u8
+    };
+    let set: u32 = mask.iter().map(|byte| byte.count_ones()).sum();
+    let len = ones(mask);
+    let exact = u32::from(len) == set;
+    let also_unknown = |test| {
+        if exact {
+            test
+        } else {
+            Test::All(vec![test, Test::Fixed])
+        }
+    };
+    match (field, is) {
+        (Field::Varies(what), _) => Test::Varies(what),
+        (Field::Flags, Some(is)) => Test::Flags {
+            mask: mask[0],
+            is: is[0],
+        },
+        (Field::Flags, None) => Test::Varies("asks for flags of TCP"),
+        (Field::Protocol, Some(is)) if mask[0] == u8::MAX => Test::Protocol(is[0]),
+        (Field::Source | Field::Destination, Some(is)) => also_unknown(Test::Address {
+            source: matches!(field, Field::Source),
+            prefix: (address(is), len),
+        }),
+        (Field::SourcePort | Field::DestinationPort, Some(is)) => {
+            let number = |b: &[u8]| u16::from_be_bytes([b[0], b[1]]);
+            let first = number(is) & u16::MAX.checked_shl(16 - u32::from(len)).unwrap_or(0);
+            let last = first | u16::MAX.checked_shr(u32::from(len)).unwrap_or(0);
+            also_unknown(Test::Ports {
+                source: matches!(field, Field::SourcePort),
+                range: (first, last),
+            })
+        }
+        _ => Test::Fixed,
+    }
+}
+
+/// An address of 4 or 16 bytes.
+pub(crate) fn address(bytes: &[u8]) -> IpAddr {
+    if let Ok(v6) = <[u8; 16]>::try_from(bytes) {
+        return Ipv6Addr::from(v6).into();
+    }
+    Ipv4Addr::from(<[u8; 4]>::try_from(bytes).unwrap_or_default()).into()
+}

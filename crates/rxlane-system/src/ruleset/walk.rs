@@ -1,0 +1,335 @@
+//! Chains of rules, however they came, and which of their rules an established packet can reach.
+//!
+//! A small abstract evaluation: whatever is not understood may be met.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::meets::{Meets, Outcome};
+use super::test::{Test, Tracked};
+use super::{PerPacket, Uses};
+use crate::firewall::{Effects, Hook, Place};
+
+/// What a rule says at its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Accept,
+    /// The packet goes no further: it is dropped, or somebody else's.
+    Drop,
+    Continue,
+    Return,
+    Jump(String),
+    Goto(String),
+}
+
+/// A part of a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Step {
+    If(Test),
+    /// Something that must see every packet, such as `logs packets`.
+    PerPacket(String),
+    /// Asks for the source MAC address.
+    SourceMac,
+    /// Asks a set of nftables.
+    Asks(String),
+    /// Asks a set of ipset, by its index.
+    AsksIpset(u16),
+    Acts(Effects),
+    Then(Verdict),
+    /// The first that holds; without one the rule ends.
+    Map(Vec<(Test, Verdict)>),
+}
+
+pub(crate) type Rule = Vec<Step>;
+
+/// Where a base chain is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Base {
+    pub(crate) place: Place,
+    /// Whether connection tracking has packets already.
+    pub(crate) tracked: Tracked,
+    /// Devices that it is for; none: all.
+    pub(crate) devices: Vec<String>,
+    /// Only the first packet of a flow comes by.
+    pub(crate) is_nat: bool,
+    /// What its policy does.
+    pub(crate) drops: bool,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Chain {
+    pub(crate) bases: Vec<Base>,
+    pub(crate) rules: Vec<Rule>,
+    /// What it is called; its key where this is empty.
+    pub(crate) name: String,
+}
+
+/// Chains that can jump to each other.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Table {
+    /// Such as `inet filter` or `iptables mangle`.
+    pub(crate) name: String,
+    /// IP version of its packets, where it has one.
+    pub(crate) v6: Option<bool>,
+    pub(crate) chains: BTreeMap<String, Chain>,
+}
+
+/// In so many ways a chain is walked; then once more, for all that may come.
+const WAYS: usize = 8;
+
+impl Table {
+    /// Its hooks whose rules can do something.
+    pub(crate) fn hooks(&self) -> Vec<Hook> {
+        let mut hooks = Vec::new();
+        for (key, chain) in &self.chains {
+            for base in &chain.bases {
+                let effects = self.effects(key, base);
+                for i in 0..base.devices.len().max(1) {
+                    let device = base.devices.get(i).cloned();
+                    hooks.push(Hook {
+                        table: self.name.clone(),
+                        chain: self.called(key).to_owned(),
+                        place: base.place,
+                        device,
+                        effects,
+                    });
+                }
+            }
+        }
+        hooks.retain(|hook| hook.effects.any());
+        hooks
+    }
+
+    fn called<'a>(&'a self, key: &'a str) -> &'a str {
+        let name = self.chains.get(key).map_or("", |chain| &chain.name);
+        if name.is_empty() { key } else { name }
+    }
+
+    /// What the rules can do that a base chain leads to.
+    fn effects(&self, key: &str, base: &Base) -> Effects {
+        let mut effects = Effects {
+            filters: base.drops,
+            ..Effects::default()
+        };
+        let mut to_see = vec![key];
+        let mut seen = BTreeSet::from([key]);
+        while let Some(chain) = to_see.pop().and_then(|key| self.chains.get(key)) {
+            effects.translates |= base.is_nat && !chain.rules.is_empty();
+            for step in chain.rules.iter().flatten() {
+                if let Step::Acts(acts) = step {
+                    effects.add(*acts);
+                }
+                for verdict in step.verdicts() {
+                    match verdict {
+                        Verdict::Drop => effects.filters = true,
+                        Verdict::Jump(to) | Verdict::Goto(to) if seen.insert(to) => {
+                            to_see.push(to);
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+        effects
+    }
+
+    /// What established packets meet on their way that must see each of them.
+    pub(crate) fn met(&self, found: &mut Found) {
+        for (key, chain) in &self.chains {
+            for base in &chain.bases {
+                // Of a flow that is known only the first packet has come by chains of nat.
+                if base.place.is_local() || base.is_nat {
+                    continue;
+                }
+                let mut meets = Meets {
+                    v6: self.v6,
+                    ..Meets::default()
+                };
+                for i in 0..base.devices.len().max(1) {
+                    let device = base.devices.get(i);
+                    match base.place {
+                        Place::Ingress => meets.ingress = device.cloned(),
+                        Place::Egress => meets.egress = device.cloned(),
+                        _ => {}
+                    }
+                    let mut walk = Walk {
+                        table: self,
+                        base,
+                        walked: HashMap::new(),
+                        found,
+                    };
+                    walk.chain(key, &meets);
+                }
+            }
+        }
+    }
+}
+
+impl Step {
+    fn verdicts(&self) -> impl Iterator<Item = &Verdict> {
+        let one = match self {
+            Self::Then(verdict) => Some(verdict),
+            _ => None,
+        };
+        let all = match self {
+            Self::Map(all) => &all[..],
+            _ => &[],
+        };
+        one.into_iter()
+            .chain(all.iter().map(|(_, verdict)| verdict))
+    }
+}
+
+/// What was met.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) per_packet: Vec<PerPacket>,
+    pub(crate) asks_source_mac: bool,
+    pub(crate) uses: Uses,
+}
+
+impl Found {
+    pub(crate) fn add(&mut self, new: PerPacket) {
+        let same = |old: &PerPacket| old.what == new.what && old.place == new.place;
+        let known = |old: &PerPacket| same(old) && old.meets.covers(&new.meets);
+        if self.per_packet.iter().any(known) {
+            return;
+        }
+        self.per_packet
+            .retain(|old| !(same(old) && new.meets.covers(&old.meets)));
+        self.per_packet.push(new);
+    }
+}
+
+/// Where packets are after a rule.
+enum Course {
+    /// Some of them at the next one.
+    On,
+    /// None of them comes back to the base chain.
+    Ended,
+    /// None of them is in this chain any more.
+    Returned,
+}
+
+struct Walk<'a> {
+    table: &'a Table,
+    base: &'a Base,
+    /// With what chains have been walked, and whether no packet came out.
+    walked: HashMap<&'a str, Vec<(Meets, bool)>>,
+    found: &'a mut Found,
+}
+
+impl<'a> Walk<'a> {
+    /// Whether no packet comes out of a chain.
+    fn chain(&mut self, key: &'a str, meets: &Meets) -> bool {
+        let walked = self.walked.entry(key).or_default();
+        if let Some((_, ends)) = walked.iter().find(|(of, _)| of.covers(meets)) {
+            return *ends;
+        }
+        let meets = if walked.len() < WAYS {
+            meets.clone()
+        } else {
+            Meets::default()
+        };
+        let index = walked.len();
+        walked.push((meets.clone(), false));
+        let table = self.table;
+        let rules = table.chains.get(key).map_or(&[][..], |chain| &chain.rules);
+        for rule in rules {
+            match self.rule(key, rule, &meets) {
+                Course::On => {}
+                Course::Returned => return false,
+                Course::Ended => {
+                    if let Some(walked) = self.walked.get_mut(key) {
+                        walked[index].1 = true;
+                    }
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    fn rule(&mut self, key: &'a str, rule: &'a Rule, meets: &Meets) -> Course {
+        let mut meets = meets.clone();
+        let (mut is_certain, mut varies) = (true, None);
+        let tracked = self.base.tracked;
+        for step in rule {
+            match step {
+                Step::If(test) => {
+                    let met = test.meet(&meets, tracked);
+                    match met.outcome {
+                        Outcome::Fails => return Course::On,
+                        Outcome::Holds => {}
+                        Outcome::May => is_certain = false,
+                    }
+                    meets = met.meets;
+                    varies = varies.or(met.varies);
+                }
+                Step::PerPacket(what) => self.per_packet(key, what.clone(), &meets),
+                Step::SourceMac => self.found.asks_source_mac = true,
+                Step::Asks(set) => {
+                    let set = (self.table.name.clone(), set.clone());
+                    self.found.uses.sets.insert(set);
+                }
+                Step::AsksIpset(index) => {
+                    self.found.uses.ipsets.insert(*index);
+                }
+                Step::Acts(acts) => {
+                    if acts.marks || acts.rewrites || acts.filters {
+                        self.varies(key, varies, &meets);
+                    }
+                }
+                Step::Then(verdict) => {
+                    if *verdict != Verdict::Continue {
+                        self.varies(key, varies, &meets);
+                    }
+                    let course = self.verdict(verdict, &meets);
+                    return if is_certain { course } else { Course::On };
+                }
+                Step::Map(map) => {
+                    for (test, verdict) in map {
+                        let met = test.meet(&meets, tracked);
+                        if met.outcome == Outcome::Fails {
+                            continue;
+                        }
+                        self.varies(key, varies.or(met.varies), &met.meets);
+                        let course = self.verdict(verdict, &met.meets);
+                        if met.outcome == Outcome::Holds {
+                            return if is_certain { course } else { Course::On };
+                        }
+                    }
+                    return Course::On;
+                }
+            }
+        }
+        Course::On
+    }
+
+    fn verdict(&mut self, verdict: &'a Verdict, meets: &Meets) -> Course {
+        match verdict {
+            Verdict::Accept | Verdict::Drop => Course::Ended,
+            Verdict::Continue => Course::On,
+            Verdict::Return => Course::Returned,
+            Verdict::Jump(to) if self.chain(to, meets) => Course::Ended,
+            Verdict::Jump(_) => Course::On,
+            Verdict::Goto(to) if self.chain(to, meets) => Course::Ended,
+            Verdict::Goto(_) => Course::Returned,
+        }
+    }
+
+    fn varies(&mut self, key: &str, what: Option<&str>, meets: &Meets) {
+        if let Some(what) = what {
+            self.per_packet(key, what.to_owned(), meets);
+        }
+    }
+
+    fn per_packet(&mut self, key: &str, what: String, meets: &Meets) {
+        let table = &self.table.name;
+        let (chain, at) = (self.table.called(key), self.base.place.name());
+        self.found.add(PerPacket {
+            what,
+            place: format!("the chain {table} {chain} at {at}"),
+            meets: meets.clone(),
+        });
+    }
+}

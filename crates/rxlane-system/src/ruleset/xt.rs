@@ -1,0 +1,268 @@
+//! Matches and targets of x_tables, which legacy iptables has and nftables keeps for iptables-nft (include/uapi/linux/netfilter/xt_*.h).
+
+use super::expression::{FILTERS, MARKS, REWRITES, TRANSLATES, WORST};
+use super::test::{Test, address};
+use super::walk::{Step, Verdict};
+use crate::dump::text;
+
+/// Data of a match or target, in the machine's byte order.
+struct Data<'a>(&'a [u8]);
+
+impl Data<'_> {
+    fn byte(&self, at: usize) -> Option<u8> {
+        self.0.get(at).copied()
+    }
+
+    fn half(&self, at: usize) -> Option<u16> {
+        let bytes = self.0.get(at..at + 2)?;
+        Some(u16::from_ne_bytes([bytes[0], bytes[1]]))
+    }
+
+    fn word(&self, at: usize) -> Option<u32> {
+        let bytes = self.0.get(at..at + 4)?;
+        Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+    }
+}
+
+/// A name that ends with a zero.
+pub(super) fn name(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+    text(&bytes[..end])
+}
+
+/// What a match asks.
+pub(super) fn matches(name: &str, revision: u32, data: &[u8]) -> Vec<Step> {
+    let data = Data(data);
+    let test = match name {
+        "tcp" => ports_of(&data, true),
+        "udp" => ports_of(&data, false),
+        "multiport" => multiport(&data, revision),
+        "conntrack" => conntrack(&data, revision),
+        "state" => data.word(0).map(of_state),
+        "comment" => Some(Test::Holds),
+        "mac" => return vec![Step::SourceMac, Step::If(Test::Fixed)],
+        "set" => return set(&data, revision),
+        "limit" | "hashlimit" => Some(Test::Varies("limits packets")),
+        "quota" | "quota2" => Some(Test::Varies("counts bytes against a quota")),
+        "recent" => Some(Test::Varies("lists who sent packets lately (recent)")),
+        "connbytes" => Some(Test::Varies("asks for counters of connections")),
+        "connlimit" => Some(Test::Varies("counts connections")),
+        "statistic" | "nth" | "random" => {
+            Some(Test::Varies("treats packets by turns or by chance"))
+        }
+        "time" => Some(Test::Varies("asks for the time")),
+        "connlabel" => Some(Test::Varies("asks for labels of connections")),
+        "cpu" => Some(Test::Varies("asks for the CPU")),
+        "nfacct" => Some(Test::Varies("accounts for packets (nfacct)")),
+        "rateest" => Some(Test::Varies("asks for a measured rate")),
+        "length" => Some(Test::Varies("asks for the length of packets")),
+        "string" | "u32" | "bpf" | "l7" | "ndpi" | "tls" => {
+            Some(Test::Varies("looks into packets"))
+        }
+        // Packets that are asked about have none of these.
+        "icmp" | "icmp6" | "esp" | "sctp" | "dccp" | "udplite" => Some(Test::Fails),
+        "addrtype" | "ah" | "cgroup" | "cluster" | "connmark" | "devgroup" | "dscp" | "dst"
+        | "ecn" | "eui64" | "frag" | "hbh" | "helper" | "hl" | "ipcomp" | "iprange"
+        | "ipv6header" | "ipvs" | "l2tp" | "mark" | "mh" | "osf" | "owner" | "physdev"
+        | "pkttype" | "policy" | "realm" | "rpfilter" | "rt" | "socket" | "srh" | "tcpmss"
+        | "tos" | "ttl" => Some(Test::Fixed),
+        _ => {
+            let what = format!("asks what is not known here (match {name})");
+            return vec![
+                Step::PerPacket(what),
+                Step::Acts(WORST),
+                Step::If(Test::Fixed),
+            ];
+        }
+    };
+    vec![Step::If(test.unwrap_or(Test::Fixed))]
+}
+
+/// `struct xt_tcp` and `struct xt_udp`.
+fn ports_of(data: &Data<'_>, is_tcp: bool) -> Option<Test> {
+    const OPTION: u8 = 8;
+    let inverted = data.byte(if is_tcp { 11 } else { 8 })?;
+    let range = |at, source, bit| {
+        let range = (data.half(at)?, data.half(at + 2)?);
+        Some(Test::Ports { source, range }.inverted(inverted & bit != 0))
+    };
+    let mut all = vec![range(0, true, 1)?, range(4, false, 2)?];
+    if is_tcp {
+        let flags = Test::Flags {
+            mask: data.byte(9)?,
+            is: data.byte(10)?,
+        };
+        all.push(flags.inverted(inverted & 4 != 0));
+        // Options of SYNs alone are in no packet that is asked about.
+        match data.byte(8)? {
+            0 => {}
+            2..=4 => all.push(Test::Fails.inverted(inverted & OPTION != 0)),
+            _ => all.push(Test::Varies("asks for options of TCP")),
+        }
+    }
+    Some(Test::All(all))
+}
+
+/// `struct xt_multiport_v1`, and the older one without what inverts.
+fn multiport(data: &Data<'_>, revision: u32) -> Option<Test> {
+    let (which, count) = (data.byte(0)?, usize::from(data.byte(1)?).min(15));
+    let mut ranges = Vec::new();
+    let mut at = 0;
+    while at < count {
+        let first = data.half(2 + 2 * at)?;
+        let is_range = revision >= 1 && data.byte(32 + at)? != 0;
+        let last = if is_range {
+            data.half(4 + 2 * at)?
+        } else {
+            first
+        };
+        ranges.push((first, last));
+        at += 1 + usize::from(is_range);
+    }
+    let of = |source: bool| {
+        let ranges = ranges.iter().copied();
+        ranges.map(move |range| Test::Ports { source, range })
+    };
+    let any: Vec<Test> = match which {
+        0 => of(true).collect(),
+        1 => of(false).collect(),
+        _ => of(true).chain(of(false)).collect(),
+    };
+    Some(Test::Any(any).inverted(revision >= 1 && data.byte(47)? != 0))
+}
+
+/// `XT_CONNTRACK_STATE_`: those of connections, and whether their addresses are translated.
+fn of_state(mask: u32) -> Test {
+    const STATES: u32 = 0b1111;
+    const UNTRACKED: u32 = 1 << 6;
+    // Without connection tracking it is invalid or untracked.
+    let of = |mask| Test::State { mask, is: 0 }.not();
+    of(mask & (STATES | UNTRACKED))
+}
+
+/// `struct xt_conntrack_mtinfo3`; in the second revision without the ends of ranges of ports, in the first with states of a byte.
+fn conntrack(data: &Data<'_>, revision: u32) -> Option<Test> {
+    const STATE: u16 = 1;
+    const EXPIRES: u16 = 1 << 7;
+    const PROTOCOL: u16 = 1 << 1;
+    const ALIAS: u16 = 1 << 13;
+    if !(1..=3).contains(&revision) {
+        return None;
+    }
+    let (asked, inverted) = (data.half(146)?, data.half(148)?);
+    let states = match revision {
+        1 => u16::from(data.byte(150)?),
+        _ => data.half(150)?,
+    };
+    let mut all = Vec::new();
+    if asked & STATE != 0 {
+        const TRANSLATED: u16 = 3 << 6;
+        const UNTRACKED: u16 = 1 << 8;
+        // As `state` has it: untracked is a bit lower there.
+        let known = u32::from(states & 0b1111) | u32::from(states & UNTRACKED) >> 2;
+        let of_state = of_state(known);
+        let test = match states & TRANSLATED {
+            0 => of_state,
+            _ => Test::Any(vec![of_state, Test::Fixed]),
+        };
+        all.push(test.inverted(inverted & STATE != 0));
+    }
+    if asked & PROTOCOL != 0 {
+        let number = u8::try_from(data.half(136)?).unwrap_or(0);
+        all.push(Test::Protocol(number).inverted(inverted & PROTOCOL != 0));
+    }
+    if asked & EXPIRES != 0 {
+        all.push(Test::Varies("asks when connections expire"));
+    }
+    if asked & !(STATE | PROTOCOL | EXPIRES | ALIAS) != 0 {
+        all.push(Test::Fixed);
+    }
+    Some(Test::All(all))
+}
+
+/// `struct xt_set_info_match_v4`: the index of the set, and what is compared with its counters.
+fn set(data: &Data<'_>, revision: u32) -> Vec<Step> {
+    let mut steps: Vec<Step> = data.half(0).map(Step::AsksIpset).into_iter().collect();
+    let compares = |at| data.byte(at).is_none_or(|kind| kind != 0);
+    let counts = match revision {
+        0..=2 => false,
+        // Two kinds of comparison, each before eight bytes; then each after them.
+        3 => compares(8) || compares(24),
+        _ => compares(16) || compares(32),
+    };
+    steps.push(Step::If(if counts {
+        Test::Varies("asks for counters of a set")
+    } else {
+        Test::Fixed
+    }));
+    steps
+}
+
+/// What a target does; those that are not here end no rule.
+pub(super) fn target(name: &str, _revision: u32, data: &[u8]) -> Vec<Step> {
+    let data = Data(data);
+    let sees = |what: &str| vec![Step::PerPacket(what.to_owned())];
+    match name {
+        "LOG" | "ULOG" | "AUDIT" => sees("logs packets"),
+        // `struct xt_nflog_info`.
+        "NFLOG" => match data.half(4) {
+            Some(group) => sees(&format!("logs packets to group {group}")),
+            None => sees("logs packets"),
+        },
+        "NFQUEUE" | "QUEUE" => {
+            let number = data.half(0).unwrap_or(0);
+            let mut steps = sees(&format!("queues packets to user space (queue {number})"));
+            steps.extend([Step::Acts(FILTERS), Step::Then(Verdict::Drop)]);
+            steps
+        }
+        "TEE" => {
+            let mut steps = sees("copies packets (TEE)");
+            steps.push(Step::Acts(FILTERS));
+            steps
+        }
+        "SET" => sees("fills a set (SET)"),
+        "RATEEST" => sees("measures a rate (RATEEST)"),
+        "IDLETIMER" => sees("waits for packets (IDLETIMER)"),
+        "LED" => sees("shows packets (LED)"),
+        "REJECT" => vec![Step::Then(Verdict::Drop)],
+        "MARK" | "CONNMARK" | "CONNSECMARK" | "SECMARK" | "CLASSIFY" | "HMARK" | "CT"
+        | "NOTRACK" | "TPROXY" => vec![Step::Acts(MARKS)],
+        "TCPMSS" => vec![Step::Acts(REWRITES)],
+        // What a flow has, which is seen.
+        "TOS" | "DSCP" | "TTL" | "HL" => vec![Step::Acts(REWRITES)],
+        "TCPOPTSTRIP" | "ECN" | "CHECKSUM" => {
+            let mut steps = sees("rewrites bytes of packets");
+            steps.push(Step::Acts(REWRITES));
+            steps
+        }
+        "DNAT" | "SNAT" | "MASQUERADE" | "REDIRECT" | "NETMAP" => {
+            vec![Step::Acts(TRANSLATES), Step::Then(Verdict::Accept)]
+        }
+        "TRACE" | "FLOWOFFLOAD" => Vec::new(),
+        _ => {
+            let what = format!("does what is not known here (target {name})");
+            vec![
+                Step::PerPacket(what),
+                Step::Acts(WORST),
+                Step::If(Test::Fixed),
+            ]
+        }
+    }
+}
+
+/// An address with its mask.
+pub(super) fn masked(source: bool, is: &[u8], mask: &[u8]) -> Test {
+    let set: u32 = mask.iter().map(|byte| byte.count_ones()).sum();
+    let leading = mask.iter().position(|byte| *byte != u8::MAX);
+    let leading = leading.map_or(mask.len() * 8, |at| {
+        at * 8 + mask[at].leading_ones() as usize
+    });
+    let test = Test::Address {
+        source,
+        prefix: (address(is), leading as u8),
+    };
+    match set as usize == leading {
+        true => test,
+        false => Test::All(vec![test, Test::Fixed]),
+    }
+}
