@@ -65,6 +65,9 @@ pub struct State {
     /// Express classes that stay with the kernel for now, with what speaks against each.
     #[serde(default)]
     pub objections: Vec<(String, Vec<String>)>,
+    /// Classes of established flows, with what keeps those that meet it with the kernel.
+    #[serde(default)]
+    pub kept: Vec<(String, Vec<String>)>,
     /// Devices of PPPoE sessions, as they were found last.
     #[serde(default)]
     pub sessions: Vec<SessionStatus>,

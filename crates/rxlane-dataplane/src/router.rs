@@ -189,6 +189,7 @@ impl Router {
             features,
             programs: controller,
             objections: Vec::new(),
+            kept: Vec::new(),
             sessions: Vec::new(),
             tunnels: Vec::new(),
             queues: BTreeMap::new(),

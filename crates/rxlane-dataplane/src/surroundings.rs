@@ -1,15 +1,16 @@
 //! What surrounds a router and decides about forwarded packets besides routes: firewall hooks, policy rules, IPsec policies,
 //! filters of traffic control.
 //!
-//! `trust = "established"` asks for one thing of it, devices that take or copy packets of a port: else its packets follow flows
-//! that Linux was seen to forward (lanes/witness.rs).
+//! `trust = "established"` asks for devices that take or copy packets of a port, and for what must see every packet of a flow: else
+//! its packets follow flows that Linux was seen to forward (lanes/witness.rs).
 //! `trust = "all"` and prefixes pass by all of it, so what is here decides whether they may.
 
 use rxlane_config::RouterConfig;
-use rxlane_policy::class::{Lane, Trust};
-use rxlane_system::firewall::{self, Hook, Place};
+use rxlane_policy::class::{Class, Lane, Trust};
+use rxlane_system::firewall::{Hook, Place};
 use rxlane_system::links::Link;
 use rxlane_system::rules::Rule;
+use rxlane_system::ruleset::{self, PerPacket, Ruleset, Uses};
 use rxlane_system::{SystemError, rules, sysctl, tc, xfrm};
 
 use crate::DataplaneError;
@@ -34,6 +35,12 @@ pub struct Surroundings {
     pub advised: Vec<String>,
     /// Ports whose packets a macvlan or ipvlan device takes or copies, with its name.
     pub taken: Vec<(String, String)>,
+    /// What must see every packet of established flows that meet it.
+    pub per_packet: Vec<PerPacket>,
+    /// Whether rules that established packets reach ask for the source MAC address.
+    pub asks_source_mac: bool,
+    /// Sets that such rules ask.
+    pub uses: Uses,
 }
 
 impl Surroundings {
@@ -62,14 +69,25 @@ impl Surroundings {
         let whole = attach_points::whole(ports, links).map(|port| port.name.clone());
         let ports: Vec<String> = whole.chain(over).collect();
         let passed: Vec<&String> = ports.iter().chain(&beside).collect();
+        let Ruleset {
+            hooks,
+            per_packet,
+            asks_source_mac,
+            uses,
+        } = Ruleset::read(links)?;
+        let (local_hooks, hooks) = hooks.into_iter().partition(|hook| hook.place.is_local());
         let mut found = Self {
-            hooks: firewall::hooks()?,
+            hooks,
+            local_hooks,
+            per_packet,
+            asks_source_mac,
+            uses,
             rules: rules::all()?,
             ipsec_policies: xfrm::policies()?,
             ..Self::default()
         };
-        if !tunnels.is_empty() {
-            found.local_hooks = firewall::local_hooks()?;
+        if tunnels.is_empty() {
+            found.local_hooks.clear();
         }
         found.hooks.retain(|hook| {
             let of = hook.device.as_ref();
@@ -80,7 +98,13 @@ impl Surroundings {
             found
                 .filters
                 .extend(filters.into_iter().map(|f| (link.name.clone(), f)));
+            found.per_packet.extend(ruleset::per_packet_at(link)?);
         }
+        // What comes in or leaves by other devices is not express.
+        let passes = |device: &Option<String>| device.as_ref().is_none_or(|d| passed.contains(&d));
+        found
+            .per_packet
+            .retain(|p| passes(&p.meets.ingress) && passes(&p.meets.egress));
         let on = |interface: &str, setting| {
             sysctl::of_interface("ipv4", interface, setting).is_some_and(|n| n != 0)
         };
@@ -136,13 +160,15 @@ pub fn objections(trust: &Trust, around: &Surroundings) -> Vec<Objection> {
         ))
     });
     let mut found: Vec<Objection> = taken.collect();
-    if *trust == Trust::Established {
-        return found;
-    }
     let acceptable = |why: String| Objection {
         why,
         acceptable: true,
     };
+    if *trust == Trust::Established {
+        let of_all = around.per_packet.iter().filter(|p| p.meets.is_universal());
+        found.extend(of_all.map(|p| acceptable(format!("{} {}", p.place, p.what))));
+        return found;
+    }
     for hook in &around.hooks {
         let e = hook.effects;
         if e.translates {
@@ -211,6 +237,29 @@ pub(crate) fn against_tunnels(around: &Surroundings, accepted: bool) -> Option<S
     })
 }
 
+/// What keeps the established flows that meet it with the kernel, where not all do, unless that was accepted.
+pub fn kept(around: &Surroundings, accepted: bool) -> Vec<&PerPacket> {
+    let of_some = |p: &&PerPacket| !p.meets.is_universal();
+    let all = around.per_packet.iter().filter(of_some);
+    all.filter(|_| !accepted).collect()
+}
+
+/// The same for people, of each class that has some.
+pub fn kept_of_classes(
+    config: &RouterConfig,
+    around: &Surroundings,
+    accepted: bool,
+) -> Vec<(String, Vec<String>)> {
+    let kept = kept(around, accepted);
+    if kept.is_empty() {
+        return Vec::new();
+    }
+    let kept: Vec<String> = kept.iter().map(ToString::to_string).collect();
+    let of = |class: &&Class| matches!(&class.lane, Lane::Express { trust } if *trust == Trust::Established);
+    let classes = config.classes.iter().filter(of);
+    classes.map(|c| (c.name.clone(), kept.clone())).collect()
+}
+
 /// The objections against each express class that has some; of the acceptable ones, those that nobody accepted.
 pub fn against(
     config: &RouterConfig,
@@ -238,16 +287,18 @@ pub fn against(
 pub fn accepted(config: &RouterConfig, around: &Surroundings) -> Vec<(String, Vec<String>)> {
     let all = against(config, around, false);
     let left = against(config, around, true);
-    all.into_iter()
-        .filter_map(|(class, mut why)| {
-            let never = left.iter().find(|(c, _)| *c == class);
-            why.retain(|w| never.is_none_or(|(_, n)| !n.contains(w)));
-            (!why.is_empty()).then_some((class, why))
-        })
+    let accepted = all.into_iter().filter_map(|(class, mut why)| {
+        let never = left.iter().find(|(c, _)| *c == class);
+        why.retain(|w| never.is_none_or(|(_, n)| !n.contains(w)));
+        (!why.is_empty()).then_some((class, why))
+    });
+    accepted
+        .chain(kept_of_classes(config, around, false))
         .collect()
 }
 
-/// Refuses a configuration that could not be served as it asks.
+/// Refuses a configuration that could not be served as it asks. Classes of established flows may stay with the kernel for what only has
+/// to be accepted: nothing that Linux does is passed by then.
 ///
 /// # Errors
 /// [`DataplaneError::Objections`] for the first class that has some.
@@ -256,10 +307,17 @@ pub fn refuse(
     around: &Surroundings,
     accepted: bool,
 ) -> Result<(), DataplaneError> {
-    match against(config, around, accepted).into_iter().next() {
+    let never = against(config, around, true);
+    let may_stay = |class: &str| {
+        let mut of = config.classes.iter().filter(|c| c.name == class);
+        of.all(|c| matches!(&c.lane, Lane::Express { trust } if *trust == Trust::Established))
+            && never.iter().all(|(name, _)| name != class)
+    };
+    let mut against = against(config, around, accepted).into_iter();
+    match against.find(|(class, _)| !may_stay(class)) {
         None => Ok(()),
         Some((class, why)) => {
-            let acceptable = against(config, around, true).is_empty();
+            let acceptable = never.is_empty();
             Err(DataplaneError::Objections {
                 class,
                 why: why.join("; "),

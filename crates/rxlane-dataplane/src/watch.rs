@@ -72,6 +72,7 @@ impl Router {
         let around = self.surroundings(&devices)?;
         let accepted = self.state.options.accept_bypass;
         let objections = surroundings::against(config, &around, accepted);
+        let kept = surroundings::kept_of_classes(config, &around, accepted);
         let rules = surroundings::against_tunnels(&around, accepted);
         self.tunnels.only_established = rules;
         let is_port = |device: &&Link| config.ports.contains(&device.name);
@@ -88,13 +89,20 @@ impl Router {
         self.note(&found);
         let (sessions, tunnels) = (self.sessions.status(), self.tunnels.status());
         let state = &self.state;
-        if objections == state.objections && sessions == state.sessions && tunnels == state.tunnels
+        if objections == state.objections
+            && kept == state.kept
+            && sessions == state.sessions
+            && tunnels == state.tunnels
         {
             return Ok(());
         }
         if objections != self.state.objections {
             self.say(&objections);
         }
+        if kept != self.state.kept {
+            self.say_kept(&kept);
+        }
+        self.state.kept = kept;
         self.state.sessions = sessions;
         self.state.tunnels = tunnels;
         self.state.objections = objections;
@@ -118,6 +126,17 @@ impl Router {
         for (class, _) in &self.state.objections {
             if objections.iter().all(|(c, _)| c != class) {
                 info!(class, "takes the express lane again");
+            }
+        }
+    }
+
+    fn say_kept(&self, kept: &[(String, Vec<String>)]) {
+        for (class, why) in kept {
+            warn!(class, "keeps flows with the kernel: {}", why.join("; "));
+        }
+        for (class, _) in &self.state.kept {
+            if kept.iter().all(|(c, _)| c != class) {
+                info!(class, "keeps no flows with the kernel any more");
             }
         }
     }
