@@ -12,7 +12,7 @@ struct kept_flows {
 	__u8 protocol; /* 0: any */
 	__u16 from_port[2], to_port[2]; /* the lowest and the highest */
 	__u16 pad;
-	__u32 ingress; /* 0: any */
+	__u32 ingress, egress; /* 0: any */
 	__be32 source[4], source_mask[4], destination[4], destination_mask[4]; /* the first words, if IPv4 */
 };
 

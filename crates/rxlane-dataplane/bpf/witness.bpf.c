@@ -126,12 +126,12 @@ static __always_inline int is_port_of(const __u16 *range, __be16 a, __be16 b)
  * Whether the flow may meet one of the rules that are to see each of its packets: as it came or as it leaves, because
  * nobody knows here which of both the rule sees.
  */
-static __noinline int is_kept(const struct leaving *p, const struct nf_conntrack_tuple *as_it_came, __u32 ingress,
-			      __u32 kept)
+static __noinline int is_kept(const struct leaving *p, const struct nf_conntrack_tuple *as_it_came,
+			      const struct witnessed *seen, __u32 device, __u32 kept)
 {
 	struct nf_conntrack_tuple t;
 
-	if (!p || !as_it_came)
+	if (!p || !as_it_came || !seen)
 		return 1;
 	if (bpf_core_read(&t.src.u3, sizeof(t.src.u3), &as_it_came->src.u3) ||
 	    bpf_core_read(&t.dst.u3, sizeof(t.dst.u3), &as_it_came->dst.u3) ||
@@ -148,7 +148,8 @@ static __noinline int is_kept(const struct leaving *p, const struct nf_conntrack
 		if (!k)
 			return 1;
 		if ((!k->v6 || k->v6 == (p->v6 ? 6 : 4)) && (!k->protocol || k->protocol == p->protocol) &&
-		    (!k->ingress || k->ingress == ingress) && is_port_of(k->from_port, p->from_port, t.src.u.all) &&
+		    (!k->ingress || k->ingress == seen->ingress) &&
+		    (!k->egress || k->egress == seen->egress || k->egress == device) && is_port_of(k->from_port, p->from_port, t.src.u.all) &&
 		    is_port_of(k->to_port, p->to_port, t.dst.u.all) &&
 		    (is_within(p->source, k->source, k->source_mask) ||
 		     is_within(t.src.u3.ip6, k->source, k->source_mask)) &&
@@ -348,7 +349,7 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 		egress = seen->through;
 	seen->egress = egress;
 	seen->kept = !tunneled && witness->kept &&
-		     is_kept(&packet, own, seen->ingress, witness->kept);
+		     is_kept(&packet, own, seen, dev->ifindex, witness->kept);
 	/* Whatever goes another way after this must say so itself. */
 	seen->through = 0;
 	seen->over = 0;

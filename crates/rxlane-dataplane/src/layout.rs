@@ -618,6 +618,8 @@ pub struct KeptFlows {
     pub pad: u16,
     /// Device that they come in by, as Linux notes it; 0: any.
     pub ingress: u32,
+    /// Device that they leave by; 0: any.
+    pub egress: u32,
     /// Source in network order, in the first 4 bytes if it is an IPv4 one, and which bits of it count.
     pub source: [u8; 16],
     /// See [`KeptFlows::source`].

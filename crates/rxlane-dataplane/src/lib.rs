@@ -32,6 +32,7 @@ mod vlans;
 mod watch;
 
 mod error;
+mod kept;
 mod lanes;
 mod pinned;
 mod ports;

@@ -8,6 +8,7 @@ use std::time::Instant;
 use libbpf_rs::MapHandle;
 use rxlane_policy::class::{Lane, Overload, Trust};
 use rxlane_system::route_mtu::RouteMtu;
+use rxlane_system::ruleset::Uses;
 use rxlane_system::sysctl::Held;
 use rxlane_system::{drivers, links};
 use tracing::{info, warn};
@@ -24,6 +25,7 @@ use crate::lanes::next_hops::Noted;
 use crate::lanes::overload::{self, Shared};
 use crate::lanes::program::LaneProgram;
 use crate::lanes::rings;
+use crate::lanes::senders::Senders;
 use crate::layout::MAX_PORTS;
 use crate::options::Options;
 use crate::pinned;
@@ -66,6 +68,10 @@ pub struct Router {
     pub(crate) sentry: Sentry,
     /// How often the sentry had closed the lane when somebody looked around last.
     pub(crate) looked: u64,
+    /// Attached while rules ask for the MAC address of senders.
+    pub(crate) senders: Option<Senders>,
+    /// What the sentry asks about, of which nobody tells.
+    pub(crate) asked_about: Option<(Uses, Vec<u32>)>,
     pub(crate) bridges: Bridges,
     pub(crate) sessions: Sessions,
     pub(crate) tunnels: Tunnels,
@@ -122,6 +128,8 @@ impl Router {
                 let mut router = Self {
                     sentry,
                     looked: 0,
+                    senders: None,
+                    asked_about: None,
                     instance,
                     shared,
                     lane,

@@ -6,11 +6,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use libbpf_rs::MapHandle;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use rxlane_system::Tried;
 use rxlane_system::changes::Changes;
+use rxlane_system::ruleset::Unannounced;
+use rxlane_system::{SystemError, Tried};
 use tracing::{error, warn};
 
 use crate::DataplaneError;
@@ -20,12 +22,15 @@ use crate::lanes::witness::WitnessMaps;
 use crate::layout::{Gates, KeptFlows};
 use crate::pinned;
 
-/// What nobody announces is asked for this often.
-const ASK_EVERY_MS: u8 = 100;
+/// What nobody announces is asked for this often,
+const ASK_EVERY: Duration = Duration::from_millis(100);
+/// or at least this often, however much there is.
+const ASK_AT_LATEST: Duration = Duration::from_millis(800);
 
 /// The thread, and what it shares.
 pub(crate) struct Sentry {
     shared: Arc<Mutex<Shared>>,
+    asked: Arc<Mutex<Option<Asked>>>,
     /// Has something to be read when there were changes; the thread ends when it is closed.
     news: Option<UnixStream>,
     /// What the thread will have.
@@ -42,6 +47,28 @@ struct Shared {
     tracking: Tracking,
     by_sender: bool,
     kept: Vec<KeptFlows>,
+}
+
+/// What nobody announces, and how it was found last.
+struct Asked {
+    about: Unannounced,
+    digest: Option<u64>,
+    due: Instant,
+}
+
+impl Asked {
+    /// Whether it has changed, or cannot be asked any more; asked as often as takes a core a fiftieth of its time.
+    fn has_changed(&mut self) -> bool {
+        const SHARE: u32 = 50;
+        let begun = Instant::now();
+        if begun < self.due {
+            return false;
+        }
+        let digest = self.about.digest().ok();
+        let wait = (begun.elapsed() * SHARE).clamp(ASK_EVERY, ASK_AT_LATEST);
+        self.due = Instant::now() + wait;
+        std::mem::replace(&mut self.digest, digest) != digest
+    }
 }
 
 impl Shared {
@@ -95,6 +122,7 @@ impl Sentry {
                 by_sender: false,
                 kept: Vec::new(),
             })),
+            asked: Arc::default(),
             news: Some(news),
             waiting: Some((tracker, teller)),
             thread: None,
@@ -109,10 +137,10 @@ impl Sentry {
         let Some((tracker, teller)) = self.waiting.take() else {
             return Ok(());
         };
-        let shared = Arc::clone(&self.shared);
+        let (shared, asked) = (Arc::clone(&self.shared), Arc::clone(&self.asked));
         let thread = std::thread::Builder::new()
             .name("sentry".into())
-            .spawn(move || listen(changes, tracker, &shared, &teller))
+            .spawn(move || listen(changes, tracker, &shared, &asked, &teller))
             .tried(|| "start the thread that listens for changes".into())?;
         self.thread = Some(thread);
         Ok(())
@@ -178,6 +206,21 @@ impl Sentry {
         Ok(Some(found))
     }
 
+    /// Asks about this from now on, instead of what it asked about before.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked.
+    pub(crate) fn ask_about(&self, mut about: Unannounced) -> Result<(), SystemError> {
+        let digest = Some(about.digest()?);
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        *asked = Some(Asked {
+            about,
+            digest,
+            due: Instant::now(),
+        });
+        Ok(())
+    }
+
     /// Of which flows rules are to see each packet, and whether they ask for senders.
     ///
     /// # Errors
@@ -207,14 +250,21 @@ impl Drop for Sentry {
     }
 }
 
-fn listen(mut changes: Changes, mut tracker: Tracker, shared: &Mutex<Shared>, teller: &UnixStream) {
+fn listen(
+    mut changes: Changes,
+    mut tracker: Tracker,
+    shared: &Mutex<Shared>,
+    asked: &Mutex<Option<Asked>>,
+    teller: &UnixStream,
+) {
+    let ask_every = PollTimeout::try_from(ASK_EVERY).unwrap_or(PollTimeout::ZERO);
     loop {
         let mut waiting: Vec<PollFd<'_>> = changes
             .sources()
             .chain([teller.as_fd()])
             .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
             .collect();
-        let polled = poll(&mut waiting, PollTimeout::from(ASK_EVERY_MS));
+        let polled = poll(&mut waiting, ask_every);
         let gone = waiting
             .last()
             .and_then(PollFd::revents)
@@ -226,6 +276,9 @@ fn listen(mut changes: Changes, mut tracker: Tracker, shared: &Mutex<Shared>, te
             error!(%error, "news are lost");
             true
         });
+        let mut asked = asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = changed || asked.as_mut().is_some_and(Asked::has_changed);
+        drop(asked);
         if changed {
             close(&mut lock(shared), teller);
         }

@@ -9,12 +9,15 @@ use rxlane_system::SystemError;
 use rxlane_system::changes::Changes;
 use rxlane_system::links::{self, Link};
 use rxlane_system::neighbours;
+use rxlane_system::ruleset::Unannounced;
 use rxlane_system::sysctl::Held;
 use tracing::{info, warn};
 
 use crate::DataplaneError;
+use crate::lanes::senders::Senders;
 use crate::lanes::{gates, sessions};
 use crate::layout::Gates;
+use crate::kept;
 use crate::ports;
 use crate::router::Router;
 use crate::surroundings::{self, FLOWS, Surroundings};
@@ -68,11 +71,15 @@ impl Router {
         self.write_devices(&devices)?;
         self.tunnels.settle_ends(&self.lane)?;
         self.hear_of_stations()?;
+        let around = self.surroundings_and_sentry(&devices)?;
         let config = &self.state.config;
-        let around = self.surroundings(&devices)?;
         let accepted = self.state.options.accept_bypass;
         let objections = surroundings::against(config, &around, accepted);
         let kept = surroundings::kept_of_classes(config, &around, accepted);
+        let flows = kept::flows(&surroundings::kept(&around, accepted), &devices);
+        self.sentry.keep(&flows, around.asks_source_mac)?;
+        self.follow_senders(around.asks_source_mac);
+        let config = &self.state.config;
         let rules = surroundings::against_tunnels(&around, accepted);
         self.tunnels.only_established = rules;
         let is_port = |device: &&Link| config.ports.contains(&device.name);
@@ -107,6 +114,43 @@ impl Router {
         self.state.tunnels = tunnels;
         self.state.objections = objections;
         self.instance.save_state(&self.state)
+    }
+
+    /// What surrounds the router, read after the sentry has begun to ask about that of which nobody tells: sets that rules use, tables
+    /// of iptables, programs.
+    fn surroundings_and_sentry(&mut self, devices: &[Link]) -> Result<Surroundings, SystemError> {
+        let is_port = |d: &&Link| self.state.ports.contains_key(&d.name);
+        let ports: Vec<u32> = devices.iter().filter(is_port).map(|d| d.ifindex).collect();
+        // Rules that go on changing are news, after which somebody looks again.
+        for _ in 0..ROUNDS {
+            let around = self.surroundings(devices)?;
+            let about = (around.uses.clone(), ports.clone());
+            if self.asked_about.as_ref() == Some(&about) {
+                return Ok(around);
+            }
+            let unannounced = Unannounced::open(&about.0, &about.1)?;
+            self.sentry.ask_about(unannounced)?;
+            self.asked_about = Some(about);
+        }
+        self.surroundings(devices)
+    }
+
+    /// Where senders cannot be noted no flow is seen to come from one, so that all stay with the kernel.
+    fn follow_senders(&mut self, by_sender: bool) {
+        if !by_sender {
+            self.senders = None;
+            return;
+        }
+        let Some(maps) = self.lane.witness.as_ref().filter(|_| self.senders.is_none()) else {
+            return;
+        };
+        match Senders::note(&maps.senders) {
+            Ok(senders) => self.senders = Some(senders),
+            Err(error) => warn!(
+                %error,
+                "established flows stay with the kernel: rules ask for the MAC address of senders, which this kernel does not show"
+            ),
+        }
     }
 
     fn surroundings(&self, devices: &[Link]) -> Result<Surroundings, SystemError> {

@@ -14,9 +14,6 @@ use crate::error::BpfTried;
 use crate::skeletons::sender as skel;
 use crate::verifier;
 
-/// Name of the programs together.
-const PROGRAM: &str = "senders";
-
 /// The attached programs.
 pub(crate) struct Senders {
     _links: Vec<Link>,
@@ -36,7 +33,7 @@ impl Senders {
         shared.tried(|| "share the map of senders".into())?;
         let ipv6 = KernelTypes::read(&["ipv6"]).know("ip6_forward");
         open.progs.forwards_ipv6.set_autoload(ipv6);
-        let loaded = verifier::load(PROGRAM, || open.load())?;
+        let loaded = verifier::load("senders", || open.load())?;
         let programs = [
             (&loaded.progs.forwards_ipv4, true),
             (&loaded.progs.forwards_ipv6, ipv6),
