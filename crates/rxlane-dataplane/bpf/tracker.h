@@ -35,10 +35,8 @@ struct unmarked {
 };
 
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__type(key, struct unmarked);
-	__type(value, __u32);
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
 } unmarked SEC(".maps");
 
 /* A connection with fewer packets is over before the lane is worth a mark. */
@@ -86,7 +84,8 @@ static __noinline int want_mark(const struct nf_conntrack_tuple *t, struct track
 		key->source[i] = !i || !v4 ? t->src.u3.all[i] : 0;
 		key->destination[i] = !i || !v4 ? t->dst.u3.all[i] : 0;
 	}
-	bpf_map_update_elem(&unmarked, key, &key->v6, BPF_ANY);
+	/* One that finds no room asks again. */
+	bpf_ringbuf_output(&unmarked, key, sizeof(*key), 0);
 	return 0;
 }
 

@@ -17,7 +17,7 @@ use tracing::{error, warn};
 
 use crate::DataplaneError;
 use crate::lanes::gates;
-use crate::lanes::tracker::{Tracker, Tracking};
+use crate::lanes::tracker::{Tracker, Tracking, Unmarkeds};
 use crate::lanes::witness::WitnessMaps;
 use crate::layout::{Gates, KeptFlows};
 use crate::pinned;
@@ -258,9 +258,11 @@ fn listen(
     teller: &UnixStream,
 ) {
     let ask_every = PollTimeout::try_from(ASK_EVERY).unwrap_or(PollTimeout::ZERO);
+    let mut unmarked: Option<(Arc<WitnessMaps>, Unmarkeds)> = None;
     loop {
         let mut waiting: Vec<PollFd<'_>> = changes
             .sources()
+            .chain(unmarked.as_ref().map(|(maps, _)| maps.unmarked.as_fd()))
             .chain([teller.as_fd()])
             .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
             .collect();
@@ -282,8 +284,12 @@ fn listen(
         if changed {
             close(&mut lock(shared), teller);
         }
-        if let Err(error) = ask(&mut tracker, shared, teller) {
-            warn!(%error, "cannot follow connection tracking");
+        ask(&mut tracker, shared, teller);
+        if let Err(error) = settle(&mut unmarked, shared) {
+            warn!(%error, "TCP of `established` classes stays with the kernel");
+        }
+        if let Some((_, ring)) = &unmarked {
+            tracker.mark(&ring.take());
         }
     }
 }
@@ -297,21 +303,29 @@ fn close(shared: &mut Shared, teller: &UnixStream) {
     let _ = teller.write(&[1]);
 }
 
-/// What nobody announces.
-fn ask(
-    tracker: &mut Tracker,
-    shared: &Mutex<Shared>,
-    teller: &UnixStream,
-) -> Result<(), DataplaneError> {
+/// What connection tracking does, of which nobody tells.
+fn ask(tracker: &mut Tracker, shared: &Mutex<Shared>, teller: &UnixStream) {
     let now = tracker.now();
     let mut held = lock(shared);
     if held.tracking != now {
         held.tracking = now;
         close(&mut held, teller);
     }
-    let Some(maps) = held.witness.clone() else {
-        return Ok(());
-    };
-    drop(held);
-    tracker.mark(&maps.unmarked)
+}
+
+/// Reads what the maps of now have.
+fn settle(
+    unmarked: &mut Option<(Arc<WitnessMaps>, Unmarkeds)>,
+    shared: &Mutex<Shared>,
+) -> Result<(), DataplaneError> {
+    let now = lock(shared).witness.clone();
+    let known = unmarked.as_ref().map(|(maps, _)| maps);
+    if known.map(Arc::as_ptr) != now.as_ref().map(Arc::as_ptr) {
+        *unmarked = None;
+        if let Some(maps) = now {
+            let ring = Unmarkeds::open(&maps.unmarked)?;
+            *unmarked = Some((maps, ring));
+        }
+    }
+    Ok(())
 }

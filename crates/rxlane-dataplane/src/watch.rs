@@ -14,10 +14,10 @@ use rxlane_system::sysctl::Held;
 use tracing::{info, warn};
 
 use crate::DataplaneError;
+use crate::kept;
 use crate::lanes::senders::Senders;
 use crate::lanes::{gates, sessions};
 use crate::layout::Gates;
-use crate::kept;
 use crate::ports;
 use crate::router::Router;
 use crate::surroundings::{self, FLOWS, Surroundings};
@@ -141,7 +141,12 @@ impl Router {
             self.senders = None;
             return;
         }
-        let Some(maps) = self.lane.witness.as_ref().filter(|_| self.senders.is_none()) else {
+        let Some(maps) = self
+            .lane
+            .witness
+            .as_ref()
+            .filter(|_| self.senders.is_none())
+        else {
             return;
         };
         match Senders::note(&maps.senders) {

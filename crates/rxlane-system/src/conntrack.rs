@@ -198,7 +198,10 @@ mod tests {
             assert_eq!(find(&ports, cta::PROTO_SRC_PORT), 40000u16.to_be_bytes());
             assert_eq!(find(&ports, cta::PROTO_DST_PORT), 443u16.to_be_bytes());
             let length = if family == libc::AF_INET { 4 } else { 16 };
-            let source = find(&find(&tuple, cta::TUPLE_IP), if length == 4 { 1 } else { 3 });
+            let source = find(
+                &find(&tuple, cta::TUPLE_IP),
+                if length == 4 { 1 } else { 3 },
+            );
             assert_eq!(source.len(), length);
             let tcp = find(&find(&sent.body[4..], cta::PROTOINFO), cta::PROTOINFO_TCP);
             assert_eq!(find(&tcp, cta::TCP_FLAGS_ORIGINAL), [8, 24]);

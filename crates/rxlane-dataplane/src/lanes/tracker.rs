@@ -1,11 +1,15 @@
 //! What connection tracking is told to do, and connections that it should be told about: bpf/tracker.h.
 
-use libbpf_rs::{MapCore, MapHandle, MapType};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use libbpf_rs::{MapHandle, MapType, RingBuffer, RingBufferBuilder};
 use rxlane_system::conntrack::{Connection, Marker};
 use rxlane_system::sysctl::Held;
 use tracing::warn;
 
 use crate::DataplaneError;
+use crate::error::BpfTried;
 use crate::layout::{TCP_LIBERAL, TCP_MARKED, Timeouts, Unmarked};
 use crate::pinned;
 
@@ -13,10 +17,10 @@ use crate::pinned;
 const CONNECTIONS: usize = 1 << 16;
 /// `struct tcp_connection`.
 const CONNECTION_BYTES: usize = 32;
-/// Connections that wait to be marked; more ask again.
-const UNMARKED: usize = 4096;
-/// As many are marked in one go, so that a flood of new ones keeps nobody waiting.
-const AT_ONCE: usize = 512;
+/// Bytes of connections that wait to be marked, some thousand; more ask again.
+const UNMARKED_BYTES: usize = 1 << 17;
+/// As many are marked by one call.
+const AT_ONCE: usize = 256;
 
 /// What is known of connections, nothing yet.
 pub(crate) fn connections() -> Result<MapHandle, DataplaneError> {
@@ -26,8 +30,7 @@ pub(crate) fn connections() -> Result<MapHandle, DataplaneError> {
 
 /// Connections to be marked, none yet.
 pub(crate) fn unmarked() -> Result<MapHandle, DataplaneError> {
-    let key = size_of::<Unmarked>() as u32;
-    pinned::create(MapType::Hash, "unmarked", key, 4, UNMARKED, 0)
+    pinned::create(MapType::RingBuf, "unmarked", 0, 0, UNMARKED_BYTES, 0)
 }
 
 impl From<&Unmarked> for Connection {
@@ -72,7 +75,10 @@ impl Tracker {
         let settings = [
             ("net.netfilter.nf_conntrack_udp_timeout", 30),
             ("net.netfilter.nf_conntrack_udp_timeout_stream", 120),
-            ("net.netfilter.nf_conntrack_tcp_timeout_established", 432_000),
+            (
+                "net.netfilter.nf_conntrack_tcp_timeout_established",
+                432_000,
+            ),
             ("net.netfilter.nf_conntrack_tcp_timeout_unacknowledged", 300),
             ("net.netfilter.nf_conntrack_tcp_timeout_close", 10),
         ];
@@ -119,31 +125,51 @@ impl Tracker {
     }
 
     /// Marks connections that the lane has asked for.
-    ///
-    /// # Errors
-    /// When the map cannot be read.
-    pub(crate) fn mark(&mut self, unmarked: &MapHandle) -> Result<(), DataplaneError> {
+    pub(crate) fn mark(&mut self, unmarked: &[Unmarked]) {
         let Some(marker) = &mut self.marker else {
-            return Ok(());
+            return;
         };
-        let keys: Vec<Vec<u8>> = unmarked.keys().take(AT_ONCE).collect();
-        if keys.is_empty() {
-            return Ok(());
+        for some in unmarked.chunks(AT_ONCE) {
+            let connections: Vec<Connection> = some.iter().map(Connection::from).collect();
+            // Once: a kernel that refuses one refuses many.
+            if let Err(error) = marker.mark(&connections)
+                && !std::mem::replace(&mut self.said, true)
+            {
+                warn!(%error, "some connections of TCP stay with the kernel");
+            }
         }
-        for key in &keys {
-            pinned::delete(unmarked, key)?;
-        }
-        let connections: Vec<Connection> = keys
-            .iter()
-            .filter_map(|key| bytemuck::try_pod_read_unaligned::<Unmarked>(key).ok())
-            .map(|unmarked| Connection::from(&unmarked))
-            .collect();
-        // Once: a kernel that refuses one refuses many.
-        if let Err(error) = marker.mark(&connections)
-            && !std::mem::replace(&mut self.said, true)
-        {
-            warn!(%error, "some connections of TCP stay with the kernel");
-        }
-        Ok(())
+    }
+}
+
+/// Connections that the lane asks to be marked.
+pub(crate) struct Unmarkeds {
+    ring: RingBuffer<'static>,
+    found: Rc<RefCell<Vec<Unmarked>>>,
+}
+
+impl Unmarkeds {
+    /// # Errors
+    /// When the ring buffer cannot be read.
+    pub(crate) fn open(ring: &MapHandle) -> Result<Self, DataplaneError> {
+        let tried = || "read the ring buffer of connections".to_owned();
+        let found = Rc::new(RefCell::new(Vec::new()));
+        let sink = Rc::clone(&found);
+        let mut builder = RingBufferBuilder::new();
+        let note = move |bytes: &[u8]| {
+            if let Ok(unmarked) = bytemuck::try_pod_read_unaligned(bytes) {
+                sink.borrow_mut().push(unmarked);
+            }
+            0
+        };
+        builder.add(ring, note).tried(tried)?;
+        let ring = builder.build().tried(tried)?;
+        Ok(Self { ring, found })
+    }
+
+    /// Those that have come.
+    pub(crate) fn take(&self) -> Vec<Unmarked> {
+        // What cannot be read now is read the next time.
+        let _ = self.ring.consume();
+        self.found.take()
     }
 }

@@ -86,7 +86,8 @@ impl WitnessMaps {
 
     /// Maps that are pinned nowhere.
     pub(crate) fn create() -> Result<Self, DataplaneError> {
-        let create = |kind, name, key, value, entries| pinned::create(kind, name, key, value, entries, 0);
+        let create =
+            |kind, name, key, value, entries| pinned::create(kind, name, key, value, entries, 0);
         let (flow, kept) = (size_of::<Witnessed>(), size_of::<KeptFlows>());
         Ok(Self {
             witnesses: create(MapType::Array, MAPS[0], 4, size_of::<Witness>(), 1)?,
