@@ -168,13 +168,14 @@ impl Instance {
             .any(|link| pinned::xdp_link_ifindex(&link).is_some())
     }
 
-    /// Where the link of a port is pinned.
+    /// Where the link of a port is pinned. The BPF file system takes no dots, and interfaces have no colons.
     pub(crate) fn port_link(&self, port: &str) -> PathBuf {
-        self.pins.join(format!("{PORT_LINK}{port}"))
+        let name = port.replace('.', ":");
+        self.pins.join(format!("{PORT_LINK}{name}"))
     }
 
     /// The links of all ports.
-    fn port_links(&self) -> impl Iterator<Item = PathBuf> {
+    pub(crate) fn port_links(&self) -> impl Iterator<Item = PathBuf> {
         std::fs::read_dir(&self.pins)
             .into_iter()
             .flatten()

@@ -203,6 +203,16 @@ pub(crate) fn create(
         .tried(|| format!("create the map `{name}`"))
 }
 
+/// Has a pin by another name; what was pinned by that one has this name then.
+pub(crate) fn rename_pin(from: &Path, to: &Path) -> Result<(), DataplaneError> {
+    use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+    let renamed = match renameat2(AT_FDCWD, from, AT_FDCWD, to, RenameFlags::RENAME_EXCHANGE) {
+        Err(Errno::ENOENT) => renameat2(AT_FDCWD, from, AT_FDCWD, to, RenameFlags::empty()),
+        done => done,
+    };
+    renamed.map_err(io::Error::from).at(to)
+}
+
 /// Removes a pin; a missing one is fine.
 pub(crate) fn remove_pin(path: &Path) -> Result<(), DataplaneError> {
     match nix::unistd::unlink(path) {

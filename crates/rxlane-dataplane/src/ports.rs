@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 
 use libbpf_rs::Link;
 use rxlane_config::{Datapath, Egress, RouterConfig};
@@ -64,16 +65,12 @@ pub(crate) fn slots(
     Ok(ports)
 }
 
-/// Whether all ports are there and free.
+/// Whether all ports that are there are free.
 pub(crate) fn check_ports(
     instance: &Instance,
     config: &RouterConfig,
     devices: &[NetDevice],
 ) -> Result<(), DataplaneError> {
-    let is_there = |name: &&String| devices.iter().any(|d| d.name == **name);
-    if let Some(name) = config.ports.iter().find(|name| !is_there(name)) {
-        return Err(DataplaneError::NoPort(name.clone()));
-    }
     attach_points::check(config, devices)?;
     let by_vlan = attach_points::by_vlan(&config.ports, devices);
     let whole = attach_points::whole(&config.ports, devices);
@@ -81,10 +78,7 @@ pub(crate) fn check_ports(
         .iter()
         .filter(|d| by_vlan.contains_key(d.name.as_str()));
     for device in whole.chain(under) {
-        let name = &device.name;
-        let ours = open_link(instance, name).and_then(|l| pinned::xdp_link_ifindex(&l))
-            == Some(device.ifindex);
-        if device.xdp_program != 0 && !ours {
+        if device.xdp_program != 0 && link_on(instance, device).is_none() {
             return Err(occupied(device));
         }
     }
@@ -103,6 +97,45 @@ pub(crate) fn open_link(instance: &Instance, port: &str) -> Option<Link> {
     path.exists().then(|| Link::open(path).ok())?
 }
 
+/// Our link on a device, and where it is pinned: by another name, if the device had that when it was attached.
+fn link_on(instance: &Instance, device: &NetDevice) -> Option<(PathBuf, Link)> {
+    let is_on = |link: &Link| pinned::xdp_link_ifindex(link) == Some(device.ifindex);
+    let of_name = open_link(instance, &device.name).filter(is_on);
+    if let Some(link) = of_name {
+        return Some((instance.port_link(&device.name), link));
+    }
+    // One whose device is in another network namespace now may have this index there.
+    let runs = |link: &Link| {
+        link.info()
+            .is_ok_and(|info| info.prog_id == device.xdp_program)
+    };
+    instance.port_links().find_map(|path| {
+        let link = Link::open(&path).ok()?;
+        (is_on(&link) && runs(&link)).then_some((path, link))
+    })
+}
+
+/// Takes the program off what was a port and is in another network namespace now, where devices have indices of their own. One
+/// that has another name here keeps it, to no effect: taking it away and putting it back takes some links down.
+pub(crate) fn let_go(
+    instance: &Instance,
+    port: &str,
+    was: Option<u32>,
+    devices: &[NetDevice],
+) -> Result<(), DataplaneError> {
+    let here = |ifindex: u32| {
+        let device = devices.iter().find(|d| d.ifindex == ifindex);
+        device.is_some_and(|d| d.xdp_program != 0)
+    };
+    let Some(link) = open_link(instance, port) else {
+        return Ok(());
+    };
+    if was.is_none_or(here) && pinned::xdp_link_ifindex(&link).is_some_and(here) {
+        return Ok(());
+    }
+    pinned::detach(&instance.port_link(port))
+}
+
 /// Puts the program on a port: by replacing ours where it is attached, else by attaching anew.
 pub(crate) fn attach(
     instance: &Instance,
@@ -115,26 +148,23 @@ pub(crate) fn attach(
         mtu: device.mtu,
         source,
     };
-    if let Some(link) = open_link(instance, &device.name)
-        && pinned::xdp_link_ifindex(&link) == Some(device.ifindex)
-    {
+    if let Some((pin, link)) = link_on(instance, device) {
+        if pin != path {
+            pinned::rename_pin(&pin, &path)?;
+        }
         let before = pinned::program_of(&link);
         pinned::replace_program(&link, lane.program.as_fd()).map_err(no_xdp)?;
-        let mode = instance
-            .load_state()
-            .and_then(|s| s.ports.get(&device.name)?.mode.clone());
-        let mode = if mode.as_deref() == Some("generic") {
-            "generic"
-        } else {
-            "native"
+        let mode = match device.xdp_is_generic {
+            true => Mode::Generic,
+            false => Mode::Native,
         };
-        return Ok((mode, Attached::Replaced(link, before)));
+        return Ok((mode.name(), Attached::Replaced(link, before)));
     }
     // A port that came back may have been given to somebody else.
     if device.xdp_program != 0 {
         return Err(occupied(device));
     }
-    pinned::remove_pin(&path)?;
+    pinned::detach(&path)?;
     let (link, mode) = pinned::attach_xdp(lane.program.as_fd(), device.ifindex).map_err(no_xdp)?;
     pinned::pin(link.as_fd(), &path)?;
     if mode == Mode::Generic {

@@ -41,6 +41,7 @@ impl Router {
             let known = port.ifindex.is_some() && device.map(|d| d.ifindex) == port.ifindex;
             if let Some(gone) = port.ifindex.take_if(|_| !known) {
                 warn!(port = name, "port is gone");
+                ports::let_go(&self.instance, name, Some(gone), &devices)?;
                 pinned::forget(&self.lane.egress, port.egress_key(gone));
                 port.mode = None;
                 changed = true;
@@ -52,7 +53,8 @@ impl Router {
                     warn!(port = name, %error, "tags of its VLANs are not seen");
                 }
             }
-            if let Some(device) = device.filter(|d| attached != Some(d.ifindex)) {
+            // One that had another name for a while is still attached, and no port to the program.
+            if let Some(device) = device.filter(|d| !known || attached != Some(d.ifindex)) {
                 let attach = || {
                     tags::keep(&self.instance, &[name.as_str()].into())?;
                     ports::attach(&self.instance, device, &self.lane)

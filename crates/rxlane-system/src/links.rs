@@ -8,7 +8,8 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
     BondPortState, BridgePortState, InfoBondPort, InfoBridge, InfoBridgePort, InfoData, InfoKind,
     InfoMacVlan, InfoMacVtap, InfoPortData, InfoVeth, InfoVlan, LinkAttribute, LinkFlags, LinkInfo,
-    LinkLayerType, LinkMessage, LinkXdp, MacVlanMode, VlanFlags, VlanProtocol, VlanQosMapping,
+    LinkLayerType, LinkMessage, LinkXdp, MacVlanMode, Prop, VlanFlags, VlanProtocol,
+    VlanQosMapping, XdpAttached,
 };
 
 use crate::netlink::{self, Message, News};
@@ -25,6 +26,8 @@ pub struct Link {
     pub ifindex: u32,
     /// Name of the interface.
     pub name: String,
+    /// Other names that it is found by (`ip link property add altname`).
+    pub alt_names: Vec<String>,
     /// Hardware address; zeros where the device has none of 6 bytes.
     pub mac: [u8; 6],
     /// Largest IP packet, bytes.
@@ -55,6 +58,8 @@ pub struct Link {
     pub tunnel: Option<Tunnel>,
     /// Id of an XDP program that is attached without being asked for here; 0 for none.
     pub xdp_program: u32,
+    /// Whether that runs on skbs, behind the driver.
+    pub xdp_is_generic: bool,
     /// Packets that it has received.
     pub received: u64,
 }
@@ -99,6 +104,13 @@ fn from_message(message: &LinkMessage) -> Option<Link> {
     for attribute in &message.attributes {
         match attribute {
             LinkAttribute::IfName(name) => link.name.clone_from(name),
+            LinkAttribute::PropList(all) => {
+                link.alt_names
+                    .extend(all.iter().filter_map(|prop| match prop {
+                        Prop::AltIfName(name) => Some(name.clone()),
+                        _ => None,
+                    }));
+            }
             LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
             LinkAttribute::Controller(index) => link.master = Some(*index).filter(|i| *i != 0),
             LinkAttribute::Address(bytes) => {
@@ -127,8 +139,12 @@ fn from_message(message: &LinkMessage) -> Option<Link> {
             LinkAttribute::Stats64(counted) => link.received = counted.rx_packets,
             LinkAttribute::Xdp(xdp) => {
                 for x in xdp {
-                    if let LinkXdp::ProgId(id) = x {
-                        link.xdp_program = *id;
+                    match x {
+                        LinkXdp::ProgId(id) => link.xdp_program = *id,
+                        LinkXdp::Attached(how) => {
+                            link.xdp_is_generic = *how == XdpAttached::SocketBuffer;
+                        }
+                        _ => {}
                     }
                 }
             }
