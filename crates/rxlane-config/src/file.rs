@@ -17,7 +17,8 @@ use crate::router::{Copy, Egress, Priority};
 #[serde(deny_unknown_fields)]
 pub(crate) struct File {
     /// Interfaces that receive, and that the express lane may send to. Everything else stays with the kernel. With a port all VLANs over it
-    /// are served; with a VLAN device (`wan0.100`) those over it, and nothing else of the port under it.
+    /// are served; with a VLAN device (`wan0.100`) those over it, and nothing else of the port under it. Alternative names
+    /// (`ip link property add dev wan0 altname uplink`) are names, too. One that is not there yet is served when it comes.
     pub(crate) ports: Vec<String>,
     /// What is done about rules of different classes that overlap.
     #[serde(default)]

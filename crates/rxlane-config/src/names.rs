@@ -4,8 +4,8 @@ use crate::place::{Mistakes, Place};
 
 /// Ports of a router; the programs have as many places.
 pub const MAX_PORTS: usize = 64;
-/// Bytes of an interface's name without the one that ends it (`IFNAMSIZ`).
-const MAX_INTERFACE_NAME: usize = 15;
+/// Bytes of an interface's alternative name without the one that ends it (`ALTIFNAMSIZ`); its own has 15 at most.
+const MAX_INTERFACE_NAME: usize = 127;
 /// Characters of a class' name, which stands in tables and labels.
 const MAX_CLASS_NAME: usize = 64;
 
@@ -42,9 +42,15 @@ fn impossible_interface(name: &str) -> Option<String> {
     if name.is_empty() {
         return Some("a name has at least one character".into());
     }
+    // As `ip link` shows what has another device under it, or at its other end.
+    if let Some((own, _)) = name.split_once('@').filter(|(own, _)| !own.is_empty()) {
+        return Some(format!(
+            "what `ip link` shows behind `@` is another device: write \"{own}\""
+        ));
+    }
     if name.len() > MAX_INTERFACE_NAME {
         return Some(format!(
-            "it has {} bytes and a name at most {MAX_INTERFACE_NAME}; `ip link` lists what there is",
+            "it has {} bytes, and a name at most 15, an alternative one {MAX_INTERFACE_NAME}; `ip link` lists what there is",
             name.len()
         ));
     }

@@ -53,7 +53,7 @@ fn the_commented_example_names_every_key_and_is_valid() {
 
 #[test]
 fn mistakes_are_reported_with_their_line_and_a_cure() {
-    let cases: [(&str, usize, &str); 16] = [
+    let cases: [(&str, usize, &str); 18] = [
         (
             "ports = [\"a\"]\ndatapath = \"afxdp\"\n[afxdp]\nprb = [4, 60]\n",
             4,
@@ -72,6 +72,12 @@ fn mistakes_are_reported_with_their_line_and_a_cure() {
         ("ports = [\"a\"]\nfoo = 1\n", 2, "unknown key `foo`"),
         ("ports = []\n", 1, "at least one"),
         ("ports = [\"a\", \"a\"]\n", 1, "twice"),
+        ("ports = [\"wan0@if2\"]\n", 1, "write \"wan0\""),
+        (
+            "ports = [\"enp0s31f6.100@enp0s31f6\"]\n",
+            1,
+            "write \"enp0s31f6.100\"",
+        ),
         (
             "ports = [\"a\"]\n[[class]]\nname = \"v\"\nlane = \"express\"\n",
             2,

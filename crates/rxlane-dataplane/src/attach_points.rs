@@ -107,7 +107,7 @@ pub(crate) fn check(config: &RouterConfig, devices: &[NetDevice]) -> Result<(), 
 }
 
 /// Why a VLAN device cannot be named, with the cure.
-fn unfit(device: &NetDevice, devices: &[NetDevice]) -> Option<String> {
+pub fn unfit(device: &NetDevice, devices: &[NetDevice]) -> Option<String> {
     let (chain, port) = chain(device, devices);
     let Some(port) = port else {
         return Some("the device under it is in another network namespace, where its frames come in: run a router there, or leave it out".into());

@@ -22,7 +22,7 @@ use crate::lanes::overload::{self, Shared};
 use crate::lanes::program::{self, LaneProgram, Wanted};
 use crate::lanes::{rings, witness};
 use crate::layout::GuardPlan;
-use crate::{macvlans, masters, pinned, ports, tags, vlans};
+use crate::{macvlans, masters, pinned, port_links, ports, tags, vlans};
 
 const OBSERVING: &str = "observing: every packet goes to the Linux stack as it came; counters say what would become of it otherwise";
 
@@ -51,7 +51,8 @@ pub(crate) fn change(
     ports::check_ports(instance, &state.config, &devices)?;
     let ports: Vec<String> = state.ports.keys().cloned().collect();
     let on = masters::with_members(&ports.iter().map(String::as_str).collect(), &devices);
-    let changed = tags::keep(instance, &on)?;
+    let here = devices.iter().map(|d| d.name.as_str());
+    let changed = tags::keep(instance, &here.filter(|name| on.contains(name)).collect())?;
     let outcome = replace(instance, shared, state, old, running, plan, &devices);
     match &outcome {
         Ok(_) => tags::give_back(instance, |port| !on.contains(port)),
@@ -81,8 +82,12 @@ fn replace(
         .transpose()?;
     let (maps, accepted) = witness.unzip();
     for (name, port) in &mut state.ports {
-        if let Some(device) = devices.iter().find(|d| d.name == *name) {
+        let device = devices.iter().find(|d| d.name == *name);
+        if let Some(device) = device {
             port.ifindex = Some(device.ifindex);
+        } else {
+            port_links::let_go(instance, name, port.ifindex.take(), devices)?;
+            port.mode = None;
         }
     }
     let whole = |name: &String| state.ports.get(name).filter(|port| !port.is_by_vlan());

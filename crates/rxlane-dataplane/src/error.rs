@@ -48,9 +48,14 @@ pub enum DataplaneError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// No such interface.
-    #[error("port `{0}`: no such interface in this network namespace; `ip link` lists them")]
+    /// A port of the engine that is not there.
+    #[error(
+        "port `{0}`: no such interface in this network namespace, and the engine makes its rings for the ports that it finds: start it when they are there (`ip link` lists them), leave the port out, or use datapath = \"express\", which waits for ports"
+    )]
     NoPort(String),
+    /// A device that is named twice.
+    #[error("ports `{0}` and `{1}` are names of one interface: remove one")]
+    SamePort(String, String),
     /// A VLAN device that cannot be named.
     #[error("port `{port}`: {why}")]
     VlanPort {

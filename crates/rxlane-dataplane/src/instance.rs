@@ -50,8 +50,11 @@ pub struct State {
     pub pid: u32,
     /// File the configuration came from.
     pub config_file: PathBuf,
-    /// What the daemon was told to do.
+    /// What the daemon was told to do. Ports have the names of their devices.
     pub config: RouterConfig,
+    /// The names of ports as they were written, in the same order.
+    #[serde(default)]
+    pub written: Vec<String>,
     /// And how.
     #[serde(default)]
     pub options: Options,

@@ -20,6 +20,9 @@ mod macvlans;
 mod masters;
 mod named_vlans;
 pub mod options;
+mod port_links;
+pub mod port_names;
+mod port_warnings;
 mod refresh;
 pub mod rehearsal;
 pub mod router;
@@ -50,6 +53,7 @@ pub mod lockstep;
 #[cfg(feature = "testing")]
 pub mod testing;
 
+pub use attach_points::unfit as unfit_vlan;
 pub use error::DataplaneError;
 pub use lanes::rings::possible_cores;
 pub use named_vlans::NamedVlans;

@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
-use std::path::PathBuf;
 
-use libbpf_rs::Link;
 use rxlane_config::{Datapath, Egress, RouterConfig};
 use rxlane_system::addresses;
 use rxlane_system::drivers;
@@ -27,6 +25,7 @@ use crate::layout::{
 use crate::macvlans;
 use crate::masters;
 use crate::pinned;
+use crate::port_links;
 use crate::qdiscs;
 use crate::tags;
 
@@ -78,7 +77,7 @@ pub(crate) fn check_ports(
         .iter()
         .filter(|d| by_vlan.contains_key(d.name.as_str()));
     for device in whole.chain(under) {
-        if device.xdp_program != 0 && link_on(instance, device).is_none() {
+        if device.xdp_program != 0 && port_links::link_on(instance, device).is_none() {
             return Err(occupied(device));
         }
     }
@@ -90,50 +89,6 @@ fn occupied(device: &NetDevice) -> DataplaneError {
         port: device.name.clone(),
         program: Box::new(Foreign::find(&device.name, device.xdp_program)),
     }
-}
-
-pub(crate) fn open_link(instance: &Instance, port: &str) -> Option<Link> {
-    let path = instance.port_link(port);
-    path.exists().then(|| Link::open(path).ok())?
-}
-
-/// Our link on a device, and where it is pinned: by another name, if the device had that when it was attached.
-fn link_on(instance: &Instance, device: &NetDevice) -> Option<(PathBuf, Link)> {
-    let is_on = |link: &Link| pinned::xdp_link_ifindex(link) == Some(device.ifindex);
-    let of_name = open_link(instance, &device.name).filter(is_on);
-    if let Some(link) = of_name {
-        return Some((instance.port_link(&device.name), link));
-    }
-    // One whose device is in another network namespace now may have this index there.
-    let runs = |link: &Link| {
-        link.info()
-            .is_ok_and(|info| info.prog_id == device.xdp_program)
-    };
-    instance.port_links().find_map(|path| {
-        let link = Link::open(&path).ok()?;
-        (is_on(&link) && runs(&link)).then_some((path, link))
-    })
-}
-
-/// Takes the program off what was a port and is in another network namespace now, where devices have indices of their own. One
-/// that has another name here keeps it, to no effect: taking it away and putting it back takes some links down.
-pub(crate) fn let_go(
-    instance: &Instance,
-    port: &str,
-    was: Option<u32>,
-    devices: &[NetDevice],
-) -> Result<(), DataplaneError> {
-    let here = |ifindex: u32| {
-        let device = devices.iter().find(|d| d.ifindex == ifindex);
-        device.is_some_and(|d| d.xdp_program != 0)
-    };
-    let Some(link) = open_link(instance, port) else {
-        return Ok(());
-    };
-    if was.is_none_or(here) && pinned::xdp_link_ifindex(&link).is_some_and(here) {
-        return Ok(());
-    }
-    pinned::detach(&instance.port_link(port))
 }
 
 /// Puts the program on a port: by replacing ours where it is attached, else by attaching anew.
@@ -148,7 +103,7 @@ pub(crate) fn attach(
         mtu: device.mtu,
         source,
     };
-    if let Some((pin, link)) = link_on(instance, device) {
+    if let Some((pin, link)) = port_links::link_on(instance, device) {
         if pin != path {
             pinned::rename_pin(&pin, &path)?;
         }
@@ -217,6 +172,7 @@ pub(crate) fn write_ports(
             // Whether tags are hidden is a matter of the port, as is what leaves there.
             flags: (of_master & !PORT_HIDES_TAGS)
                 | (own & PORT_HIDES_TAGS)
+                | (u8::from(!tags::are_left(name)) * PORT_HIDES_TAGS)
                 | (u8::from(!port.is_by_vlan() && by_qdisc.contains_key(&device.ifindex))
                     * PORT_QDISC)
                 | (u8::from(xdp::sends_pieces(device.ifindex)) * PORT_TAKES_PIECES)
@@ -339,28 +295,34 @@ pub(crate) fn unserved_queues(state: &State, devices: &[NetDevice]) -> Vec<Strin
     rx_queues(&state.ports).iter().filter_map(told).collect()
 }
 
-/// The devices that the express lane may send to: ports whose drivers take frames from it, and whose qdiscs need not see them.
+/// The devices that the express lane may send to: ports whose drivers take frames from it, and whose qdiscs need not see them. Returns
+/// the ports whose drivers should take frames, and do not.
 pub(crate) fn write_egress(
     lane: &LaneProgram,
     ports: &BTreeMap<String, PortState>,
     ways: &BTreeMap<String, Egress>,
     devices: &[NetDevice],
-) -> Result<(), DataplaneError> {
+) -> Result<BTreeSet<String>, DataplaneError> {
     let by_qdisc = qdiscs::in_the_way(ways, devices)?;
-    for port in ports.values() {
+    let mut mute = BTreeSet::new();
+    for (name, port) in ports {
         let Some(ifindex) = port.ifindex else {
             continue;
         };
         let generic = port.mode.as_deref() == Some("generic");
         let there = devices.iter().any(|d| d.ifindex == ifindex);
         let key = port.egress_key(ifindex);
-        if there && !generic && !by_qdisc.contains_key(&ifindex) && xdp::sends(ifindex) {
+        let sends = !there || generic || xdp::sends(ifindex);
+        if !sends {
+            mute.insert(name.clone());
+        }
+        if there && !generic && !by_qdisc.contains_key(&ifindex) && sends {
             pinned::put(&lane.egress, key, &ifindex.to_ne_bytes())?;
         } else {
             pinned::forget(&lane.egress, key);
         }
     }
-    Ok(())
+    Ok(mute)
 }
 
 #[cfg(test)]

@@ -7,11 +7,12 @@ use rxlane_system::links::{self, Event, Link as NetDevice};
 use tracing::{info, warn};
 
 use crate::DataplaneError;
+use crate::changeover::Attached;
 use crate::instance::PortState;
 use crate::lanes::overload;
 use crate::layout::MAX_PORTS;
 use crate::router::Router;
-use crate::{attach_points, masters, pinned, ports, tags};
+use crate::{attach_points, masters, pinned, port_links, ports, tags};
 
 impl Router {
     /// Brings ports up to date with the devices there are: attaches what came back, forgets what went. `news`: of devices; none where
@@ -20,13 +21,28 @@ impl Router {
     /// # Errors
     /// When devices cannot be listed; a port that cannot be attached is a warning.
     pub fn refresh_ports(&mut self, news: Option<&[Event]>) -> Result<(), DataplaneError> {
+        if !self.follow_ports(news)? {
+            return Ok(());
+        }
+        let config = self.state.written_config();
+        info!("ports are others than the programs were made for, which are loaded anew");
+        self.reload(config, self.state.options)
+    }
+
+    /// The same. Returns whether ports have become what the programs were not made for.
+    pub(crate) fn follow_ports(&mut self, news: Option<&[Event]>) -> Result<bool, DataplaneError> {
         self.silent.hear(news);
         let devices = links::all()?;
-        let mut changed = self.follow_vlans(&devices)?;
+        let mut renamed = false;
+        for (was, to) in self.state.follow_names(&devices) {
+            port_links::rename(&self.instance, &was, &to)?;
+            renamed = true;
+        }
+        let mut changed = self.follow_vlans(&devices)? || renamed;
         let by_vlan = attach_points::by_vlan(&self.state.config.ports, &devices);
         for (name, port) in &mut self.state.ports {
             let device = devices.iter().find(|d| d.name == *name);
-            let link = ports::open_link(&self.instance, name);
+            let link = port_links::open_link(&self.instance, name);
             let attached = link.as_ref().and_then(pinned::xdp_link_ifindex);
             // A VLAN device may have come back by the name of a port, and another device by that of one under VLAN devices.
             let is_ours = |d: &&NetDevice| {
@@ -41,7 +57,7 @@ impl Router {
             let known = port.ifindex.is_some() && device.map(|d| d.ifindex) == port.ifindex;
             if let Some(gone) = port.ifindex.take_if(|_| !known) {
                 warn!(port = name, "port is gone");
-                ports::let_go(&self.instance, name, Some(gone), &devices)?;
+                port_links::let_go(&self.instance, name, Some(gone), &devices)?;
                 pinned::forget(&self.lane.egress, port.egress_key(gone));
                 port.mode = None;
                 changed = true;
@@ -59,12 +75,24 @@ impl Router {
                     tags::keep(&self.instance, &[name.as_str()].into())?;
                     ports::attach(&self.instance, device, &self.lane)
                 };
+                let lends = ports::would_lend_queues(device);
                 match attach() {
-                    Ok((mode, _)) => {
-                        info!(port = name, mode, "port is back");
+                    Ok((mode, attached)) => {
+                        info!(port = name, mode, "port is here");
                         port.ifindex = Some(device.ifindex);
                         port.mode = Some(mode.into());
                         changed = true;
+                        if matches!(attached, Attached::Fresh(_)) {
+                            port.lent_queues = lends && mode == "native";
+                        }
+                        let lent = port.lent_queues.then(|| ports::waits_for_ever(name));
+                        let all = ports::warnings(device, Some(mode)).into_iter().chain(lent);
+                        for warning in all {
+                            if !self.state.warnings.contains(&warning) {
+                                warn!("{warning}");
+                                self.state.warnings.push(warning);
+                            }
+                        }
                         // The engine keeps the queues that it was made for.
                         if self.engine.is_none()
                             && let Ok(queues) = drivers::rx_queues(name)
@@ -76,13 +104,19 @@ impl Router {
                 }
             }
         }
+        self.keep_offloads(&devices);
         // Also when only a MAC address has changed. Sessions as they are known: who looks around looks for them, too.
         self.write_ports(&devices)?;
         self.write_devices(&devices)?;
         if changed {
             self.instance.save_state(&self.state)?;
         }
-        Ok(())
+        // To the program a port is served whole or by its VLANs for as long as it is loaded, and the engine has names of its own.
+        let by_vlan = |name: &str| devices.iter().any(|d| d.name == *name && d.vlan.is_some());
+        let mut ports = self.state.ports.iter();
+        let is_vlan =
+            ports.any(|(name, p)| p.ifindex.is_none() && !p.is_by_vlan() && by_vlan(name));
+        Ok(is_vlan || (renamed && self.engine.is_some()))
     }
 
     /// Attaches a port as for a VLAN device of that name, which need not be there.

@@ -18,7 +18,7 @@ use crate::lanes::witness::{self, WitnessMaps};
 use crate::masters;
 use crate::options::Options;
 use crate::verifier::Accepted;
-use crate::{attach_points, ports, router, vlans, watch};
+use crate::{attach_points, port_names, ports, router, vlans, watch};
 use rxlane_config::RouterConfig;
 
 /// What a start would find.
@@ -35,16 +35,17 @@ pub struct Rehearsal {
 /// Loads what `config` needs into the kernel, and lets go of it.
 ///
 /// # Errors
-/// What a start would end with, as far as that can be known without attaching: a missing port, a foreign XDP
+/// What a start would end with, as far as that can be known without attaching: a foreign XDP
 /// program, a missing feature, a program that the kernel refuses.
 pub fn rehearse(config: &RouterConfig, options: Options) -> Result<Rehearsal, DataplaneError> {
     let features = Features::probe();
+    let devices = links::all()?;
+    let mut warnings = port_names::absent(config, &devices);
+    let config = &port_names::of_devices(config, &devices)?;
     router::check(config, options, &features)?;
     watch::refuse(config, options.accept_bypass)?;
     let instance = Instance::current()?;
-    let devices = links::all()?;
     ports::check_ports(&instance, config, &devices)?;
-    let mut warnings = Vec::new();
     let under = attach_points::by_vlan(&config.ports, &devices);
     let under = devices
         .iter()
@@ -59,7 +60,7 @@ pub fn rehearse(config: &RouterConfig, options: Options) -> Result<Rehearsal, Da
     if let Ok(running) = Shared::open(&instance.pins) {
         overload::leave_polling_cores(&running);
     }
-    let plan = router::plan(config)?;
+    let plan = router::plan(config, None)?;
     let (shared, mut programs) = Shared::rehearse(&features)?;
     let rings = rings::prepare(&instance, &config.classes, None)?;
     let witness = program::trusts(config, |t| *t == Trust::Established)

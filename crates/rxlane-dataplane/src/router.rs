@@ -1,6 +1,6 @@
 //! A router's life: start, reload, ports that come and go, detach.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Instant;
@@ -29,6 +29,7 @@ use crate::lanes::senders::Senders;
 use crate::layout::MAX_PORTS;
 use crate::options::Options;
 use crate::pinned;
+use crate::port_names;
 use crate::ports;
 use crate::pppoe::Sessions;
 use crate::sentry::Sentry;
@@ -72,6 +73,10 @@ pub struct Router {
     pub(crate) senders: Option<Senders>,
     /// What the sentry asks about, of which nobody tells.
     pub(crate) asked_about: Option<(Uses, Vec<u32>)>,
+    /// Ports that XDP cannot send to, as it was found and said last.
+    pub(crate) mute: BTreeSet<String>,
+    /// What ports have on that must be off, and cannot be turned off.
+    pub(crate) insisting: BTreeMap<String, BTreeSet<String>>,
     pub(crate) bridges: Bridges,
     pub(crate) sessions: Sessions,
     pub(crate) tunnels: Tunnels,
@@ -102,6 +107,8 @@ impl Router {
         // Opened while that is allowed.
         let batches = Batches::open();
         let features = Features::probe();
+        let written = config.ports.clone();
+        let config = port_names::of_devices(&config, &links::all()?)?;
         check(&config, options, &features)?;
         watch::refuse(&config, options.accept_bypass)?;
         let old = instance
@@ -115,7 +122,7 @@ impl Router {
         }
         let started = Self::attach_all(
             &instance,
-            (config, options),
+            (config, written, options),
             config_file,
             features,
             old.filter(|_| orphan),
@@ -145,6 +152,8 @@ impl Router {
                     noted: Noted::default(),
                     batches,
                     silent: Silent::default(),
+                    mute: BTreeSet::new(),
+                    insisting: BTreeMap::new(),
                     bridges: Bridges::default(),
                     sessions,
                     tunnels: Tunnels::default(),
@@ -173,7 +182,7 @@ impl Router {
 
     fn attach_all(
         instance: &Instance,
-        (config, options): (RouterConfig, Options),
+        (config, written, options): (RouterConfig, Vec<String>, Options),
         config_file: &Path,
         features: Features,
         old: Option<State>,
@@ -193,6 +202,7 @@ impl Router {
             config_file: config_file.into(),
             ports: ports::slots(&config, old.as_ref(), &links::all()?)?,
             config,
+            written,
             options,
             features,
             programs: controller,
@@ -204,7 +214,7 @@ impl Router {
             warnings: Vec::new(),
             unconfirmed: old.as_ref().and_then(|o| o.unconfirmed.clone()),
         };
-        let plan = plan(&state.config)?;
+        let plan = plan(&state.config, old.as_ref())?;
         let mut lane = changeover::change(
             instance,
             &shared,
@@ -225,17 +235,27 @@ impl Router {
     /// # Errors
     /// As [`Router::start`]; the old configuration then stays in force.
     pub fn reload(&mut self, config: RouterConfig, options: Options) -> Result<(), DataplaneError> {
+        // News of ports may not have been heard yet.
+        self.follow_ports(Some(&[]))?;
+        let written = config.ports.clone();
+        let devices = links::all()?;
+        let config = port_names::of_devices(&config, &devices)?;
         check(&config, options, &self.state.features)?;
         watch::refuse(&config, options.accept_bypass)?;
         let mut state = State {
-            ports: ports::slots(&config, Some(&self.state), &links::all()?)?,
+            ports: ports::slots(&config, Some(&self.state), &devices)?,
             config,
+            written,
             options,
             programs: overload::of_these(&self.state.programs),
             warnings: Vec::new(),
             ..self.state.clone()
         };
-        let (plan, was) = (plan(&state.config)?, plan(&self.state.config)?);
+        let known = Some(&self.state);
+        let (plan, was) = (
+            plan(&state.config, known)?,
+            plan(&self.state.config, known)?,
+        );
         self.lane = changeover::change(
             &self.instance,
             &self.shared,
@@ -320,15 +340,22 @@ fn remove(instance: &Instance, batches: &Batches) -> Result<(), DataplaneError> 
     instance.remove()
 }
 
-/// What the engine will consist of, where the configuration has one.
-pub(crate) fn plan(config: &RouterConfig) -> Result<Option<RingMap>, DataplaneError> {
+/// What the engine will consist of, where the configuration has one. Of a port that is absent now, what it had `before`.
+pub(crate) fn plan(
+    config: &RouterConfig,
+    before: Option<&State>,
+) -> Result<Option<RingMap>, DataplaneError> {
     let Datapath::Afxdp(engine) = &config.datapath else {
         return Ok(None);
     };
     let queues = config
         .ports
         .iter()
-        .map(|port| drivers::rx_queues(port).map_err(|_| DataplaneError::NoPort(port.clone())))
+        .map(|port| {
+            let had = before.and_then(|state| state.queues.get(port).copied());
+            let has = drivers::rx_queues(port).ok().or(had);
+            has.ok_or_else(|| DataplaneError::NoPort(port.clone()))
+        })
         .collect::<Result<_, _>>()?;
     RingMap::new(config, engine, queues).map(Some)
 }
@@ -339,7 +366,10 @@ fn start_engine(
     lane: &mut LaneProgram,
     plan: Option<RingMap>,
 ) -> Result<Option<Engine>, DataplaneError> {
-    state.queues = ports::rx_queues(&state.ports);
+    state.queues.extend(ports::rx_queues(&state.ports));
+    state
+        .queues
+        .retain(|port, _| state.ports.contains_key(port));
     let pin = |map: &MapHandle, name: &str| {
         let path = instance.pins.join(name);
         pinned::remove_pin(&path)?;

@@ -21,7 +21,6 @@ use crate::layout::{
 pub use crate::macvlans::MacvlanStatus;
 pub use crate::masters::MasterStatus;
 use crate::pinned::{get, get_percpu};
-use crate::ports;
 pub use crate::pppoe::SessionStatus;
 use crate::qdiscs;
 pub use crate::tunnels::TunnelStatus;
@@ -82,6 +81,9 @@ pub struct Status {
 pub struct PortStatus {
     /// Name of the interface that the program is attached to.
     pub name: String,
+    /// The alternative name by which `ports` names it; missing where that is its own name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub named_as: Option<String>,
     /// VLAN devices over it that `ports` names instead of it, and whose packets alone are served; none where it is named itself.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub named: Vec<String>,
@@ -89,7 +91,8 @@ pub struct PortStatus {
     pub ifindex: Option<u32>,
     /// `native` or `generic`.
     pub mode: Option<String>,
-    /// How packets of express classes leave through the port now: `directly`, or by the `stack` and its queueing discipline.
+    /// How packets of express classes leave through the port now: `directly`, or by the `stack` and its queueing discipline, as where its driver takes no
+    /// frames from XDP.
     pub leaves: &'static str,
     /// Queueing disciplines that hold the port to a rate.
     pub shapers: BTreeSet<String>,
@@ -195,8 +198,8 @@ pub fn read() -> Result<Status, DataplaneError> {
         missing_features: state.features.missing().cloned().collect(),
         programs: state.programs.clone(),
         warnings: {
-            let unserved = ports::unserved_queues(&state, &devices).into_iter();
-            state.warnings.iter().cloned().chain(unserved).collect()
+            let of_ports = state.warnings_of_ports(&devices).into_iter();
+            state.warnings.iter().cloned().chain(of_ports).collect()
         },
         reloads: instance.reload_count(),
         reload_refused: instance.reload_error(),
@@ -249,13 +252,14 @@ fn ports(
         });
         all.push(PortStatus {
             name: name.clone(),
+            named_as: state.written_for(name).cloned(),
             named: port.vlans.iter().cloned().collect(),
             ifindex: port.ifindex,
             mode: port.mode.clone(),
-            leaves: if by_qdisc.is_some() {
-                "stack"
-            } else {
+            leaves: if by_qdisc.is_none() && state.sends(port) {
                 "directly"
+            } else {
+                "stack"
             },
             shapers: by_qdisc.cloned().unwrap_or_default(),
             egress,

@@ -2,15 +2,21 @@
 //!
 //! A frame of a VLAN whose tag was taken out looks like one without: an XDP program would route it as if it belonged to the
 //! port. So ports leave tags where they are as long as a router is attached. What was turned off stands in a file, from before
-//! it is done until it is undone, so that a killed daemon's successor or `rxlane detach` can turn it on again.
+//! it is done until it is undone, so that a killed daemon's successor or `rxlane detach` can turn it on again. Network managers turn it on
+//! while a router runs (`ethtool -K PORT rxvlan on`): that is looked for. Large receive offload is treated alike.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rxlane_system::offloads::{self, STRIPS_TAGS};
+use rxlane_system::SystemError;
+use rxlane_system::links::{self, Link as NetDevice};
+use rxlane_system::offloads::{self, MERGES, STRIPS_TAGS};
 use tracing::{info, warn};
 
 use crate::DataplaneError;
 use crate::instance::Instance;
+use crate::masters;
+use crate::port_links;
+use crate::router::Router;
 
 /// What was turned off, by port.
 type TurnedOff = BTreeMap<String, BTreeSet<String>>;
@@ -44,13 +50,72 @@ pub(crate) fn are_left(device: &str) -> bool {
         .is_ok_and(|active| STRIPS_TAGS.iter().all(|feature| !active.contains(*feature)))
 }
 
-fn keep_one(instance: &Instance, port: &str) -> Result<bool, DataplaneError> {
-    let taken = || -> Result<BTreeSet<String>, DataplaneError> {
-        let mut active = offloads::active(port)?;
-        active.retain(|feature| STRIPS_TAGS.contains(&feature.as_str()));
-        Ok(active)
+/// What a device has on that must be off.
+fn unwanted(device: &str) -> Result<BTreeSet<String>, SystemError> {
+    let mut active = offloads::active(device)?;
+    active.retain(|feature| feature == MERGES || strips_tags(feature));
+    Ok(active)
+}
+
+fn strips_tags(feature: &str) -> bool {
+    STRIPS_TAGS.contains(&feature)
+}
+
+/// What the operator should know of a device that insists.
+pub(crate) fn insists(device: &str) -> Option<String> {
+    let on = unwanted(device).unwrap_or_default();
+    let costs = match on.iter().any(|feature| strips_tags(feature)) {
+        true => {
+            "takes VLAN tags out of received frames, so that express packets that come in there stay with the kernel"
+        }
+        false => "makes one packet of several that come in, which nobody can forward",
     };
-    let on = taken()?;
+    let all: Vec<&str> = on.iter().map(String::as_str).collect();
+    let off = all.iter().map(|feature| format!(" {feature} off"));
+    (!on.is_empty()).then(|| {
+        format!(
+            "port `{device}` {costs} ({}): somebody has turned that on, and its driver refuses to turn it off while rxlane runs; stop rxlane, then ethtool -K {device}{}",
+            all.join(", "),
+            off.collect::<String>()
+        )
+    })
+}
+
+impl Router {
+    /// Turns off again what others have turned on, and says where that cannot be done.
+    pub(crate) fn keep_offloads(&mut self, devices: &[NetDevice]) {
+        let ports = self.state.ports.iter();
+        let here = ports.filter(|(_, port)| port.ifindex.is_some());
+        let here = here.map(|(name, _)| name.as_str()).collect();
+        let on = masters::with_members(&here, devices);
+        self.insisting.retain(|port, _| on.contains(port.as_str()));
+        for port in on {
+            // Whoever is gone is heard of otherwise.
+            let Ok(active) = unwanted(port) else { continue };
+            let known = self.insisting.get(port);
+            if known.map_or(active.is_empty(), |known| *known == active) {
+                continue;
+            }
+            if !active.is_empty() {
+                let all: Vec<&str> = active.iter().map(String::as_str).collect();
+                warn!(port, "somebody has turned {} on", all.join(" and "));
+                if let Err(error) = keep_one(&self.instance, port) {
+                    warn!(port, "{error}");
+                }
+            }
+            let Ok(active) = unwanted(port) else { continue };
+            if let Some(why) = insists(port) {
+                warn!("{why}");
+                self.insisting.insert(port.to_owned(), active);
+            } else if self.insisting.remove(port).is_some() {
+                info!(port, "leaves frames as they came again");
+            }
+        }
+    }
+}
+
+fn keep_one(instance: &Instance, port: &str) -> Result<bool, DataplaneError> {
+    let on = unwanted(port)?;
     if on.is_empty() {
         return Ok(false);
     }
@@ -66,7 +131,7 @@ fn keep_one(instance: &Instance, port: &str) -> Result<bool, DataplaneError> {
             warn!(port, %error, "cannot turn {feature} off");
         }
     }
-    match taken()?.into_iter().next() {
+    match unwanted(port)?.into_iter().find(|on| strips_tags(on)) {
         None => {
             info!(
                 port,
@@ -83,12 +148,14 @@ fn keep_one(instance: &Instance, port: &str) -> Result<bool, DataplaneError> {
 
 /// Turns on again what was turned off for these ports. A device that is gone or refuses is a warning: the router can do
 /// without.
-pub(crate) fn give_back(instance: &Instance, ports: impl Fn(&str) -> bool) {
+pub(crate) fn give_back(instance: &Instance, which: impl Fn(&str) -> bool) {
     let mut turned_off = instance.load_turned_off();
-    let all: Vec<String> = turned_off.keys().filter(|p| ports(p)).cloned().collect();
+    let all: Vec<String> = turned_off.keys().filter(|p| which(p)).cloned().collect();
+    let devices = links::all().unwrap_or_default();
     for port in &all {
+        let device = port_links::called_now(instance, port, &devices);
         for feature in turned_off.remove(port).unwrap_or_default() {
-            if let Err(error) = offloads::set(port, &feature, true) {
+            if let Err(error) = offloads::set(&device, &feature, true) {
                 warn!(port, %error, "cannot turn {feature} on again");
             }
         }

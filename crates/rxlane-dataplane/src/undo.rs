@@ -66,7 +66,7 @@ impl Router {
     ) -> Result<(), DataplaneError> {
         let was = self.state.unconfirmed.clone();
         let before = was.clone().unwrap_or_else(|| Unconfirmed {
-            config: self.state.config.clone(),
+            config: self.state.written_config(),
             options: self.state.options,
             metrics,
             until_ns: 0,

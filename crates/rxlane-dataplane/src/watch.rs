@@ -21,7 +21,7 @@ use crate::layout::Gates;
 use crate::ports;
 use crate::router::Router;
 use crate::surroundings::{self, FLOWS, Surroundings};
-use crate::{macvlans, pinned, vlans};
+use crate::{macvlans, pinned, port_warnings, vlans};
 
 /// Drivers are asked this often whether they take frames, and the kernel told where frames went.
 const EGRESS_EVERY: Duration = Duration::from_secs(1);
@@ -191,11 +191,25 @@ impl Router {
     }
 
     /// Tells the program about ports, and where packets may leave.
-    pub(crate) fn write_ports(&self, devices: &[Link]) -> Result<(), DataplaneError> {
+    pub(crate) fn write_ports(&mut self, devices: &[Link]) -> Result<(), DataplaneError> {
         let (ports, config) = (&self.state.ports, &self.state.config);
         let teaching = self.bridges.teaching(devices);
         ports::write_ports(&self.shared, ports, config, devices, &teaching)?;
-        ports::write_egress(&self.lane, ports, &config.egress, devices)
+        let mut mute = ports::write_egress(&self.lane, ports, &config.egress, devices)?;
+        // The engine's sockets do without.
+        if self.engine.is_some() {
+            mute.clear();
+        }
+        for device in devices {
+            let name = &device.name;
+            match (self.mute.contains(name), mute.contains(name)) {
+                (false, true) => warn!("{}", port_warnings::takes_no_frames(device)),
+                (true, false) => info!(port = name, "takes frames from XDP again"),
+                _ => {}
+            }
+        }
+        self.mute = mute;
+        Ok(())
     }
 
     /// Tells the program about devices over ports, and those that ports belong to.
@@ -284,6 +298,7 @@ impl Router {
             self.egress_asked = Instant::now();
             let devices = links::all()?;
             self.wake_silent_ports(&devices)?;
+            self.keep_offloads(&devices);
             self.write_ports(&devices)?;
             // Maps of priorities may change without news, and so may XDP programs over a port and ebtables.
             let again = self.asked.is_multiple_of(10);

@@ -13,6 +13,10 @@ use crate::genl::{Family, inside, nest, text};
 /// program does not see them.
 pub const STRIPS_TAGS: [&str; 2] = ["rx-vlan-hw-parse", "rx-vlan-stag-hw-parse"];
 
+/// The feature by which a device makes one packet of several before anybody sees them, which whoever forwards cannot undo. Linux turns it
+/// off where it forwards (`dev_disable_lro` in net/core/dev.c), and does not when somebody turns it on later.
+pub const MERGES: &str = "rx-lro";
+
 const FEATURES_GET: u8 = 11;
 const FEATURES_SET: u8 = 12;
 /// Attributes of both commands.

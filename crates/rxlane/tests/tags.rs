@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{REST, TestLab, VOICE_ALL, udp};
+use common::{REST, TestLab, VOICE_ALL, udp, wait_for};
 use nix::sys::signal::Signal;
 use rxlane_bench::lab::Place;
 
@@ -26,6 +26,47 @@ fn ports_leave_vlan_tags_in_frames_until_the_router_is_detached() {
     router.end(Signal::SIGTERM);
     assert!(takes_tags(&t, "in0"), "as it was");
     assert!(!takes_tags(&t, "out0"), "as it was");
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn what_a_network_manager_turns_on_meanwhile_is_turned_off_again() {
+    let mut t = TestLab::up("managed", |_| ());
+    let classes = VOICE_ALL.to_owned() + REST;
+    t.must(
+        Place::Router,
+        "ethtool -K in0 rxvlan off rx-vlan-stag-hw-parse off",
+    );
+    let router = t.router(&classes);
+    for feature in ["rxvlan", "rx-vlan-stag-hw-parse"] {
+        t.must(Place::Router, &format!("ethtool -K in0 {feature} on"));
+        wait_for("tags are left in frames again", || {
+            let features = t.must(Place::Router, "ethtool -k in0");
+            let tags = |line: &&str| {
+                line.starts_with("rx-vlan-offload:") || line.starts_with("rx-vlan-stag-hw-parse:")
+            };
+            features.lines().filter(tags).all(|l| l.contains(": off"))
+        });
+    }
+    router.end(Signal::SIGTERM);
+    assert!(takes_tags(&t, "in0"), "as it was wanted");
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_port_that_is_called_otherwise_at_the_end_gets_its_offloads_back() {
+    let mut t = TestLab::up("renamedtags", |_| ());
+    let router = t.router(&(VOICE_ALL.to_owned() + REST));
+    t.must(
+        Place::Router,
+        "ip link set in0 down && ip link set in0 name inX && ip link set inX up",
+    );
+    wait_for("it is absent", || {
+        t.status_json().unwrap()["ports"][0]["ifindex"].is_null()
+    });
+    assert!(!takes_tags(&t, "inX"));
+    router.end(Signal::SIGTERM);
+    assert!(takes_tags(&t, "inX"));
 }
 
 #[test]

@@ -379,7 +379,12 @@ fn tell(what: &[NotifyState<'_>]) {
 
 fn announce(router: &Router) {
     let state = router.state();
-    for warning in &state.warnings {
+    let devices = links::all().unwrap_or_default();
+    for warning in state
+        .warnings
+        .iter()
+        .chain(&state.warnings_of_ports(&devices))
+    {
         warn!("{warning}");
     }
     for (class, why) in router.accepted().unwrap_or_default() {

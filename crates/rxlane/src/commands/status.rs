@@ -188,9 +188,10 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
             .iter()
             .map(|(why, n)| format!("{why} {n}"))
             .collect();
-        let name = match &p.named[..] {
-            [] => p.name.clone(),
-            named => format!("{} for {}", p.name, named.join(", ")),
+        let name = match (&p.named[..], &p.named_as) {
+            ([], None) => p.name.clone(),
+            ([], Some(written)) => format!("{} ({written})", p.name),
+            (named, _) => format!("{} for {}", p.name, named.join(", ")),
         };
         ports.add_row([
             name,
@@ -198,6 +199,8 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
             p.polls.to_string(),
             match p.shapers.iter().next() {
                 Some(kind) => format!("by {kind}"),
+                None if p.ifindex.is_none() => String::new(),
+                None if p.leaves == "stack" => "by the stack".to_owned(),
                 None => p.leaves.to_owned(),
             },
             p.egress.tx_packets.to_string(),

@@ -11,9 +11,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use rxlane_dataplane::port_names;
 use rxlane_policy::Nanos;
 use rxlane_policy::rule::{AtPort, Rule};
 use rxlane_system::SystemError;
+use rxlane_system::links;
 use rxlane_tune::inventory::{Inventory, Window, under_vlans};
 use rxlane_tune::journal::{self, Journal};
 use rxlane_tune::management::Management;
@@ -210,8 +212,13 @@ impl Wanted {
         };
         let named = super::config::load(path)?.router.ports;
         let there = machine.list("/sys/class/net");
-        let (there, missing): (Vec<_>, Vec<_>) =
-            named.into_iter().partition(|port| there.contains(port));
+        // By alternative names, too.
+        let devices = links::all().unwrap_or_default();
+        let named = named.into_iter().map(|port| {
+            let device = (!there.contains(&port)).then(|| port_names::find(&port, &devices));
+            device.flatten().map_or(port, |device| device.name.clone())
+        });
+        let (there, missing): (Vec<_>, Vec<_>) = named.partition(|port| there.contains(port));
         if there.is_empty() {
             return Err(format!(
                 "{}: none of its ports is there: name devices with --ports",

@@ -1,0 +1,63 @@
+//! What the operator should know of ports as they are now.
+
+use rxlane_config::Datapath;
+use rxlane_system::links::Link as NetDevice;
+use rxlane_system::xdp;
+
+use crate::instance::{PortState, State};
+use crate::{masters, port_names, ports, tags};
+
+impl State {
+    /// Whether express packets can be sent to a port now: by its driver, or by sockets of the engine.
+    pub(crate) fn sends(&self, port: &PortState) -> bool {
+        let native = port.mode.as_deref() == Some("native");
+        let engine = matches!(self.config.datapath, Datapath::Afxdp(_));
+        port.ifindex
+            .is_some_and(|ifindex| native && (engine || xdp::sends(ifindex)))
+    }
+
+    /// What is to be said of its ports among these devices.
+    pub fn warnings_of_ports(&self, devices: &[NetDevice]) -> Vec<String> {
+        let mut found = port_names::absent(&self.written_config(), devices);
+        for device in devices {
+            let Some(port) = self.ports.get(&device.name) else {
+                continue;
+            };
+            if port.ifindex.is_none() && !port.is_by_vlan() {
+                found.push(format!(
+                    "port `{}` is there and could not be attached: the log says why; rxlane reload tries again",
+                    device.name
+                ));
+            }
+            if port.ifindex == Some(device.ifindex)
+                && port.mode.as_deref() == Some("native")
+                && !self.sends(port)
+            {
+                found.push(takes_no_frames(device));
+            }
+        }
+        let here = self.ports.iter().filter(|(_, port)| port.ifindex.is_some());
+        let here = here.map(|(name, _)| name.as_str()).collect();
+        let all = masters::with_members(&here, devices);
+        found.extend(all.into_iter().filter_map(tags::insists));
+        found.extend(ports::unserved_queues(self, devices));
+        found
+    }
+}
+
+/// Of a port that XDP cannot send to, with the cure.
+pub(crate) fn takes_no_frames(device: &NetDevice) -> String {
+    let name = &device.name;
+    // `veth_set_features` and `veth_open` in drivers/net/veth.c.
+    let why = match device.kind.as_deref() {
+        Some("veth") => {
+            "its other end has no GRO, or had it before it was up: there, ethtool -K IF gro off, then ethtool -K IF gro on"
+        }
+        _ => {
+            "its driver has no ndo_xdp_xmit, or not as the port is set up now (driver and firmware, ethtool -L, ethtool -G)"
+        }
+    };
+    format!(
+        "port `{name}` takes no frames from XDP, so that express packets that leave there go by the Linux stack (`egress`): {why}"
+    )
+}
