@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use netlink_packet_route::address::AddressMessage;
+use netlink_packet_route::address::{AddressMessage, AddressScope};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use crate::netlink;
@@ -19,6 +19,26 @@ pub fn devices_with_ipv4() -> Result<BTreeSet<u32>, SystemError> {
     let (all, _) = netlink::dump(RouteNetlinkMessage::GetAddress(asked), "list addresses")?;
     let device = |message: &RouteNetlinkMessage| match message {
         RouteNetlinkMessage::NewAddress(m) if m.header.family == AddressFamily::Inet => {
+            Some(m.header.index)
+        }
+        _ => None,
+    };
+    Ok(all.iter().filter_map(device).collect())
+}
+
+/// Indices of the devices of the current network namespace that have an address by which others reach them: IPv4, or IPv6 that is not of the
+/// link alone.
+///
+/// # Errors
+/// When netlink fails.
+pub fn devices_with_addresses() -> Result<BTreeSet<u32>, SystemError> {
+    let asked = AddressMessage::default();
+    let (all, _) = netlink::dump(RouteNetlinkMessage::GetAddress(asked), "list addresses")?;
+    let device = |message: &RouteNetlinkMessage| match message {
+        RouteNetlinkMessage::NewAddress(m) if m.header.family == AddressFamily::Inet => {
+            Some(m.header.index)
+        }
+        RouteNetlinkMessage::NewAddress(m) if m.header.scope == AddressScope::Universe => {
             Some(m.header.index)
         }
         _ => None,

@@ -1,5 +1,7 @@
 //! `rxlane init`: a configuration for this machine, with what was found as comments.
 
+mod choice;
+
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,6 +9,7 @@ use std::path::{Path, PathBuf};
 use rxlane_config::MAX_PORTS;
 use rxlane_dataplane::features::Features;
 use rxlane_dataplane::foreign::Foreign;
+use rxlane_dataplane::port_names;
 use rxlane_system::drivers;
 use rxlane_system::links::{self, Link};
 use rxlane_system::{addresses, firewall, offloads, routes, sysctl, xdp};
@@ -102,17 +105,23 @@ struct Found {
 impl Found {
     fn look(wanted: &[String]) -> Result<Self, String> {
         let devices = links::all().map_err(one_line)?;
-        if let Some(name) = wanted
-            .iter()
-            .find(|w| devices.iter().all(|d| d.name != **w))
-        {
-            return Err(format!(
-                "port `{name}`: no such interface in this network namespace; `ip link` lists them"
-            ));
-        }
+        let own_name = |name: &String| {
+            // As `ip link` shows it.
+            let shown = name.split_once('@').map_or(name.as_str(), |(own, _)| own);
+            let found = port_names::find(name, &devices);
+            let device = found.or_else(|| port_names::find(shown, &devices));
+            device.map(|d| d.name.clone()).ok_or_else(|| {
+                format!("port `{name}`: no such interface in this network namespace; `ip link` lists them")
+            })
+        };
+        let wanted = wanted.iter().map(own_name).collect::<Result<Vec<_>, _>>()?;
         let uplinks = routes::default_devices().unwrap_or_default();
         let uplinks: BTreeSet<u32> = uplinks.into_iter().map(|(_, ifindex)| ifindex).collect();
-        let addressed = addresses::devices_with_ipv4().unwrap_or_default();
+        let judged = choice::ports(
+            &devices,
+            &addresses::devices_with_addresses().unwrap_or_default(),
+            |d| sysctl::of_interface("ipv6", &d.name, "disable_ipv6") == Some(0),
+        );
         let mut found = Self {
             firewall: hooks(),
             ..Self::default()
@@ -120,7 +129,7 @@ impl Found {
         for device in devices.iter().filter(|d| d.name != "lo") {
             let named = wanted.contains(&device.name);
             let why_not = if wanted.is_empty() {
-                unfit(device, addressed.contains(&device.ifindex))
+                judged.get(&device.ifindex).cloned()
             } else {
                 (!named).then(|| "not among --ports".to_owned())
             };
@@ -140,7 +149,7 @@ impl Found {
         // The way out first, as people think of it.
         found.ports.sort_by_key(|p| !p.uplink);
         if found.ports.is_empty() {
-            return Err("no interface here looks like a router's: it is up, has an address, and is no bridge or tunnel; name some with --ports".into());
+            return Err("no interface here looks like a router's: it is up, has an address or is in a bridge that has one, and is no tunnel; name some with --ports".into());
         }
         found.advise();
         Ok(found)
@@ -209,26 +218,19 @@ impl Found {
     }
 
     fn classes(&self) -> String {
-        let trust = if self.has_firewall() {
-            "established"
-        } else {
-            "all"
-        };
         let mut text = match &self.firewall {
             None => comment(
                 "What the firewall does could not be read (run init as root), so only connections that it has let through are trusted.",
             ),
             Some(hooks) if hooks.is_empty() => comment(
-                "No firewall sees forwarded packets here, so that nothing is tracked and there is nothing to pass by: whoever marks a packet is believed, within the rate. When a firewall comes, make this \"established\".",
+                "No firewall sees forwarded packets here, so that no connection is tracked, and nothing is express until a rule asks for one (ct state) or you say who is believed when he marks a packet: trust = { prefixes = [\"192.0.2.0/24\"] }, or \"all\" instead of these for everybody.",
             ),
             Some(hooks) => comment(&format!(
                 "Forwarded packets meet a firewall ({}). Only connections that it has let through are express.",
                 hooks.join(", ")
             )),
         };
-        text += &format!(
-            "[[class]]\nname = \"voice\"\nlane = \"express\"\ntrust = \"{trust}\"\npolice = {{ pps = \"100k\", burst = 500 }}\nmatch = [{{ dscp = [\"EF\", \"VA\"], protocol = \"udp\" }}]\n\n"
-        );
+        text += "[[class]]\nname = \"voice\"\nlane = \"express\"\ntrust = \"established\"\npolice = { pps = \"100k\", burst = 500 }\nmatch = [{ dscp = [\"EF\", \"VA\"], protocol = \"udp\" }]\n\n";
         if self.has_firewall() {
             text += "# All other connections, without the way through the stack; shed before calls are.\n[[class]]\nname = \"connections\"\nlane = \"express\"\ntrust = \"established\"\nmatch = [{ protocol = [\"udp\", \"tcp\"] }]\n\n";
         }
@@ -241,24 +243,6 @@ fn hooks() -> Option<Vec<String>> {
     let hooks = firewall::hooks().ok()?;
     let acting = hooks.iter().filter(|h| h.effects.any());
     Some(acting.map(ToString::to_string).collect())
-}
-
-/// Why a device is no port of a router.
-fn unfit(device: &Link, has_ipv4: bool) -> Option<String> {
-    const PORTS: [&str; 2] = ["veth", "bond"];
-    if let Some(kind) = device.kind.as_deref().filter(|k| !PORTS.contains(k)) {
-        return Some(format!(
-            "a {kind} device, whose packets stay with the kernel"
-        ));
-    }
-    if device.master.is_some() {
-        return Some("a part of a bridge, bond or VRF".into());
-    }
-    if !device.up {
-        return Some("down".into());
-    }
-    let has_ipv6 = sysctl::of_interface("ipv6", &device.name, "disable_ipv6") == Some(0);
-    (!has_ipv4 && !has_ipv6).then(|| "without an address".into())
 }
 
 /// What of a device matters to the lanes.
@@ -350,8 +334,8 @@ mod tests {
     }
 
     #[test]
-    fn only_where_there_is_no_firewall_marks_are_believed() {
-        assert_eq!(trust_of(Some(Vec::new())), Trust::All);
+    fn marks_alone_are_never_believed_unless_somebody_says_so() {
+        assert_eq!(trust_of(Some(Vec::new())), Trust::Established);
         let hook = "inet filter forward at forward".to_owned();
         assert_eq!(trust_of(Some(vec![hook])), Trust::Established);
         // Nobody may look: as if there were one.
