@@ -167,7 +167,7 @@ fn all_mistakes_are_found_at_once_each_in_its_place() {
     }
 
     let meaning = parse(
-        "ports = [\"a/b\", \"name-of-sixteen-\", \"a b\", \"a\\nb\", \"..\", \"c\", \"c\"]\n[[class]]\nname = \"v\\nw\"\nlane = \"express\"\nring = 8\nmatch = [{ dscp = 99, port = \"d\" }, { protocol = \"icmp\", dst_port = 80 }]\n[[class]]\nname = \"r\"\nlane = \"stack\"\ncores = [1, 4000]\n",
+        "ports = [\"a/b\", \"wan0@if2\", \"a b\", \"a\\nb\", \"..\", \"c\", \"c\"]\n[[class]]\nname = \"v\\nw\"\nlane = \"express\"\nring = 8\nmatch = [{ dscp = 99, port = \"d\" }, { protocol = \"icmp\", dst_port = 80 }]\n[[class]]\nname = \"r\"\nlane = \"stack\"\ncores = [1, 4000]\n",
     )
     .expect_err("senseless");
     let lines: Vec<usize> = meaning.all.iter().map(|c| c.line).collect();

@@ -25,7 +25,7 @@ impl State {
             };
             if port.ifindex.is_none() && !port.is_by_vlan() {
                 found.push(format!(
-                    "port `{}` is there and could not be attached: the log says why; rxlane reload tries again",
+                    "port `{}` is there and not attached yet; where that lasts, the log says why, and rxlane reload tries again",
                     device.name
                 ));
             }

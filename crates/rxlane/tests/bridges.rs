@@ -240,3 +240,23 @@ fn a_flow_that_the_bridges_own_firewall_stops_is_not_express() {
     std::thread::sleep(std::time::Duration::from_secs(1));
     assert!(!call.says(), "the bridge would not have taken it");
 }
+
+#[test]
+#[ignore = "needs root: make test"]
+fn init_names_the_ports_of_a_bridge_that_has_the_address() {
+    let t = bridged("inited");
+    let out = t.rxlane(&["init"]);
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(out.status.success(), "{out:?}");
+    let ports = text.lines().find(|l| l.starts_with("ports = "));
+    let mut ports: Vec<&str> = ports.unwrap().split('"').skip(1).step_by(2).collect();
+    ports.sort_unstable();
+    assert_eq!(ports, ["in0", "in1", "out0", "out1"]);
+    assert!(text.contains("br0 is left out: a bridge, whose ports are named"));
+    // There is no firewall here.
+    assert!(!text.contains("trust = \"all\""), "{text}");
+    t.must(Place::Router, "ip address flush dev br0");
+    let out = t.rxlane(&["init"]);
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(text.contains("in0 is left out: a part of `br0`"), "{text}");
+}

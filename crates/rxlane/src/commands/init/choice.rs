@@ -97,9 +97,8 @@ fn unfit(
                 bridge.name
             ));
         }
-        // As container engines name them.
-        Some(_) if device.kind.as_deref() == Some("veth") && device.name.starts_with("veth") => {
-            return Some("the link of a container, as whose name goes with it".into());
+        Some(_) if device.kind.as_deref() == Some("veth") && is_of_a_container(&device.name) => {
+            return Some("a container's, with which it comes and goes by its name".into());
         }
         _ => {}
     }
@@ -107,6 +106,12 @@ fn unfit(
         return Some("down".into());
     }
     (bridge.is_none() && !has_address).then(|| "without an address".into())
+}
+
+/// As container engines name the ends of links that they leave outside: at random.
+fn is_of_a_container(name: &str) -> bool {
+    name.strip_prefix("veth")
+        .is_some_and(|id| id.len() >= 6 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()))
 }
 
 fn unfit_as_vlan(vlan: &Link, devices: &[Link], addressed: &BTreeSet<u32>) -> Option<String> {
