@@ -64,7 +64,8 @@ impl Version {
 
     /// Tables that there are.
     pub(crate) fn tables(self) -> Vec<String> {
-        let path = format!("/proc/net/{}_tables_names", self.name());
+        // Of this thread, whose network namespace may be another one than that of the process.
+        let path = format!("/proc/thread-self/net/{}_tables_names", self.name());
         let names = std::fs::read_to_string(path).unwrap_or_default();
         names.lines().map(Into::into).collect()
     }

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::expression::WORST;
 use super::meets::{Meets, Outcome};
 use super::test::{Test, Tracked};
 use super::{PerPacket, Uses};
@@ -113,10 +114,10 @@ impl Table {
         let mut to_see = vec![key];
         let mut seen = BTreeSet::from([key]);
         while let Some(chain) = to_see.pop().and_then(|key| self.chains.get(key)) {
-            effects.translates |= base.is_nat && !chain.rules.is_empty();
             for step in chain.rules.iter().flatten() {
                 if let Step::Acts(acts) = step {
                     effects.add(*acts);
+                    effects.translates |= base.is_nat && *acts == WORST;
                 }
                 for verdict in step.verdicts() {
                     match verdict {
