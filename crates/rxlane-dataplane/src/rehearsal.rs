@@ -18,7 +18,7 @@ use crate::lanes::witness::{self, WitnessMaps};
 use crate::masters;
 use crate::options::Options;
 use crate::verifier::Accepted;
-use crate::{attach_points, port_names, ports, router, vlans, watch};
+use crate::{attach_points, port_names, ports, router, surroundings, vlans, watch};
 use rxlane_config::RouterConfig;
 
 /// What a start would find.
@@ -43,9 +43,10 @@ pub fn rehearse(config: &RouterConfig, options: Options) -> Result<Rehearsal, Da
     let mut warnings = port_names::absent(config, &devices);
     let config = &port_names::of_devices(config, &devices)?;
     router::check(config, options, &features)?;
-    watch::refuse(config, options.accept_bypass)?;
+    let around = watch::refuse(config, options.accept_bypass)?;
     let instance = Instance::current()?;
     ports::check_ports(&instance, config, &devices)?;
+    warnings.extend(surroundings::warnings(config, &around, options.accept_bypass));
     let under = attach_points::by_vlan(&config.ports, &devices);
     let under = devices
         .iter()

@@ -152,6 +152,9 @@ pub struct ClassStatus {
     pub at_work: &'static str,
     /// Why.
     pub why: String,
+    /// What keeps those established flows with the kernel that meet it, because it must see every packet.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<String>,
     /// Rings by core, where the class has some.
     pub rings: Vec<RingStatus>,
     /// How long its packets were inside of the router; missing where that is not measured.
@@ -383,6 +386,10 @@ fn classes(
             counters,
             at_work,
             why,
+            kept: {
+                let of = state.kept.iter().find(|(c, _)| *c == class.name);
+                of.map(|(_, kept)| kept.clone()).unwrap_or_default()
+            },
             rings,
             latency: latency(state, shared, i)?,
         });

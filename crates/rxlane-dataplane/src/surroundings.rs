@@ -297,6 +297,31 @@ pub fn accepted(config: &RouterConfig, around: &Surroundings) -> Vec<(String, Ve
         .collect()
 }
 
+/// What a start would say of classes: which stay with the kernel, which flows are kept there, what is passed by as accepted.
+pub fn warnings(config: &RouterConfig, around: &Surroundings, is_accepted: bool) -> Vec<String> {
+    let passed = if is_accepted {
+        accepted(config, around)
+    } else {
+        Vec::new()
+    };
+    let all = [
+        (
+            "stays with the kernel",
+            against(config, around, is_accepted),
+        ),
+        (
+            "keeps flows with the kernel",
+            kept_of_classes(config, around, is_accepted),
+        ),
+        ("passes by, as accepted", passed),
+    ];
+    let of = |(does, classes): (&'static str, Vec<(String, Vec<String>)>)| {
+        let classes = classes.into_iter();
+        classes.map(move |(class, why)| format!("class `{class}` {does}: {}", why.join("; ")))
+    };
+    all.into_iter().flat_map(of).collect()
+}
+
 /// Refuses a configuration that could not be served as it asks. Classes of established flows may stay with the kernel for what only has
 /// to be accepted: nothing that Linux does is passed by then.
 ///

@@ -370,10 +370,14 @@ impl Router {
     }
 }
 
-/// Refuses what the surroundings of the ports forbid.
-pub(crate) fn refuse(config: &RouterConfig, accept_bypass: bool) -> Result<(), DataplaneError> {
+/// Refuses what the surroundings of the ports forbid; returns them.
+pub(crate) fn refuse(
+    config: &RouterConfig,
+    accept_bypass: bool,
+) -> Result<Surroundings, DataplaneError> {
     let around = Surroundings::read(&config.ports, &links::all()?, &[], &[])?;
-    surroundings::refuse(config, &around, accept_bypass)
+    surroundings::refuse(config, &around, accept_bypass)?;
+    Ok(around)
 }
 
 /// The clock of BPF programs.

@@ -9,7 +9,7 @@ use crate::datagram::{self, Raw};
 use crate::neighbours::Neighbour;
 use crate::netlink::Message;
 use crate::rules::Rule;
-use crate::ruleset::{self, Ruleset};
+use crate::ruleset::{self, PerPacket, Ruleset};
 use crate::{SystemError, ends, genl, links, neighbours, netlink, routes, rules};
 use crate::{route_mtu, tc, xfrm};
 
@@ -73,6 +73,34 @@ pub fn firewall(datagram: &[u8]) -> Ruleset {
     Ruleset::of(&ruleset::nft_tables(
         &rules, &chains, &sets, &elements, &devices,
     ))
+}
+
+/// A table of legacy iptables, as the kernel hands it over, of either version of IP; what it amounts to, if it can be read.
+pub fn legacy(bytes: &[u8]) -> [Option<Ruleset>; 2] {
+    ruleset::Version::BOTH.map(|version| {
+        let mut copy = bytes.to_vec();
+        ruleset::without_counters(version, &mut copy);
+        assert_eq!(copy.len(), bytes.len());
+        let table = ruleset::legacy_table(version, "mangle", bytes)?;
+        Some(Ruleset::of(&[table]))
+    })
+}
+
+/// What must see every packet among filters of traffic control.
+pub fn actions(datagram: &[u8]) -> Vec<PerPacket> {
+    let of = |message: Raw<'_>| ruleset::of_filter("lan0", "ingress", message.body);
+    raw(datagram).filter_map(of).collect()
+}
+
+/// Digests of elements of sets, as of nftables and as of ipset.
+pub fn elements(datagram: &[u8]) -> Vec<(u64, u64)> {
+    let of = |message: Raw<'_>| {
+        (
+            ruleset::of_nftables(message.body),
+            ruleset::of_ipset(message.body),
+        )
+    };
+    raw(datagram).map(of).collect()
 }
 
 /// Which of the IPsec policies are for forwarded packets.

@@ -29,12 +29,20 @@ pub(crate) fn routing(datagram: &[u8]) {
     decode::links(datagram);
 }
 
-/// Firewall, IPsec, traffic control, MTUs of routes and generic netlink, of which the gates are made.
+/// Firewall, its legacy tables too, IPsec, traffic control, MTUs of routes and generic netlink, of which the gates are made.
 pub(crate) fn surroundings(datagram: &[u8]) {
     let harmless = |hook: &Hook| !hook.effects.any();
-    assert!(!decode::hooks(datagram).iter().any(harmless));
+    let legacy = decode::legacy(datagram).into_iter().flatten();
+    for ruleset in legacy.chain([decode::firewall(datagram)]) {
+        assert!(!ruleset.hooks.iter().any(harmless));
+        for found in &ruleset.per_packet {
+            assert!(found.meets.covers(&found.meets), "{found}");
+        }
+    }
     decode::policies(datagram);
     decode::filters(datagram);
+    decode::actions(datagram);
+    decode::elements(datagram);
     let mtus = decode::smallest_mtu(datagram);
     assert!(mtus.iter().flatten().all(|mtu| *mtu > 0));
     if let Err(error) = decode::generic(datagram) {

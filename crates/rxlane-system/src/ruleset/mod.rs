@@ -21,12 +21,17 @@ mod walk;
 mod xt;
 
 pub use meets::Meets;
-#[cfg(feature = "testing")]
-pub(crate) use nft::tables as nft_tables;
 pub(crate) use programs::tcx;
 pub use traffic_control::per_packet_at;
 pub use unannounced::Unannounced;
 pub(crate) use walk::{Found, Table};
+#[cfg(feature = "testing")]
+pub(crate) use {
+    legacy::{Version, table as legacy_table, without_counters},
+    nft::tables as nft_tables,
+    traffic_control::of_filter,
+    unannounced::{of_ipset, of_nftables},
+};
 
 /// Something that must see every packet of the flows that meet it.
 #[derive(Debug, Clone, PartialEq, Eq)]

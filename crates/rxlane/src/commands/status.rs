@@ -142,6 +142,13 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
     {
         writeln!(out, "{}: {}, because {}", c.name, c.at_work, c.why)?;
     }
+    for (c, kept) in s
+        .classes
+        .iter()
+        .flat_map(|c| c.kept.iter().map(move |k| (c, k)))
+    {
+        writeln!(out, "{}: keeps flows with the kernel: {kept}", c.name)?;
+    }
     write_latencies(out, s)?;
     let mut rings = table([
         "ring",

@@ -273,7 +273,14 @@ fn classes(s: &Status, to: &mut Families<'_>) -> Result<(), Error> {
     to.gauge(
         "rxlane_class_express_open",
         "Whether the express lane of the class works; 0 while its packets are left to the kernel",
-        express.map(|c| (vec![("class", c.name.clone())], c.at_work != "pass")),
+        express
+            .clone()
+            .map(|c| (vec![("class", c.name.clone())], c.at_work != "pass")),
+    )?;
+    to.gauge(
+        "rxlane_class_kept_rules",
+        "Rules that must see every packet, and so keep the established flows that meet them with the kernel",
+        express.map(|c| (vec![("class", c.name.clone())], c.kept.len() as f64)),
     )
 }
 
