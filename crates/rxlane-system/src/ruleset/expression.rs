@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::nft::{Set, sets_key};
+use super::acts::{FILTERS, MARKS, REWRITES, TRANSLATES, WORST};
+use super::nft::Set;
 use super::test::{Header, Test};
+use super::value::Value;
 use super::walk::{Step, Verdict};
 use super::xt;
 use crate::dump::{attributes, be32, text};
@@ -18,53 +20,29 @@ pub(super) struct Context<'a> {
     pub(super) devices: &'a BTreeMap<u32, String>,
 }
 
-/// What a register holds.
-#[derive(Debug, Clone)]
-enum Value {
-    State {
-        mask: u32,
-    },
-    Protocol,
-    NfProto,
-    EtherType,
-    DeviceIndex {
-        ingress: bool,
-    },
-    DeviceName {
-        ingress: bool,
-    },
-    Bytes {
-        header: Header,
-        offset: usize,
-        mask: Vec<u8>,
-    },
-    /// Something of which every comparison has this answer.
-    Of(Test),
-}
-
 /// Registers hold words of 32 bits.
 const WORDS: usize = 20;
 
 /// The rest of a rule: registers, and what has been found.
 pub(super) struct Reader<'a> {
-    context: &'a Context<'a>,
-    registers: [Option<(Value, usize)>; WORDS],
+    pub(super) context: &'a Context<'a>,
+    pub(super) registers: [Option<(Value, usize)>; WORDS],
     pub(super) steps: Vec<Step>,
 }
 
 /// Attributes of an expression.
-struct Data<'a>(&'a [u8]);
+pub(super) struct Data<'a>(pub(super) &'a [u8]);
 
 impl<'a> Data<'a> {
     fn get(&self, kind: u16) -> Option<&'a [u8]> {
         attributes(self.0).find(|(k, _)| *k == kind).map(|(_, v)| v)
     }
 
-    fn number(&self, kind: u16) -> Option<u32> {
+    pub(super) fn number(&self, kind: u16) -> Option<u32> {
         self.get(kind).and_then(be32)
     }
 
-    fn text(&self, kind: u16) -> String {
+    pub(super) fn text(&self, kind: u16) -> String {
         self.get(kind).map(text).unwrap_or_default()
     }
 
@@ -170,11 +148,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn per_packet(&mut self, what: String) {
+    pub(super) fn per_packet(&mut self, what: String) {
         self.steps.push(Step::PerPacket(what));
     }
 
-    fn acts(&mut self, effects: Effects) {
+    pub(super) fn acts(&mut self, effects: Effects) {
         self.steps.push(Step::Acts(effects));
     }
 
@@ -182,17 +160,17 @@ impl<'a> Reader<'a> {
         self.steps.push(Step::Then(verdict));
     }
 
-    fn when(&mut self, test: Test) {
+    pub(super) fn when(&mut self, test: Test) {
         self.steps.push(Step::If(test));
     }
 
-    fn set(&mut self, register: Option<u32>, value: Value, len: usize) {
+    pub(super) fn set(&mut self, register: Option<u32>, value: Value, len: usize) {
         if let Some(at) = word(register).filter(|at| *at < WORDS) {
             self.registers[at] = Some((value, len));
         }
     }
 
-    fn held(&self, register: Option<u32>) -> (Value, usize) {
+    pub(super) fn held(&self, register: Option<u32>) -> (Value, usize) {
         let held = word(register).and_then(|at| self.registers.get(at)?.clone());
         held.unwrap_or((Value::Of(Test::Fixed), 0))
     }
@@ -318,8 +296,8 @@ impl<'a> Reader<'a> {
         let (value, _) = self.held(data.number(1));
         let wanted = data.value(3).unwrap_or(&[]);
         let test = match data.number(2) {
-            Some(0) => self.equals(&value, wanted),
-            Some(1) => self.equals(&value, wanted).not(),
+            Some(0) => value.equals(wanted, self.context.devices),
+            Some(1) => value.equals(wanted, self.context.devices).not(),
             Some(op @ 2..=5) => match (value.port(), <[u8; 2]>::try_from(wanted)) {
                 (Some(source), Ok(bytes)) => {
                     let port = u16::from_be_bytes(bytes);
@@ -355,199 +333,6 @@ impl<'a> Reader<'a> {
         };
         self.when(test.inverted(data.number(2) == Some(1)));
     }
-
-    fn lookup(&mut self, data: &Data<'_>) {
-        const INVERTED: u32 = 1;
-        let name = data.text(1);
-        let key = sets_key(self.context.table, &name);
-        let Some(set) = self.context.sets.get(&key) else {
-            // A set that is not known.
-            self.per_packet(format!("asks the set {name}, which is not known here"));
-            return self.acts(WORST);
-        };
-        if set.changes {
-            self.steps.push(Step::Asks(name.clone()));
-        }
-        if set.counts {
-            self.per_packet(format!("counts packets in the set {name}"));
-        }
-        let (value, len) = self.held(data.number(2));
-        let is_one = set.key_len <= len.next_multiple_of(4) && !set.is_concatenated;
-        // Each of the parts may be what it depends on.
-        let any = match is_one {
-            true => value.compared(),
-            false => Test::All(self.parts(data.number(2), set.key_len)),
-        };
-        let test = |key: &[u8]| match is_one && !set.is_interval {
-            true => self.equals(&value, key),
-            false => any.clone(),
-        };
-        match data.number(3) {
-            // `NFT_REG_VERDICT`.
-            Some(0) => {
-                let elements = set.elements.iter().flatten();
-                let map = elements.filter_map(|element| {
-                    let verdict = element.verdict.clone()?;
-                    let test = element
-                        .key
-                        .as_ref()
-                        .map_or_else(|| any.clone(), |k| test(k));
-                    Some((test, verdict))
-                });
-                let map = map.collect();
-                self.steps.push(Step::Map(map));
-            }
-            Some(register) => {
-                self.when(Test::All(vec![any.clone(), Test::Fixed]));
-                self.set(Some(register), Value::Of(any), 16);
-            }
-            None => {
-                let keys = set.elements.as_ref().filter(|_| is_one && !set.is_interval);
-                let found = keys.map_or(any.clone(), |all| {
-                    let keys = all.iter().filter_map(|element| element.key.as_ref());
-                    Test::Any(keys.map(|key| self.equals(&value, key)).collect())
-                });
-                self.when(found.inverted(data.number(5).unwrap_or(0) & INVERTED != 0));
-            }
-        }
-    }
-
-    /// What comparisons of registers ask that hold a key.
-    fn parts(&self, register: Option<u32>, key_len: usize) -> Vec<Test> {
-        let start = word(register).unwrap_or(0);
-        let all = self.registers.iter().skip(start).take(key_len.div_ceil(4));
-        let parts = all.flatten().map(|(value, _)| value.compared());
-        parts.chain([Test::Fixed]).collect()
-    }
-
-    fn objref(&mut self, data: &Data<'_>) {
-        let kind = data.number(1).or_else(|| {
-            let key = sets_key(self.context.table, &data.text(4));
-            self.context.sets.get(&key).map(|set| set.objects)
-        });
-        match kind {
-            Some(2) => self.when(Test::Varies("counts bytes against a quota")),
-            Some(4) => self.when(Test::Varies("limits packets")),
-            Some(5) => self.when(Test::Varies("counts connections")),
-            // Counters, helpers and timeouts of connections, tunnels, security marks, expectations.
-            Some(1 | 3 | 6..=9) => {}
-            _ => {
-                self.per_packet("uses an object that is not known here".into());
-                self.acts(WORST);
-                self.when(Test::Fixed);
-            }
-        }
-    }
-
-    /// Whether a register holds this.
-    fn equals(&self, value: &Value, wanted: &[u8]) -> Test {
-        let word = || <[u8; 4]>::try_from(wanted).ok().map(u32::from_ne_bytes);
-        match value {
-            Value::State { mask } => {
-                word().map_or(Test::Fixed, |is| Test::State { mask: *mask, is })
-            }
-            Value::Protocol => wanted.first().map_or(Test::Fixed, |p| Test::Protocol(*p)),
-            Value::NfProto => match wanted.first() {
-                Some(2) => Test::Version { v6: false },
-                Some(10) => Test::Version { v6: true },
-                _ => Test::Fails,
-            },
-            Value::EtherType => match wanted.get(..2) {
-                Some([0x08, 0x00]) => Test::Version { v6: false },
-                Some([0x86, 0xdd]) => Test::Version { v6: true },
-                // Frames with a tag.
-                Some([0x81, 0x00] | [0x88, 0xa8]) => Test::Fixed,
-                _ => Test::Fails,
-            },
-            Value::DeviceIndex { ingress } => {
-                let name = word().and_then(|index| self.context.devices.get(&index));
-                name.map_or(Test::Fixed, |name| Test::Device {
-                    ingress: *ingress,
-                    name: name.clone(),
-                })
-            }
-            // Without its zero it is the beginning of a name.
-            Value::DeviceName { ingress } => match wanted.iter().position(|b| *b == 0) {
-                Some(len) => Test::Device {
-                    ingress: *ingress,
-                    name: text(&wanted[..len]),
-                },
-                None => Test::Fixed,
-            },
-            Value::Bytes {
-                header,
-                offset,
-                mask,
-            } => {
-                let len = wanted.len().min(mask.len());
-                Test::Bytes {
-                    header: *header,
-                    offset: *offset,
-                    mask: mask[..len].to_vec(),
-                    are: Some(wanted[..len].to_vec()),
-                }
-            }
-            Value::Of(test) => test.clone(),
-        }
-    }
-}
-
-impl Value {
-    /// What a comparison asks of which nothing else is known.
-    fn compared(&self) -> Test {
-        match self {
-            Self::Bytes {
-                header,
-                offset,
-                mask,
-            } => Test::Bytes {
-                header: *header,
-                offset: *offset,
-                mask: mask.clone(),
-                are: None,
-            },
-            Self::Of(test) => test.clone(),
-            _ => Test::Fixed,
-        }
-    }
-
-    fn masked(self, by: &[u8]) -> Self {
-        match self {
-            Self::State { mask } => match <[u8; 4]>::try_from(by) {
-                Ok(by) => Self::State {
-                    mask: mask & u32::from_ne_bytes(by),
-                },
-                Err(_) => Self::Of(Test::Fixed),
-            },
-            Self::Bytes {
-                header,
-                offset,
-                mut mask,
-            } => {
-                for (at, byte) in mask.iter_mut().enumerate() {
-                    *byte &= by.get(at).copied().unwrap_or(0);
-                }
-                Self::Bytes {
-                    header,
-                    offset,
-                    mask,
-                }
-            }
-            other => Self::Of(other.compared()),
-        }
-    }
-
-    /// Whether it is a source port or a destination port, if it is one.
-    fn port(&self) -> Option<bool> {
-        match self {
-            Self::Bytes {
-                header: Header::Transport,
-                offset: offset @ (0 | 2),
-                mask,
-            } if **mask == [u8::MAX; 2] => Some(*offset == 0),
-            _ => None,
-        }
-    }
 }
 
 fn from(source: bool, first: Option<u16>) -> Test {
@@ -558,7 +343,7 @@ fn from(source: bool, first: Option<u16>) -> Test {
 }
 
 /// Registers 1 to 4 of 16 bytes are the words of those from 8 on.
-fn word(register: Option<u32>) -> Option<usize> {
+pub(super) fn word(register: Option<u32>) -> Option<usize> {
     match register? {
         register @ 1..=4 => Some((register as usize - 1) * 4),
         register @ 8.. => Some(register as usize - 8),
@@ -587,33 +372,3 @@ pub(super) fn verdict_of(bytes: &[u8]) -> Vec<Step> {
     };
     vec![Step::Then(verdict)]
 }
-
-const NONE: Effects = Effects {
-    filters: false,
-    marks: false,
-    rewrites: false,
-    translates: false,
-};
-pub(super) const FILTERS: Effects = Effects {
-    filters: true,
-    ..NONE
-};
-pub(super) const MARKS: Effects = Effects {
-    marks: true,
-    ..NONE
-};
-pub(super) const REWRITES: Effects = Effects {
-    rewrites: true,
-    ..NONE
-};
-pub(super) const TRANSLATES: Effects = Effects {
-    translates: true,
-    ..NONE
-};
-/// Of what is not known.
-pub(super) const WORST: Effects = Effects {
-    filters: true,
-    marks: true,
-    rewrites: true,
-    translates: false,
-};

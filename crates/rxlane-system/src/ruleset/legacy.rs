@@ -2,22 +2,19 @@
 //! netfilter_ipv6/ip6_tables.h), and as chains of steps.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
-
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
 use super::nft;
+use super::sockopt::blob_of;
 use super::test::Test;
 use super::walk::{Base, Chain, Rule, Step, Table, Verdict};
 use super::xt;
+use crate::SystemError;
 use crate::firewall::{self, Hook, Place};
-use crate::{SystemError, Tried};
 
 /// IPv4 or IPv6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Version {
-    v6: bool,
+    pub(super) v6: bool,
 }
 
 /// How entries are laid out: `struct ipt_entry`, `struct ip6t_entry`.
@@ -35,7 +32,7 @@ struct Layout {
 impl Version {
     pub(crate) const BOTH: [Self; 2] = [Self { v6: false }, Self { v6: true }];
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         if self.v6 { "ip6" } else { "ip" }
     }
 
@@ -61,32 +58,12 @@ impl Version {
             matches: 112,
         }
     }
-
-    /// Tables that there are.
-    pub(crate) fn tables(self) -> Vec<String> {
-        // Of this thread, whose network namespace may be another one than that of the process.
-        let path = format!("/proc/thread-self/net/{}_tables_names", self.name());
-        let names = std::fs::read_to_string(path).unwrap_or_default();
-        names.lines().map(Into::into).collect()
-    }
-
-    /// The socket on which tables are asked for.
-    pub(crate) fn socket(self) -> Result<OwnedFd, SystemError> {
-        let family = if self.v6 {
-            AddressFamily::Inet6
-        } else {
-            AddressFamily::Inet
-        };
-        let flags = SockFlag::SOCK_CLOEXEC;
-        socket(family, SockType::Datagram, flags, None)
-            .tried(|| "open a socket for rules of iptables".into())
-    }
 }
 
 /// `struct ipt_getinfo`.
-const INFO: usize = 84;
+pub(super) const INFO: usize = 84;
 /// Of `struct ipt_get_entries`, before the entries.
-const HEAD: usize = 40;
+pub(super) const HEAD: usize = 40;
 /// `struct xt_entry_match` and `struct xt_entry_target` before their data.
 const EXTENSION: usize = 32;
 /// Hooks in their order, and the priority of each table.
@@ -132,70 +109,7 @@ pub(super) fn read() -> Result<(Vec<Table>, Vec<Hook>), SystemError> {
     Ok((tables, unread))
 }
 
-/// How often a table is asked for that changes meanwhile.
-const ATTEMPTS: usize = 8;
-
-/// Reads a table: what is known of it, and its entries.
-///
-/// # Errors
-/// The kernel's answer.
-pub(crate) fn blob_of(
-    version: Version,
-    socket: &OwnedFd,
-    table: &str,
-    blob: &mut Vec<u8>,
-) -> io::Result<()> {
-    const GET_INFO: i32 = 64;
-    const GET_ENTRIES: i32 = 65;
-    let level = if version.v6 {
-        libc::SOL_IPV6
-    } else {
-        libc::SOL_IP
-    };
-    for _ in 0..ATTEMPTS {
-        blob.clear();
-        blob.resize(INFO, 0);
-        put_name(blob, table);
-        get(socket, level, GET_INFO, blob)?;
-        let size = number(blob, INFO - 4).unwrap_or(0);
-        blob.resize(INFO + HEAD + size as usize, 0);
-        let request = &mut blob[INFO..];
-        put_name(request, table);
-        request[32..36].copy_from_slice(&size.to_ne_bytes());
-        match get(socket, level, GET_ENTRIES, request) {
-            // It has another size by now.
-            Err(e) if e.raw_os_error() == Some(libc::EAGAIN) => {}
-            outcome => return outcome,
-        }
-    }
-    Err(io::ErrorKind::WouldBlock.into())
-}
-
-fn put_name(to: &mut [u8], name: &str) {
-    let len = name.len().min(31);
-    to[..len].copy_from_slice(&name.as_bytes()[..len]);
-}
-
-#[allow(unsafe_code)]
-fn get(socket: &OwnedFd, level: i32, what: i32, buffer: &mut [u8]) -> io::Result<()> {
-    let mut len = buffer.len() as libc::socklen_t;
-    // SAFETY: the buffer has `len` bytes, and the kernel writes no more.
-    let outcome = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            level,
-            what,
-            buffer.as_mut_ptr().cast(),
-            &raw mut len,
-        )
-    };
-    if outcome < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
-}
-
-fn number(bytes: &[u8], at: usize) -> Option<u32> {
+pub(super) fn number(bytes: &[u8], at: usize) -> Option<u32> {
     let word = bytes.get(at..at.checked_add(4)?)?;
     Some(u32::from_ne_bytes(word.try_into().ok()?))
 }

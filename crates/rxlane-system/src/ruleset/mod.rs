@@ -9,14 +9,19 @@ use crate::SystemError;
 use crate::firewall::Hook;
 use crate::links::Link;
 
+mod acts;
 mod expression;
+mod fields;
 mod legacy;
+mod lookup;
 mod meets;
 mod nft;
 mod programs;
+mod sockopt;
 mod test;
 mod traffic_control;
 mod unannounced;
+mod value;
 mod walk;
 mod xt;
 

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use netlink_sys::protocols::NETLINK_NETFILTER;
 
-use super::expression::WORST;
+use super::acts::WORST;
 use super::{Meets, PerPacket};
 use crate::SystemError;
 use crate::dump::{attributes, be32, dump};

@@ -99,7 +99,7 @@ fn of_options(kind: &str, options: &[u8]) -> Option<String> {
 
 fn of_action(action: &[u8]) -> Option<String> {
     let of = |all, wanted| attributes(all).find(|(k, _)| *k == wanted).map(|(_, v)| v);
-    let kind = text(of(action, 1)?);
+    let kind = of(action, 1).map(text).unwrap_or_default();
     let options = of(action, 2).unwrap_or(&[]);
     Some(match kind.as_str() {
         // What does the same with all packets of a flow, and is seen or not.

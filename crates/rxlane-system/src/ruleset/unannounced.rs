@@ -11,8 +11,9 @@ use netlink_sys::protocols::NETLINK_NETFILTER;
 use netlink_sys::{Socket, SocketAddr};
 use nix::sys::socket::{NetlinkAddr, recvfrom};
 
-use super::legacy::{Version, blob_of, without_counters};
+use super::legacy::{Version, without_counters};
 use super::nft::{GET_ELEMENTS, elements_request, family_number};
+use super::sockopt::blob_of;
 use super::{Uses, programs};
 use crate::datagram::{self, Broken};
 use crate::dump::{attributes, request};

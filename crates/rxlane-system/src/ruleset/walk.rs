@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::expression::WORST;
+use super::acts::WORST;
 use super::meets::{Meets, Outcome};
 use super::test::{Test, Tracked};
 use super::{PerPacket, Uses};

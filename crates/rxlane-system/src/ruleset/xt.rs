@@ -1,7 +1,8 @@
 //! Matches and targets of x_tables, which legacy iptables has and nftables keeps for iptables-nft (include/uapi/linux/netfilter/xt_*.h).
 
-use super::expression::{FILTERS, MARKS, REWRITES, TRANSLATES, WORST};
-use super::test::{Test, address};
+use super::acts::{FILTERS, MARKS, REWRITES, TRANSLATES, WORST};
+use super::fields::address;
+use super::test::Test;
 use super::walk::{Step, Verdict};
 use crate::dump::text;
 

@@ -1,0 +1,33 @@
+//! What parts of rules can do.
+
+use crate::firewall::Effects;
+
+const NONE: Effects = Effects {
+    filters: false,
+    marks: false,
+    rewrites: false,
+    translates: false,
+};
+pub(super) const FILTERS: Effects = Effects {
+    filters: true,
+    ..NONE
+};
+pub(super) const MARKS: Effects = Effects {
+    marks: true,
+    ..NONE
+};
+pub(super) const REWRITES: Effects = Effects {
+    rewrites: true,
+    ..NONE
+};
+pub(super) const TRANSLATES: Effects = Effects {
+    translates: true,
+    ..NONE
+};
+/// Of what is not known.
+pub(super) const WORST: Effects = Effects {
+    filters: true,
+    marks: true,
+    rewrites: true,
+    translates: false,
+};

@@ -1,0 +1,140 @@
+//! What a register of nftables holds, and what comparing it asks of a packet.
+
+use std::collections::BTreeMap;
+
+use super::test::{Header, Test};
+use crate::dump::text;
+
+/// What a register holds.
+#[derive(Debug, Clone)]
+pub(super) enum Value {
+    State {
+        mask: u32,
+    },
+    Protocol,
+    NfProto,
+    EtherType,
+    DeviceIndex {
+        ingress: bool,
+    },
+    DeviceName {
+        ingress: bool,
+    },
+    Bytes {
+        header: Header,
+        offset: usize,
+        mask: Vec<u8>,
+    },
+    /// Something of which every comparison has this answer.
+    Of(Test),
+}
+
+impl Value {
+    /// Whether a register holds this.
+    pub(super) fn equals(&self, wanted: &[u8], devices: &BTreeMap<u32, String>) -> Test {
+        let word = || <[u8; 4]>::try_from(wanted).ok().map(u32::from_ne_bytes);
+        match self {
+            Self::State { mask } => {
+                word().map_or(Test::Fixed, |is| Test::State { mask: *mask, is })
+            }
+            Self::Protocol => wanted.first().map_or(Test::Fixed, |p| Test::Protocol(*p)),
+            Self::NfProto => match wanted.first() {
+                Some(2) => Test::Version { v6: false },
+                Some(10) => Test::Version { v6: true },
+                _ => Test::Fails,
+            },
+            Self::EtherType => match wanted.get(..2) {
+                Some([0x08, 0x00]) => Test::Version { v6: false },
+                Some([0x86, 0xdd]) => Test::Version { v6: true },
+                // Frames with a tag.
+                Some([0x81, 0x00] | [0x88, 0xa8]) => Test::Fixed,
+                _ => Test::Fails,
+            },
+            Self::DeviceIndex { ingress } => {
+                let name = word().and_then(|index| devices.get(&index));
+                name.map_or(Test::Fixed, |name| Test::Device {
+                    ingress: *ingress,
+                    name: name.clone(),
+                })
+            }
+            // Without its zero it is the beginning of a name.
+            Self::DeviceName { ingress } => match wanted.iter().position(|b| *b == 0) {
+                Some(len) => Test::Device {
+                    ingress: *ingress,
+                    name: text(&wanted[..len]),
+                },
+                None => Test::Fixed,
+            },
+            Self::Bytes {
+                header,
+                offset,
+                mask,
+            } => {
+                let len = wanted.len().min(mask.len());
+                Test::Bytes {
+                    header: *header,
+                    offset: *offset,
+                    mask: mask[..len].to_vec(),
+                    are: Some(wanted[..len].to_vec()),
+                }
+            }
+            Self::Of(test) => test.clone(),
+        }
+    }
+
+    /// What a comparison asks of which nothing else is known.
+    pub(super) fn compared(&self) -> Test {
+        match self {
+            Self::Bytes {
+                header,
+                offset,
+                mask,
+            } => Test::Bytes {
+                header: *header,
+                offset: *offset,
+                mask: mask.clone(),
+                are: None,
+            },
+            Self::Of(test) => test.clone(),
+            _ => Test::Fixed,
+        }
+    }
+
+    pub(super) fn masked(self, by: &[u8]) -> Self {
+        match self {
+            Self::State { mask } => match <[u8; 4]>::try_from(by) {
+                Ok(by) => Self::State {
+                    mask: mask & u32::from_ne_bytes(by),
+                },
+                Err(_) => Self::Of(Test::Fixed),
+            },
+            Self::Bytes {
+                header,
+                offset,
+                mut mask,
+            } => {
+                for (at, byte) in mask.iter_mut().enumerate() {
+                    *byte &= by.get(at).copied().unwrap_or(0);
+                }
+                Self::Bytes {
+                    header,
+                    offset,
+                    mask,
+                }
+            }
+            other => Self::Of(other.compared()),
+        }
+    }
+
+    /// Whether it is a source port or a destination port, if it is one.
+    pub(super) fn port(&self) -> Option<bool> {
+        match self {
+            Self::Bytes {
+                header: Header::Transport,
+                offset: offset @ (0 | 2),
+                mask,
+            } if **mask == [u8::MAX; 2] => Some(*offset == 0),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What must see every packet of an established flow is named, keeps with the kernel what meets it, and can be accepted.
+
+mod common;
+
+use std::process::{Command, Stdio};
+
+use common::{REST, TestLab, VOICE_ESTABLISHED, binary, error_of, wait_for};
+use rxlane_bench::lab::Place;
+
+/// A router that nobody has accepted anything of, and what it says.
+fn run(t: &TestLab, config: &std::path::Path) -> (common::Background, std::path::PathBuf) {
+    let log = std::env::temp_dir().join(format!("{}-said.log", t.lab.config.name));
+    let child = Command::new(binary())
+        .args(["--netns", &t.lab.netns(Place::Router), "run", "-c"])
+        .arg(config)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(std::fs::File::create(&log).unwrap())
+        .spawn()
+        .expect("rxlane starts");
+    let pid = child.id();
+    let serves = || t.status_json().is_some_and(|s| s["daemon"] == pid);
+    wait_for("the router serves", serves);
+    (common::Background(child), log)
+}
+
+fn printed(out: std::process::Output) -> String {
+    assert!(out.status.success(), "{}", error_of(&out));
+    String::from_utf8(out.stdout).unwrap()
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn rules_that_must_see_every_packet_are_named_by_run_check_and_status() {
+    let mut t = TestLab::up("perpacket", |_| ());
+    let rules = "nft 'table inet fw { chain perpacket { type filter hook forward priority 0; udp dport 6000 limit rate over 50/second drop; ct state established,new accept; }; }'";
+    t.must(Place::Router, rules);
+    let config = t.config("router", &(VOICE_ESTABLISHED.to_owned() + REST));
+    let file = config.to_str().unwrap();
+    let named = "keeps flows with the kernel: the chain inet fw perpacket at forward limits packets (of flows: UDP, to port 6000)";
+    let checked = printed(t.rxlane(&["check", "--live", file]));
+    assert!(checked.contains(named), "{checked}");
+    let accepted = printed(t.rxlane(&["check", "--live", "--accept-bypass", file]));
+    assert!(
+        accepted.contains("passes by, as accepted: the chain inet fw perpacket"),
+        "{accepted}"
+    );
+    let (router, log) = run(&t, &config);
+    wait_for("run says so", || {
+        std::fs::read_to_string(&log).is_ok_and(|said| said.contains(named))
+    });
+    let status = printed(t.rxlane(&["status"]));
+    assert!(status.contains(&format!("voice: {named}")), "{status}");
+    let voice = t.status_json().unwrap()["classes"][0].clone();
+    assert_eq!(voice["kept"].as_array().map(Vec::len), Some(1), "{voice}");
+    assert_ne!(
+        voice["why"]
+            .as_str()
+            .map(|why| why.contains("left to the kernel")),
+        Some(true)
+    );
+    // What all flows meet leaves the class with the kernel, as long as it is there.
+    t.must(Place::Router, "nft insert rule inet fw perpacket log");
+    let why = || t.status_json().unwrap()["classes"][0]["why"].to_string();
+    wait_for("the class stays with the kernel", || {
+        why().contains("perpacket at forward logs packets")
+    });
+    t.must(Place::Router, "nft flush ruleset");
+    wait_for("nothing is kept", || {
+        t.status_json().unwrap()["classes"][0]["kept"].is_null() && !why().contains("perpacket")
+    });
+    router.end(nix::sys::signal::Signal::SIGTERM);
+    let _ = std::fs::remove_file(log);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn what_all_flows_meet_refuses_no_start_and_is_passed_by_when_accepted() {
+    let mut t = TestLab::up("universal", |_| ());
+    let rules = "nft 'table inet fw { chain all { type filter hook forward priority 0; ct state established,new log; }; }'";
+    t.must(Place::Router, rules);
+    let config = t.config("router", &(VOICE_ESTABLISHED.to_owned() + REST));
+    let (router, log) = run(&t, &config);
+    let why = |t: &TestLab| t.status_json().unwrap()["classes"][0]["why"].to_string();
+    wait_for("status says why", || {
+        why(&t).contains("the chain inet fw all at forward logs packets")
+    });
+    router.end(nix::sys::signal::Signal::SIGTERM);
+    let _router = t.router_from(&config);
+    assert!(!why(&t).contains("logs packets"), "it is accepted");
+    let _ = std::fs::remove_file(log);
+}
