@@ -1,4 +1,6 @@
-//! Traffic control: filters, which see packets before routing and after it, and qdiscs that hold a link to a rate.
+//! Traffic control: filters, which see packets before routing and after it, and qdiscs: those that hold a link to a rate, and what waits.
+
+use std::collections::BTreeMap;
 
 use std::collections::BTreeSet;
 
@@ -12,9 +14,12 @@ const GET_FILTER: u16 = 46;
 const GET_QDISC: u16 = 38;
 /// `struct tcmsg`.
 const HEADER: usize = 20;
-/// `TCA_KIND` and `TCA_OPTIONS`.
+/// `TCA_KIND`, `TCA_OPTIONS` and `TCA_STATS2`.
 const KIND: u16 = 1;
 const OPTIONS: u16 = 2;
+const STATISTICS: u16 = 7;
+/// `TCA_STATS_QUEUE`, include/uapi/linux/gen_stats.h.
+const QUEUE: u16 = 3;
 /// `TCA_CAKE_BASE_RATE64`, include/uapi/linux/pkt_sched.h.
 const CAKE_RATE: u16 = 2;
 /// Qdiscs that send no faster than they are told to, or when they are told to.
@@ -77,17 +82,67 @@ pub(crate) fn filter_bodies(ifindex: u32) -> Result<Vec<(&'static str, Vec<u8>)>
 /// # Errors
 /// When netlink fails.
 pub fn shapers() -> Result<Vec<(u32, String)>, SystemError> {
-    let bodies = dump(
+    Ok(qdiscs()?.iter().filter_map(|body| shaper(body)).collect())
+}
+
+fn qdiscs() -> Result<Vec<Vec<u8>>, SystemError> {
+    dump(
         NETLINK_ROUTE,
         GET_QDISC,
         &[0; HEADER],
         "list queueing disciplines",
-    )?;
-    Ok(bodies.iter().filter_map(|body| shaper(body)).collect())
+    )
+}
+
+fn ifindex(body: &[u8]) -> Option<u32> {
+    Some(u32::from_ne_bytes(body.get(4..8)?.try_into().ok()?))
+}
+
+/// What waits in the qdiscs of a device: all of them together, of which one may count what another holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// Packets.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Times that the driver did not take a packet, so far.
+    pub requeues: u64,
+}
+
+/// What waits in the qdiscs of each device.
+///
+/// # Errors
+/// When netlink fails.
+pub fn waiting() -> Result<BTreeMap<u32, Waiting>, SystemError> {
+    Ok(sum(&qdiscs()?))
+}
+
+fn sum(bodies: &[Vec<u8>]) -> BTreeMap<u32, Waiting> {
+    let mut all: BTreeMap<u32, Waiting> = BTreeMap::new();
+    for (ifindex, one) in bodies.iter().filter_map(|body| held(body)) {
+        let device = all.entry(ifindex).or_default();
+        device.packets += one.packets;
+        device.bytes += one.bytes;
+        device.requeues += one.requeues;
+    }
+    all
+}
+
+/// What a qdisc says of itself (`struct gnet_stats_queue`).
+fn held(body: &[u8]) -> Option<(u32, Waiting)> {
+    let (_, all) = attributes(body.get(HEADER..)?).find(|(k, _)| *k == STATISTICS)?;
+    let (_, queue) = attributes(all).find(|(k, _)| *k == QUEUE)?;
+    let word = |at: usize| Some(u32::from_ne_bytes(queue.get(at..at + 4)?.try_into().ok()?).into());
+    let held = Waiting {
+        packets: word(0)?,
+        bytes: word(4)?,
+        requeues: word(12)?,
+    };
+    Some((ifindex(body)?, held))
 }
 
 fn shaper(body: &[u8]) -> Option<(u32, String)> {
-    let ifindex = u32::from_ne_bytes(body.get(4..8)?.try_into().ok()?);
+    let ifindex = ifindex(body)?;
     let kind = kind(body);
     let shapes = SHAPERS.contains(&kind.as_str()) || kind == "cake" && has_rate(body);
     shapes.then_some((ifindex, kind))
@@ -141,5 +196,24 @@ mod tests {
             assert_eq!(shaper(&qdisc(kind, &options)), wanted, "{kind}");
         }
         assert_eq!(shaper(&[1, 2, 3]), None);
+    }
+
+    #[test]
+    fn what_waits_is_that_of_all_qdiscs_of_a_device_and_broken_statistics_are_none() {
+        let with = |statistics: &[u8]| {
+            let mut body = qdisc("fq_codel", &[]);
+            body.extend(attribute(STATISTICS, statistics));
+            body
+        };
+        let words = [2u32, 3000, 7, 5, 9].map(u32::to_ne_bytes).concat();
+        let told = with(&attribute(QUEUE, &words));
+        let cut = with(&attribute(QUEUE, &words[..15]));
+        let bodies = [told.clone(), cut, told, qdisc("noqueue", &[]), vec![1, 2]];
+        let wanted = Waiting {
+            packets: 4,
+            bytes: 6000,
+            requeues: 10,
+        };
+        assert_eq!(sum(&bodies), BTreeMap::from([(7, wanted)]));
     }
 }
