@@ -34,7 +34,8 @@ pub(crate) struct File {
     /// Whether it is sampled how long packets are inside of the router, for `status`, `top` and metrics. Default: true.
     pub(crate) latency: Option<bool>,
     /// How packets of express classes leave through a port, by its name: `wan0 = "qdisc"`. Of a VLAN device that is named this is about its own
-    /// queueing discipline; that of the port under it counts where it holds the link to a rate. Default: auto.
+    /// queueing discipline; that of the port under it counts where it holds the link to a rate. `"auto"` is by the queueing discipline, too, while a driver
+    /// refuses frames; `"direct"` is not. Default: auto.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) egress: BTreeMap<String, Egress>,
     /// What the router itself must hear to stay a router: up to which rates that comes first on an overloaded core.

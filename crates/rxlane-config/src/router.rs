@@ -46,7 +46,7 @@ pub struct RouterConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Egress {
-    /// Through its queueing discipline where that holds the link to a rate, otherwise directly.
+    /// Through its queueing discipline where that holds the link to a rate, or for as long as the driver refuses frames; otherwise directly.
     #[default]
     Auto,
     /// Directly, past its queueing discipline.

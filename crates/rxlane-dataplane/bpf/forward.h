@@ -289,13 +289,30 @@ static __always_inline int hand_over(struct xdp_md *ctx, struct packet *p, const
 	return XDP_REDIRECT;
 }
 
-static __always_inline int port_has(__u32 ifindex, __u8 flag)
+static __always_inline const struct port *egress_port(__u32 ifindex)
 {
 	__u32 zero = 0;
 	const struct port_table *table = bpf_map_lookup_elem(&ports, &zero);
-	const struct port *port = table ? find_port(table, ifindex & ~EGRESS_BY_VLAN) : 0;
+
+	return table ? find_port(table, ifindex & ~EGRESS_BY_VLAN) : 0;
+}
+
+static __always_inline int port_has(__u32 ifindex, __u8 flag)
+{
+	const struct port *port = egress_port(ifindex);
 
 	return port && port->flags & flag;
+}
+
+/* Whether what leaves there shall wait behind what waits there already. */
+static __always_inline int has_refused(__u32 ifindex)
+{
+	const struct port *port;
+
+	if (!any_port_refuses())
+		return 0;
+	port = egress_port(ifindex);
+	return port && port_refuses(port->slot);
 }
 
 /* Redirected to a port: XDP_REDIRECT, or REFUSED. */
@@ -303,6 +320,8 @@ static __always_inline int to_port(const struct core *core, __u32 ifindex)
 {
 	if (bpf_redirect_map(&egress, ifindex, 0) != XDP_REDIRECT)
 		return port_has(ifindex, PORT_QDISC) ? REFUSED(REASON_QDISC) : REFUSED(REASON_EGRESS);
+	if (has_refused(ifindex))
+		return REFUSED(REASON_QDISC);
 	if (core->packet.in_pieces && !port_has(ifindex, PORT_TAKES_PIECES))
 		return REFUSED(REASON_MTU);
 	return XDP_REDIRECT;

@@ -25,9 +25,23 @@ enum netdev_priv_flags {
 	IFF_TEAM_PORT = 1 << 13,
 };
 
+struct Qdisc {
+	void *enqueue; /* a function; none where nothing waits (noqueue) */
+} CORE;
+
+struct netdev_queue {
+	struct Qdisc *qdisc;
+} CORE;
+
+/* include/linux/netdevice.h, enum netdev_state_t: the first since Linux 2.6. */
+#define LINK_STATE_START (1UL << 0)
+#define LINK_STATE_NOCARRIER (1UL << 2)
+
 struct net_device {
 	int ifindex;
 	unsigned int flags;
+	unsigned long state;
+	struct netdev_queue *_tx;
 	unsigned short type; /* of its link: ARPHRD_* */
 	unsigned int priv_flags; /* since Linux 6.11 a field of bits, at the same place */
 	const struct rtnl_link_ops *rtnl_link_ops;

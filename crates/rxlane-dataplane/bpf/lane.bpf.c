@@ -64,6 +64,7 @@ const volatile __u8 port_of_slot[MAX_PORTS] = {};
 #include "control.h"
 #include "witness.h"
 #include "tracker.h"
+#include "refusing.h"
 #include "trust.h"
 #include "engine.h"
 #include "vlan.h"

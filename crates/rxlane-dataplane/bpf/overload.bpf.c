@@ -13,6 +13,7 @@
 #include "kernel.h"
 #include "cpu.h"
 #include "latency.h"
+#include "refusing.h"
 
 struct bpf_prog;
 
@@ -301,6 +302,20 @@ int BPF_PROG(ring_served, int map_id, unsigned int processed, unsigned int drops
 	return 0;
 }
 
+/* include/uapi/linux/if.h */
+#define IFF_MASTER (1 << 10)
+
+/*
+ * Whether Linux would have had a place for a frame that the device did not take: in its qdisc or, as it is a bond, in
+ * that of a member; or the driver takes none from XDP at all. Who is down or without a carrier takes none from anybody.
+ */
+static __always_inline int linux_has_place(const struct net_device *dev, int err)
+{
+	if (!(dev->state & LINK_STATE_START) || dev->state & LINK_STATE_NOCARRIER)
+		return 0;
+	return err < 0 || dev->flags & IFF_MASTER || dev->_tx->qdisc->enqueue;
+}
+
 SEC("tp_btf/xdp_devmap_xmit")
 int BPF_PROG(express_sent, const struct net_device *from, const struct net_device *to, int sent, int drops, int err)
 {
@@ -318,6 +333,8 @@ int BPF_PROG(express_sent, const struct net_device *from, const struct net_devic
 		return 0;
 	count->tx_packets += sent;
 	count->tx_drops += drops;
+	if (drops && port->may_wait && linux_has_place(to, err))
+		count->refusals += begins_to_refuse(slot);
 	return 0;
 }
 

@@ -43,7 +43,7 @@ enum reason {
 	REASON_UNTRUSTED, /* no stack class below an express class it may not use */
 	REASON_SHED, /* dropped: more exceptions in a guarded poll than its share */
 	REASON_IDLE, /* not even classified: nothing can be express for now */
-	REASON_QDISC, /* it leaves through a port whose queueing discipline is to see it */
+	REASON_QDISC, /* it leaves through a port whose queueing discipline is to see it, or whose driver refuses */
 	REASON_MASTER, /* the bridge that its port belongs to has not learned its sender there, or is not served */
 	REASON_SESSION, /* its session may have changed, or is to be seen in use */
 	REASON_CHECKSUM, /* its sender has left the checksum to a device that there is not */
@@ -74,7 +74,8 @@ struct port {
 	__u8 flags;
 	__u8 lacks_checksums; /* what comes in may have been sent without them */
 	__u8 teaches; /* its bridge learns from what comes in where stations are */
-	__u8 pad[6];
+	__u8 may_wait; /* what its driver refuses may wait in a qdisc: nobody wants it to be sent to directly */
+	__u8 pad[5];
 };
 
 /* Of a port. */
@@ -339,6 +340,7 @@ struct next_hops {
 struct port_counters {
 	__u64 tx_packets; /* express frames that the egress driver took */
 	__u64 tx_drops; /* express frames that it refused, or that could not be given to it */
+	__u64 refusals; /* times that it began to refuse frames, after which they leave by the stack for a while */
 };
 
 #endif

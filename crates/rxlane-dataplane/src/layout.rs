@@ -116,7 +116,7 @@ pub const REASONS: [(&str, &str); 28] = [
     ),
     (
         "qdisc",
-        "it leaves through a port whose queueing discipline is to see it, because that holds the link to a rate",
+        "it leaves through a port whose queueing discipline is to see it, because that holds the link to a rate, or because the driver has refused frames",
     ),
     (
         "master",
@@ -159,8 +159,10 @@ pub struct Port {
     pub lacks_checksums: u8,
     /// Whether its bridge learns from what comes in there where stations are.
     pub teaches: u8,
+    /// Whether what its driver refuses may wait in a queueing discipline: nobody wants it to be sent to directly.
+    pub may_wait: u8,
     /// Nothing: two entries share no cache line in part.
-    pub pad: [u8; 6],
+    pub pad: [u8; 5],
 }
 
 /// All ports, found by ifindex (`struct port_table`).
@@ -694,6 +696,8 @@ pub struct PortCounters {
     pub tx_packets: u64,
     /// Express frames that it refused, or that could not be given to it.
     pub tx_drops: u64,
+    /// Times that it began to refuse frames, after which express packets left by the stack for a while.
+    pub refusals: u64,
 }
 
 #[cfg(test)]

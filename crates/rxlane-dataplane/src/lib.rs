@@ -42,6 +42,7 @@ mod ports;
 mod pppoe;
 mod qdiscs;
 mod sentry;
+mod refusing;
 mod silent;
 mod skeletons;
 mod tags;

@@ -27,6 +27,7 @@ use crate::masters;
 use crate::pinned;
 use crate::port_links;
 use crate::qdiscs;
+use crate::refusing;
 use crate::tags;
 
 /// Slots of the ports of a configuration: a port keeps the one it had, and a new one gets none that an old port has, because the
@@ -179,7 +180,8 @@ pub(crate) fn write_ports(
                 | (u8::from(has_others) * PORT_OTHER_MACS),
             lacks_checksums: u8::from(lacks_checksums(device)),
             teaches: u8::from(teaching.contains(&device.ifindex)),
-            pad: [0; 6],
+            may_wait: u8::from(refusing::may_wait(config, name)),
+            pad: [0; 5],
         };
         let members = masters::members(device, mode, config, devices);
         let members = members.filter(|member| !ports.contains_key(&member.name));

@@ -33,6 +33,7 @@ use crate::port_names;
 use crate::ports;
 use crate::pppoe::Sessions;
 use crate::sentry::Sentry;
+use crate::refusing::Refusing;
 use crate::silent::Silent;
 use crate::tags;
 use crate::tunnels::Tunnels;
@@ -77,6 +78,7 @@ pub struct Router {
     pub(crate) mute: BTreeSet<String>,
     /// What ports have on that must be off, and cannot be turned off.
     pub(crate) insisting: BTreeMap<String, BTreeSet<String>>,
+    pub(crate) refusing: Refusing,
     pub(crate) bridges: Bridges,
     pub(crate) sessions: Sessions,
     pub(crate) tunnels: Tunnels,
@@ -154,6 +156,7 @@ impl Router {
                     silent: Silent::default(),
                     mute: BTreeSet::new(),
                     insisting: BTreeMap::new(),
+                    refusing: Refusing::default(),
                     bridges: Bridges::default(),
                     sessions,
                     tunnels: Tunnels::default(),

@@ -23,6 +23,7 @@ pub use crate::masters::MasterStatus;
 use crate::pinned::{get, get_percpu};
 pub use crate::pppoe::SessionStatus;
 use crate::qdiscs;
+use crate::refusing;
 pub use crate::tunnels::TunnelStatus;
 use crate::verifier::Accepted;
 pub use crate::vlans::VlanStatus;
@@ -94,6 +95,10 @@ pub struct PortStatus {
     /// How packets of express classes leave through the port now: `directly`, or by the `stack` and its queueing discipline, as where its driver takes no
     /// frames from XDP.
     pub leaves: &'static str,
+    /// Where packets leave by the stack because the port's driver has refused frames: for how many seconds nothing may wait in its queueing
+    /// discipline before they leave directly again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refusing_s: Option<u32>,
     /// Queueing disciplines that hold the port to a rate.
     pub shapers: BTreeSet<String>,
     /// Express frames sent and refused by this port's driver.
@@ -238,11 +243,13 @@ fn ports(
         let of_vlans: Option<Vec<_>> = port.vlans.iter().map(of_vlan).collect();
         let of_vlans = of_vlans.unwrap_or_default();
         let by_qdisc = own.or_else(|| of_vlans.first().copied());
+        let refusing_s = refusing::quiet_s(shared, port.slot)?;
         let mine = &cores[&port.slot];
         let mut egress = PortCounters::default();
         for count in get_percpu::<PortCounters>(&shared.port_counts, u32::from(port.slot))? {
             egress.tx_packets += count.tx_packets;
             egress.tx_drops += count.tx_drops;
+            egress.refusals += count.refusals;
         }
         let reasons = REASONS
             .iter()
@@ -259,11 +266,12 @@ fn ports(
             named: port.vlans.iter().cloned().collect(),
             ifindex: port.ifindex,
             mode: port.mode.clone(),
-            leaves: if by_qdisc.is_none() && state.sends(port) {
+            leaves: if by_qdisc.is_none() && refusing_s.is_none() && state.sends(port) {
                 "directly"
             } else {
                 "stack"
             },
+            refusing_s,
             shapers: by_qdisc.cloned().unwrap_or_default(),
             egress,
             polls: mine.iter().map(|c| c.polls).sum(),

@@ -111,6 +111,15 @@ pub fn serve_by_vlan(
     Ok(state.slot)
 }
 
+/// Has a port refuse frames, as if its driver had, until the router looks at what waits there ([`Router::keep_watch`]); or no more.
+///
+/// # Errors
+/// When the map cannot be written.
+pub fn refuse(router: &Router, port: &str, refuses: bool) -> Result<(), DataplaneError> {
+    let slot = router.state.ports[port].slot;
+    crate::refusing::say(&router.shared, slot, refuses)
+}
+
 /// What frames are to the router itself (bpf/control.h), by their own program.
 pub struct ControlProgram(OwnedFd);
 

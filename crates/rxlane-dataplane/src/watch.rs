@@ -300,6 +300,7 @@ impl Router {
             self.wake_silent_ports(&devices)?;
             self.keep_offloads(&devices);
             self.write_ports(&devices)?;
+            self.follow_refusals(&devices)?;
             // Maps of priorities may change without news, and so may XDP programs over a port and ebtables.
             let again = self.asked.is_multiple_of(10);
             self.asked += 1;

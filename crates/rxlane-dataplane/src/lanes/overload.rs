@@ -49,6 +49,7 @@ pub(crate) struct Shared {
     pub(crate) ring_classes: MapHandle,
     pub(crate) ring_counters: MapHandle,
     pub(crate) port_counts: MapHandle,
+    pub(crate) refusing: MapHandle,
     pub(crate) latencies: MapHandle,
     pub(crate) trace: TraceMaps,
 }
@@ -71,6 +72,7 @@ impl Shared {
             ring_classes: pinned::open_map(pins, "ring_classes")?,
             ring_counters: pinned::open_map(pins, "ring_counters")?,
             port_counts: pinned::open_map(pins, "counts_of_ports")?,
+            refusing: pinned::open_map(pins, "refusing")?,
             latencies: pinned::open_map(pins, "latencies")?,
             trace: TraceMaps::open(pins)?,
         };
@@ -107,6 +109,7 @@ impl Shared {
             pin(m.ring_classes.as_fd(), "ring_classes")?;
             pin(m.ring_counters.as_fd(), "ring_counters")?;
             pin(m.port_counts.as_fd(), "counts_of_ports")?;
+            pin(m.refusing.as_fd(), "refusing")?;
             pin(m.latencies.as_fd(), "latencies")?;
             TraceMaps::create()?.pin(&instance.pins)?;
             let links = instance.pins.join("overload");
@@ -139,6 +142,7 @@ impl Shared {
                 ring_classes: pinned::keep(&m.ring_classes)?,
                 ring_counters: pinned::keep(&m.ring_counters)?,
                 port_counts: pinned::keep(&m.port_counts)?,
+                refusing: pinned::keep(&m.refusing)?,
                 latencies: pinned::keep(&m.latencies)?,
                 trace: TraceMaps::create()?,
             };
@@ -249,6 +253,7 @@ fn zero(map: &MapHandle, key: u32, size: usize) -> Result<(), DataplaneError> {
 /// What a port left behind that had the slot before is not the new one's.
 pub(crate) fn reset_port(shared: &Shared, slot: u8) -> Result<(), DataplaneError> {
     let slot = u32::from(slot);
+    pinned::put(&shared.refusing, slot, &0u32.to_ne_bytes())?;
     zero(&shared.cores, slot, size_of::<Core>())?;
     zero(&shared.port_counts, slot, size_of::<PortCounters>())
 }

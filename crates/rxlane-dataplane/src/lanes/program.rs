@@ -146,6 +146,7 @@ impl LaneProgram {
             .reuse_fd(shared.session_changes.as_fd())
             .tried(reuse)?;
         m.tunnels.reuse_fd(shared.tunnels.as_fd()).tried(reuse)?;
+        m.refusing.reuse_fd(shared.refusing.as_fd()).tried(reuse)?;
         m.latencies
             .reuse_fd(shared.latencies.as_fd())
             .tried(reuse)?;

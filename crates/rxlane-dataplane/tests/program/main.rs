@@ -6,6 +6,7 @@ mod by_vlan;
 mod frames;
 mod outward;
 mod reference;
+mod refusing;
 mod world;
 
 use rand::SeedableRng;

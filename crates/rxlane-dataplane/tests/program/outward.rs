@@ -66,7 +66,7 @@ pub(crate) fn udp4(to: [u8; 4]) -> Vec<u8> {
 }
 
 /// The same in IPv6.
-fn udp6(to: &str) -> Vec<u8> {
+pub(crate) fn udp6(to: &str) -> Vec<u8> {
     let mut packet = [0x6b, 0xa0, 0, 0, 0, 13, 17, 64].to_vec();
     for address in ["2001:db8:1::5", to] {
         packet.extend(address.parse::<Ipv6Addr>().unwrap().octets());

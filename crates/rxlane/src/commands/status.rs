@@ -207,11 +207,16 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
             match p.shapers.iter().next() {
                 Some(kind) => format!("by {kind}"),
                 None if p.ifindex.is_none() => String::new(),
+                None if p.refusing_s.is_some() => "stack: its driver refuses".to_owned(),
                 None if p.leaves == "stack" => "by the stack".to_owned(),
                 None => p.leaves.to_owned(),
             },
             p.egress.tx_packets.to_string(),
-            p.egress.tx_drops.to_string(),
+            match p.egress.refusals {
+                0 => p.egress.tx_drops.to_string(),
+                1 => format!("{}, once", p.egress.tx_drops),
+                times => format!("{}, {times} times", p.egress.tx_drops),
+            },
             reasons.join(", "),
         ]);
     }

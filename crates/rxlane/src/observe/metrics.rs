@@ -311,6 +311,16 @@ fn drops(s: &Status, to: &mut Families<'_>) -> Result<(), Error> {
         "Express packets that the driver of the port refused",
         s.ports.iter().map(|p| (egress(p), p.egress.tx_drops)),
     )?;
+    to.counter(
+        "rxlane_egress_refusals",
+        "Times that the driver of the port began to refuse express packets, after which they leave by the stack until nothing waits",
+        s.ports.iter().map(|p| (egress(p), p.egress.refusals)),
+    )?;
+    to.gauge(
+        "rxlane_egress_refusing",
+        "Whether express packets leave by the stack because the driver of the port has refused some",
+        s.ports.iter().map(|p| (egress(p), p.refusing_s.is_some())),
+    )?;
     let Some(engine) = &s.engine else {
         return Ok(());
     };
