@@ -82,7 +82,7 @@ struct lpm6 {
 	struct {                                      \
 		__uint(type, BPF_MAP_TYPE_LPM_TRIE);  \
 		__uint(map_flags, BPF_F_NO_PREALLOC); \
-		__uint(max_entries, 8192);            \
+		__uint(max_entries, MAX_PREFIXES);    \
 		__type(key, key_type);                \
 		__type(value, value_type);            \
 	} name SEC(".maps")

@@ -9,6 +9,7 @@
 #define MAX_CLASSES 8
 #define MAX_PORTS 64
 #define MAX_RULES 256
+#define MAX_PREFIXES 100000
 #define RULE_WORDS 4
 #define MAX_CORES 64 /* cores of one class's ring */
 #define PORT_TABLE 256

@@ -123,3 +123,17 @@ pub struct Class {
     /// Where it is served.
     pub lane: Lane,
 }
+
+impl Class {
+    /// Prefixes that its rules and its `trust` name.
+    pub fn prefixes(&self) -> usize {
+        let trusted = match &self.lane {
+            Lane::Express {
+                trust: Trust::Prefixes(nets),
+            } => nets.len(),
+            _ => 0,
+        };
+        let of_rules = self.rules.iter().map(|r| r.src.len() + r.dst.len());
+        trusted + of_rules.sum::<usize>()
+    }
+}

@@ -14,6 +14,8 @@ use crate::PolicyError;
 use crate::bits::{MAX_RULES, RuleSet};
 use crate::class::{Class, MAX_CLASSES};
 use crate::headers::Headers;
+use crate::port_ranges;
+use crate::prefixes::{MAX_PREFIXES, nested};
 use crate::rule::{Flex, Rule};
 
 /// Distinct offsets that `bytes` matches may use.
@@ -77,7 +79,7 @@ impl Classifier {
     /// Compiles the rules of `classes`, in order.
     ///
     /// # Errors
-    /// Too many classes, rules or `bytes` offsets.
+    /// Too many classes, rules, prefixes or `bytes` offsets.
     pub fn compile(classes: &[Class]) -> Result<Self, PolicyError> {
         if classes.is_empty() {
             return Err(PolicyError::NoClass);
@@ -91,6 +93,10 @@ impl Classifier {
             .collect();
         if numbered.len() > MAX_RULES {
             return Err(PolicyError::TooManyRules(numbered.len()));
+        }
+        let prefixes_named: usize = classes.iter().map(Class::prefixes).sum();
+        if prefixes_named > MAX_PREFIXES {
+            return Err(PolicyError::TooManyPrefixes(prefixes_named));
         }
         let rules: Vec<&Rule> = numbered.iter().map(|(_, r)| *r).collect();
         let tagged = |v: usize, none: usize| (v != none).then_some(v);
@@ -142,8 +148,8 @@ impl Classifier {
             ),
             src: prefixes(&rules, |r| &r.src),
             dst: prefixes(&rules, |r| &r.dst),
-            src_port: port_ranges(&rules, |r| &r.src_ports),
-            dst_port: port_ranges(&rules, |r| &r.dst_ports),
+            src_port: port_table(&rules, |r| &r.src_ports),
+            dst_port: port_table(&rules, |r| &r.dst_ports),
             flex: flex_tables(&rules)?,
             rule_class: numbered.iter().map(|(class, _)| *class).collect(),
             default_class: (classes.len() - 1) as u8,
@@ -260,9 +266,7 @@ fn by_value(
     })
 }
 
-/// One entry for each prefix that any rule names. It holds the rules with that prefix and those with a
-/// shorter prefix around it. All prefixes that contain an address are nested, so the entry of the longest
-/// match has the rules of all of them.
+/// One entry for each prefix that any rule names, with the rules that take its addresses ([`crate::prefixes::nested`]).
 fn prefixes(rules: &[&Rule], field: impl Fn(&Rule) -> &Vec<IpNet>) -> Option<PrefixTable> {
     if rules.iter().all(|r| field(r).is_empty()) {
         return None;
@@ -271,17 +275,11 @@ fn prefixes(rules: &[&Rule], field: impl Fn(&Rule) -> &Vec<IpNet>) -> Option<Pre
         none: rules_where(rules, |r| field(r).is_empty()),
         ..PrefixTable::default()
     };
-    let mut nets: Vec<IpNet> = rules
+    let named = rules
         .iter()
-        .flat_map(|r| field(r))
-        .map(IpNet::trunc)
-        .collect();
-    nets.sort_unstable();
-    nets.dedup();
-    for net in nets {
-        let set = rules_where(rules, |r| {
-            field(r).is_empty() || field(r).iter().any(|p| p.contains(&net))
-        });
+        .enumerate()
+        .flat_map(|(i, r)| field(r).iter().map(move |net| (*net, i)));
+    for (net, set) in nested(named, table.none) {
         match net {
             IpNet::V4(n) => table.v4.push((n, set)),
             IpNet::V6(n) => table.v6.push((n, set)),
@@ -290,29 +288,37 @@ fn prefixes(rules: &[&Rule], field: impl Fn(&Rule) -> &Vec<IpNet>) -> Option<Pre
     Some(table)
 }
 
-fn port_ranges(
+fn port_table(
     rules: &[&Rule],
     field: impl Fn(&Rule) -> &Vec<RangeInclusive<u16>>,
 ) -> Option<WordTable> {
     rules.iter().any(|r| !field(r).is_empty()).then(|| {
-        let of = |port: Option<u16>| {
-            rules_where(rules, |r| {
-                field(r).is_empty() || port.is_some_and(|p| field(r).iter().any(|x| x.contains(&p)))
-            })
-        };
+        let none = rules_where(rules, |r| field(r).is_empty());
+        let merged: Vec<_> = rules
+            .iter()
+            .map(|r| port_ranges::merged(field(r)))
+            .collect();
         // The set changes only where a range begins or has just ended, so it is made once for each such edge and not
         // for 65,536 ports.
-        let mut edges: Vec<u16> = rules
+        let mut edges: Vec<u16> = merged
             .iter()
-            .flat_map(|r| field(r))
+            .flatten()
             .flat_map(|x| [Some(*x.start()), x.end().checked_add(1)])
             .flatten()
             .chain([0])
             .collect();
         edges.sort_unstable();
         edges.dedup();
-        let sets: Vec<RuleSet> = edges.iter().map(|edge| of(Some(*edge))).collect();
-        let none = of(None);
+        let mut sets = vec![none; edges.len()];
+        for (rule, ranges) in merged.iter().enumerate() {
+            for range in ranges {
+                let first = edges.partition_point(|edge| edge < range.start());
+                let behind = edges.partition_point(|edge| edge <= range.end());
+                sets[first..behind]
+                    .iter_mut()
+                    .for_each(|set| set.insert(rule));
+            }
+        }
         WordTable::build(|port| match port {
             Some(port) => sets[edges.partition_point(|edge| *edge <= port) - 1],
             None => none,

@@ -20,6 +20,12 @@ pub enum PolicyError {
         max = crate::bits::MAX_RULES
     )]
     TooManyRules(usize),
+    /// More than [`crate::prefixes::MAX_PREFIXES`] prefixes in all.
+    #[error(
+        "{0} prefixes in rules and trust, but the limit is {max} in all: merge neighbours into shorter prefixes",
+        max = crate::prefixes::MAX_PREFIXES
+    )]
+    TooManyPrefixes(usize),
     /// More distinct `bytes` offsets than the classifier has tables.
     #[error(
         "{0} different offsets in `bytes` matches, but the limit is {max}: use the same offset in several rules",

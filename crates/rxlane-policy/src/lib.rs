@@ -49,6 +49,8 @@ pub mod placement;
 pub mod plan;
 pub mod police;
 pub mod poll;
+mod port_ranges;
+pub mod prefixes;
 pub mod rate;
 pub mod rule;
 pub mod snaplen;

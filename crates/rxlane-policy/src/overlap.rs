@@ -2,10 +2,10 @@
 
 use std::ops::RangeInclusive;
 
-use ipnet::IpNet;
-
 use crate::PolicyError;
 use crate::class::Class;
+use crate::port_ranges;
+use crate::prefixes::Outermost;
 use crate::rule::Rule;
 
 /// What may be done about partly overlapping rules of different classes.
@@ -24,41 +24,36 @@ pub enum OnOverlap {
 /// # Errors
 /// [`PolicyError::Unreachable`] or [`PolicyError::Overlap`] for the first pair found.
 pub fn check(classes: &[Class], on_overlap: OnOverlap) -> Result<(), PolicyError> {
-    let rules: Vec<(usize, usize, &Rule)> = classes
+    let rules: Vec<Compared<'_>> = classes
         .iter()
         .enumerate()
-        .flat_map(|(c, class)| {
-            class
-                .rules
-                .iter()
-                .enumerate()
-                .map(move |(r, rule)| (c, r, rule))
+        .flat_map(|(class, c)| {
+            let rules = c.rules.iter().enumerate();
+            rules.map(move |(number, rule)| Compared::of(class, number, rule))
         })
         .collect();
-    for (i, (later_class, later, b)) in rules.iter().enumerate() {
-        for (earlier_class, earlier, a) in &rules[..i] {
-            let names = (
-                classes[*earlier_class].name.clone(),
-                classes[*later_class].name.clone(),
-            );
-            if covers(a, b) {
+    for (i, b) in rules.iter().enumerate() {
+        for a in &rules[..i] {
+            let (earlier_class, later_class) = (&classes[a.class].name, &classes[b.class].name);
+            let (earlier, later) = (a.number + 1, b.number + 1);
+            if a.covers(b) {
                 return Err(PolicyError::Unreachable {
-                    earlier_class: names.0,
-                    earlier: earlier + 1,
-                    later_class: names.1,
-                    later: later + 1,
+                    earlier_class: earlier_class.clone(),
+                    earlier,
+                    later_class: later_class.clone(),
+                    later,
                 });
             }
             if on_overlap == OnOverlap::Refuse
-                && earlier_class != later_class
-                && intersects(a, b)
-                && !covers(b, a)
+                && a.class != b.class
+                && a.intersects(b)
+                && !b.covers(a)
             {
                 return Err(PolicyError::Overlap {
-                    earlier_class: names.0,
-                    earlier: earlier + 1,
-                    later_class: names.1,
-                    later: later + 1,
+                    earlier_class: earlier_class.clone(),
+                    earlier,
+                    later_class: later_class.clone(),
+                    later,
                 });
             }
         }
@@ -66,57 +61,82 @@ pub fn check(classes: &[Class], on_overlap: OnOverlap) -> Result<(), PolicyError
     Ok(())
 }
 
-/// Whether every packet that `b` takes is taken by `a`, judged field by field.
-fn covers(a: &Rule, b: &Rule) -> bool {
-    list_covers(a.ports.as_deref(), b.ports.as_deref())
-        && bits_cover(a.dscp, b.dscp)
-        && list_covers(a.protocols.as_deref(), b.protocols.as_deref())
-        && nets_cover(&a.src, &b.src)
-        && nets_cover(&a.dst, &b.dst)
-        && ranges_cover(&a.src_ports, &b.src_ports)
-        && ranges_cover(&a.dst_ports, &b.dst_ports)
-        && list_covers(a.vlans.as_deref(), b.vlans.as_deref())
-        && bits_cover(a.pcp.map(u64::from), b.pcp.map(u64::from))
-        && match (a.flex, b.flex) {
-            (None, _) => true,
-            (Some(_), None) => false,
-            (Some(x), Some(y)) => {
-                x.offset == y.offset && x.mask & !y.mask == 0 && (x.value ^ y.value) & x.mask == 0
-            }
-        }
+/// A rule with its lists in an order in which they are compared fast.
+struct Compared<'a> {
+    class: usize,
+    number: usize,
+    rule: &'a Rule,
+    src: Outermost,
+    dst: Outermost,
+    src_ports: Vec<RangeInclusive<u16>>,
+    dst_ports: Vec<RangeInclusive<u16>>,
 }
 
-/// Whether some packet can be taken by both, judged field by field.
-fn intersects(a: &Rule, b: &Rule) -> bool {
-    list_meets(a.ports.as_deref(), b.ports.as_deref())
-        && bits_meet(a.dscp, b.dscp)
-        && list_meets(a.protocols.as_deref(), b.protocols.as_deref())
-        && nets_meet(&a.src, &b.src)
-        && nets_meet(&a.dst, &b.dst)
-        && families_meet(a, b)
-        && ranges_meet(&a.src_ports, &b.src_ports)
-        && ranges_meet(&a.dst_ports, &b.dst_ports)
-        && list_meets(a.vlans.as_deref(), b.vlans.as_deref())
-        && bits_meet(a.pcp.map(u64::from), b.pcp.map(u64::from))
-        && match (a.flex, b.flex) {
-            (Some(x), Some(y)) if x.offset == y.offset => {
-                (x.value ^ y.value) & x.mask & y.mask == 0
-            }
-            _ => true,
+impl<'a> Compared<'a> {
+    fn of(class: usize, number: usize, rule: &'a Rule) -> Self {
+        Self {
+            class,
+            number,
+            rule,
+            src: Outermost::of(&rule.src),
+            dst: Outermost::of(&rule.dst),
+            src_ports: port_ranges::merged(&rule.src_ports),
+            dst_ports: port_ranges::merged(&rule.dst_ports),
         }
-}
+    }
 
-/// Whether packets of one address family can match both rules. They cannot when one rule needs v4 and the
-/// other v6, be it for the source or the destination.
-fn families_meet(a: &Rule, b: &Rule) -> bool {
-    let allows = |r: &Rule, v4: bool| {
-        [&r.src, &r.dst]
+    /// Whether every packet that `other` takes is taken by this one, judged field by field.
+    fn covers(&self, other: &Self) -> bool {
+        let (a, b) = (self.rule, other.rule);
+        list_covers(a.ports.as_deref(), b.ports.as_deref())
+            && bits_cover(a.dscp, b.dscp)
+            && list_covers(a.protocols.as_deref(), b.protocols.as_deref())
+            && nets_cover(&self.src, &other.src)
+            && nets_cover(&self.dst, &other.dst)
+            && ranges_cover(&self.src_ports, &other.src_ports)
+            && ranges_cover(&self.dst_ports, &other.dst_ports)
+            && list_covers(a.vlans.as_deref(), b.vlans.as_deref())
+            && bits_cover(a.pcp.map(u64::from), b.pcp.map(u64::from))
+            && match (a.flex, b.flex) {
+                (None, _) => true,
+                (Some(_), None) => false,
+                (Some(x), Some(y)) => {
+                    x.offset == y.offset
+                        && x.mask & !y.mask == 0
+                        && (x.value ^ y.value) & x.mask == 0
+                }
+            }
+    }
+
+    /// Whether some packet can be taken by both, judged field by field.
+    fn intersects(&self, other: &Self) -> bool {
+        let (a, b) = (self.rule, other.rule);
+        list_meets(a.ports.as_deref(), b.ports.as_deref())
+            && bits_meet(a.dscp, b.dscp)
+            && list_meets(a.protocols.as_deref(), b.protocols.as_deref())
+            && nets_meet(&self.src, &other.src)
+            && nets_meet(&self.dst, &other.dst)
+            && [true, false]
+                .iter()
+                .any(|v4| self.allows(*v4) && other.allows(*v4))
+            && ranges_meet(&self.src_ports, &other.src_ports)
+            && ranges_meet(&self.dst_ports, &other.dst_ports)
+            && list_meets(a.vlans.as_deref(), b.vlans.as_deref())
+            && bits_meet(a.pcp.map(u64::from), b.pcp.map(u64::from))
+            && match (a.flex, b.flex) {
+                (Some(x), Some(y)) if x.offset == y.offset => {
+                    (x.value ^ y.value) & x.mask & y.mask == 0
+                }
+                _ => true,
+            }
+    }
+
+    /// Whether packets of an address family can match: not those of one that either end is never of.
+    fn allows(&self, v4: bool) -> bool {
+        [&self.src, &self.dst]
             .iter()
-            .all(|nets| nets.is_empty() || nets.iter().any(|n| matches!(n, IpNet::V4(_)) == v4))
-    };
-    [true, false]
-        .iter()
-        .any(|v4| allows(a, *v4) && allows(b, *v4))
+            .all(|nets| nets.is_empty() || nets.has(v4))
+    }
 }
 
 fn list_covers<T: PartialEq>(a: Option<&[T]>, b: Option<&[T]>) -> bool {
@@ -149,29 +169,20 @@ fn bits_meet(a: Option<u64>, b: Option<u64>) -> bool {
     }
 }
 
-fn nets_cover(a: &[IpNet], b: &[IpNet]) -> bool {
-    a.is_empty() || (!b.is_empty() && b.iter().all(|n| a.iter().any(|m| m.contains(n))))
+fn nets_cover(a: &Outermost, b: &Outermost) -> bool {
+    a.is_empty() || (!b.is_empty() && a.covers(b))
 }
 
-fn nets_meet(a: &[IpNet], b: &[IpNet]) -> bool {
-    a.is_empty()
-        || b.is_empty()
-        || a.iter()
-            .any(|m| b.iter().any(|n| m.contains(n) || n.contains(m)))
+fn nets_meet(a: &Outermost, b: &Outermost) -> bool {
+    a.is_empty() || b.is_empty() || a.meets(b)
 }
 
 fn ranges_cover(a: &[RangeInclusive<u16>], b: &[RangeInclusive<u16>]) -> bool {
-    let inside = |r: &RangeInclusive<u16>| r.clone().all(|p| a.iter().any(|x| x.contains(&p)));
-    a.is_empty() || (!b.is_empty() && b.iter().all(inside))
+    a.is_empty() || (!b.is_empty() && port_ranges::covers(a, b))
 }
 
 fn ranges_meet(a: &[RangeInclusive<u16>], b: &[RangeInclusive<u16>]) -> bool {
-    a.is_empty()
-        || b.is_empty()
-        || a.iter().any(|x| {
-            b.iter()
-                .any(|y| x.start() <= y.end() && y.start() <= x.end())
-        })
+    a.is_empty() || b.is_empty() || port_ranges::meets(a, b)
 }
 
 #[cfg(test)]

@@ -1,12 +1,11 @@
 //! The classifier's tables as BPF maps and constants of `bpf/classify.h`.
 
-use std::collections::BTreeMap;
-
 use ipnet::IpNet;
 use libbpf_rs::{MapCore, MapFlags};
 use rxlane_policy::bits::RuleSet;
 use rxlane_policy::class::{Class, Lane, Trust};
 use rxlane_policy::compile::{Classifier, LpmKey, PrefixTable, WordTable};
+use rxlane_policy::prefixes::nested;
 
 use crate::DataplaneError;
 use crate::error::BpfTried;
@@ -124,25 +123,18 @@ impl<M: MapCore> TableMaps<'_, M> {
 
     /// As with rules: the longest prefix knows all classes that a shorter one around it is trusted by.
     fn fill_trust(&self, classes: &[Class]) -> Result<(), DataplaneError> {
-        let trusted: Vec<(usize, IpNet)> = classes
-            .iter()
-            .enumerate()
-            .flat_map(|(i, class)| match &class.lane {
+        let trusted = classes.iter().enumerate().flat_map(|(i, class)| {
+            let nets = match &class.lane {
                 Lane::Express {
                     trust: Trust::Prefixes(nets),
-                } => nets.iter().map(|n| (i, n.trunc())).collect(),
-                _ => Vec::new(),
-            })
-            .collect();
-        let mut by_net: BTreeMap<IpNet, u32> = BTreeMap::new();
-        for (_, net) in &trusted {
-            let classes = trusted
-                .iter()
-                .filter(|(_, wider)| wider.contains(net))
-                .fold(0u32, |bits, (class, _)| bits | 1 << class);
-            by_net.insert(*net, classes);
-        }
-        for (net, classes) in by_net {
+                } => nets.as_slice(),
+                _ => &[],
+            };
+            nets.iter().map(move |net| (*net, i))
+        });
+        for (net, classes) in nested(trusted, RuleSet::EMPTY) {
+            // Classes are few: one bit each in the lowest word.
+            let classes = classes.0[0] as u32;
             match net {
                 IpNet::V4(n) => put_key(self.trust4, &n.lpm_key(), &classes.to_ne_bytes())?,
                 IpNet::V6(n) => put_key(self.trust6, &n.lpm_key(), &classes.to_ne_bytes())?,
