@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use rxlane_policy::PolicyError;
 use thiserror::Error;
 
-use crate::lines;
 use crate::{MAX_BYTES, excerpt};
 
 /// A configuration file that cannot be used.
@@ -24,6 +23,14 @@ pub enum ConfigError {
     TooLong {
         /// The file.
         path: PathBuf,
+    },
+    /// Its bytes are no text.
+    #[error("{}: {why}", path.display())]
+    Encoding {
+        /// The file.
+        path: PathBuf,
+        /// How it is encoded, and the cure.
+        why: String,
     },
     /// Something in it is wrong.
     #[error("{}:{complaints}", path.display())]
@@ -61,6 +68,36 @@ pub struct Complaint {
     pub(crate) span: Range<usize>,
 }
 
+/// A place in a text, that only goes on: a long list may be wrong in each of its values.
+#[derive(Debug)]
+struct Position {
+    byte: usize,
+    line: usize,
+    column: usize,
+}
+
+impl Default for Position {
+    fn default() -> Self {
+        Self {
+            byte: 0,
+            line: 1,
+            column: 1,
+        }
+    }
+}
+
+impl Position {
+    fn go_to(&mut self, text: &str, byte: usize) {
+        let passed = &text[self.byte.min(byte)..byte];
+        self.line += passed.matches('\n').count();
+        match passed.rfind('\n') {
+            Some(end) => self.column = 1 + passed[end + 1..].chars().count(),
+            None => self.column += passed.chars().count(),
+        }
+        self.byte = byte;
+    }
+}
+
 /// All that is wrong with a text, in the order of its lines; never nothing.
 #[derive(Debug, Clone)]
 pub struct Complaints {
@@ -71,11 +108,13 @@ pub struct Complaints {
 
 impl Complaints {
     pub(crate) fn new(text: &str, mistakes: Vec<(Range<usize>, String)>) -> Self {
+        let mut mistakes = mistakes;
+        mistakes.sort_by_key(|(span, _)| span.start);
+        let mut at = Position::default();
         let mut all: Vec<Complaint> = mistakes
             .into_iter()
-            .map(|(span, message)| Complaint::new(text, span, &message))
+            .map(|(span, message)| Complaint::new(text, span, &message, &mut at))
             .collect();
-        all.sort_by_key(|c| c.span.start);
         // One slip may be a mistake in several respects of the same words.
         all.dedup();
         Self {
@@ -91,16 +130,15 @@ impl Complaints {
 }
 
 impl Complaint {
-    fn new(text: &str, span: Range<usize>, message: &str) -> Self {
+    fn new(text: &str, span: Range<usize>, message: &str, at: &mut Position) -> Self {
         let mut start = span.start.min(text.len());
         while !text.is_char_boundary(start) {
             start -= 1;
         }
-        let before = &text[..start];
-        let line_start = before.rfind('\n').map_or(0, |i| i + 1);
+        at.go_to(text, start);
         Self {
-            line: lines::line(text, start),
-            column: 1 + before[line_start..].chars().count(),
+            line: at.line,
+            column: at.column,
             // Names of the file may be quoted in it, with whatever they contain.
             message: message
                 .split(char::is_control)

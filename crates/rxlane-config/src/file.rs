@@ -220,7 +220,7 @@ pub(crate) struct Rule {
     pub(crate) dscp: Option<OneOrMore<Word>>,
     /// 0 to 255, or a name.
     pub(crate) protocol: Option<OneOrMore<Word>>,
-    /// Source addresses or prefixes.
+    /// Source addresses or prefixes; with all others of rules and `trust` up to 100,000.
     pub(crate) src: Option<OneOrMore<String>>,
     /// Destination addresses or prefixes.
     pub(crate) dst: Option<OneOrMore<String>>,

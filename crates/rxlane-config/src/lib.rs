@@ -22,6 +22,8 @@
 //! # Ok::<(), rxlane_config::Complaints>(())
 //! ```
 
+mod doubt;
+mod encoding;
 mod engine;
 mod error;
 mod excerpt;
@@ -57,8 +59,9 @@ pub use router::{
 pub use rules::{protocol_name, protocol_number};
 pub use write::to_toml;
 
-/// Bytes of a configuration file. The longest that makes sense has 64 ports and 256 rules.
-pub const MAX_BYTES: u64 = 1 << 20;
+/// Bytes of a configuration file. The longest that makes sense has [`MAX_PREFIXES`](rxlane_policy::prefixes::MAX_PREFIXES) IPv6 prefixes,
+/// one a line.
+pub const MAX_BYTES: u64 = 8 << 20;
 
 /// The name that stands for standard input, as usual.
 pub const STANDARD_INPUT: &str = "-";
@@ -74,6 +77,8 @@ pub struct Configuration {
     pub observe: bool,
     /// Where the daemon shows its metrics, if anywhere.
     pub metrics: Option<Listen>,
+    /// What is hardly meant, though a router can do it.
+    pub warnings: Vec<Complaint>,
 }
 
 /// Reads and checks a configuration file; `-` is standard input.
@@ -91,13 +96,13 @@ pub fn load(path: &Path) -> Result<Configuration, ConfigError> {
 /// The text of a configuration file; `-` is standard input.
 ///
 /// # Errors
-/// When it cannot be read, or is longer than [`MAX_BYTES`].
+/// When it cannot be read, is longer than [`MAX_BYTES`], or is no UTF-8.
 pub fn text_of(path: &Path) -> Result<String, ConfigError> {
     let cannot = |source| ConfigError::Read {
         path: path.into(),
         source,
     };
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     let input: &mut dyn Read = if path == Path::new(STANDARD_INPUT) {
         &mut std::io::stdin().lock()
     } else {
@@ -105,12 +110,15 @@ pub fn text_of(path: &Path) -> Result<String, ConfigError> {
     };
     input
         .take(MAX_BYTES + 1)
-        .read_to_string(&mut text)
+        .read_to_end(&mut bytes)
         .map_err(cannot)?;
-    if text.len() as u64 > MAX_BYTES {
+    if bytes.len() as u64 > MAX_BYTES {
         return Err(ConfigError::TooLong { path: path.into() });
     }
-    Ok(text)
+    encoding::text(bytes).map_err(|why| ConfigError::Encoding {
+        path: path.into(),
+        why,
+    })
 }
 
 /// Reads and checks the text of a configuration file, for its router.
@@ -163,6 +171,8 @@ pub fn parse_all(text: &str) -> Result<Configuration, Complaints> {
             "mode = \"observe\" needs datapath = \"express\": the engine takes packets away from the kernel, whatever becomes of them",
         );
     }
+    let mut doubts = Mistakes::default();
+    doubt::of(&file, &mut doubts);
     let router = resolve::resolve(file, &mut mistakes);
     match router.filter(|_| mistakes.0.is_empty()) {
         Some(router) => Ok(Configuration {
@@ -170,6 +180,7 @@ pub fn parse_all(text: &str) -> Result<Configuration, Complaints> {
             latency,
             observe,
             metrics,
+            warnings: Complaints::new(text, spans(doubts)).all,
         }),
         None => Err(Complaints::new(text, spans(mistakes))),
     }

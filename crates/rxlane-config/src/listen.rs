@@ -35,6 +35,17 @@ impl std::str::FromStr for Listen {
     }
 }
 
+impl Listen {
+    /// As a file says it.
+    #[must_use]
+    pub fn as_written(&self) -> String {
+        match self {
+            Self::Tcp(address) => address.to_string(),
+            Self::Unix(path) => path.display().to_string(),
+        }
+    }
+}
+
 impl std::fmt::Display for Listen {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -65,6 +76,10 @@ mod tests {
         ] {
             let message = wrong.parse::<Listen>().unwrap_err();
             assert!(message.contains("127.0.0.1:9817"), "{message}");
+        }
+        for listen in ["127.0.0.1:9817", "[::1]:9817", "/run/x"] {
+            let read: Listen = listen.parse().unwrap();
+            assert_eq!(read.as_written(), listen);
         }
         assert!(format!("/{}", "x".repeat(200)).parse::<Listen>().is_err());
     }

@@ -23,10 +23,10 @@ pub(crate) fn ports(names: &[String], at: &Place, mistakes: &mut Mistakes) {
         );
     }
     for (i, name) in names.iter().enumerate() {
-        if let Some(why) = impossible_interface(name) {
+        if let Some(why) = impossible_port(name) {
             mistakes.add(
                 &at.index(i),
-                format!("`{}` cannot be an interface: {why}", name.escape_debug()),
+                format!("`{}` cannot be a port: {why}", name.escape_debug()),
             );
         } else if names[..i].contains(name) {
             mistakes.add(
@@ -37,8 +37,8 @@ pub(crate) fn ports(names: &[String], at: &Place, mistakes: &mut Mistakes) {
     }
 }
 
-/// Why no interface can have this name (`dev_valid_name` in net/core/dev.c).
-fn impossible_interface(name: &str) -> Option<String> {
+/// Why no interface can have this name (`dev_valid_name` in net/core/dev.c), or none that forwards.
+fn impossible_port(name: &str) -> Option<String> {
     if name.is_empty() {
         return Some("a name has at least one character".into());
     }
@@ -56,6 +56,9 @@ fn impossible_interface(name: &str) -> Option<String> {
     }
     if name == "." || name == ".." {
         return Some("that is a folder; `ip link` lists what there is".into());
+    }
+    if name == "lo" {
+        return Some("what comes in there is the machine's own and never forwarded; name the interfaces between which it forwards".into());
     }
     // The kernel takes the space of ISO 8859-1 for one, too, which in UTF-8 is a part of letters.
     let wrong = name

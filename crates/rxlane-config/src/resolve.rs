@@ -128,6 +128,16 @@ fn place_of(error: &PolicyError, classes: &[Class]) -> Option<Place> {
             classes.iter().position(|c| c.name == *later_class)?,
             *later - 1,
         ),
+        PolicyError::TooManyPrefixes(_) => {
+            // The class that has most.
+            let most = (0..classes.len()).max_by_key(|c| classes[*c].prefixes())?;
+            return Some(Place::top("class").index(most));
+        }
+        PolicyError::TooManyFlexOffsets(_) => {
+            let flex = |c: &Class| c.rules.iter().rposition(|r| r.flex.is_some());
+            let last = (0..classes.len()).rev();
+            last.filter_map(|c| Some((c, flex(&classes[c])?))).next()?
+        }
         PolicyError::TooManyRules(_) => (classes.iter().rposition(|c| !c.rules.is_empty())?, 0),
         _ => return None,
     };

@@ -1,5 +1,6 @@
 //! Rules: what is written about packets, as sets over their fields.
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use ipnet::IpNet;
@@ -42,9 +43,13 @@ pub(crate) fn rule(
     let flex = raw.bytes.as_ref().map(flex);
     let mut list = Lists { at, mistakes };
     let rule = Rule {
-        ports: list.of("port", raw.port.as_ref(), |name| port_index(name, ports)),
+        ports: list
+            .of("port", raw.port.as_ref(), |name| port_index(name, ports))
+            .map(distinct),
         dscp: list.of("dscp", raw.dscp.as_ref(), dscps).map(|v| bits(&v)),
-        protocols: list.of("protocol", raw.protocol.as_ref(), protocol),
+        protocols: list
+            .of("protocol", raw.protocol.as_ref(), protocol)
+            .map(distinct),
         src: list
             .of("src", raw.src.as_ref(), |t| net(t))
             .unwrap_or_default(),
@@ -57,13 +62,16 @@ pub(crate) fn rule(
         dst_ports: list
             .of("dst_port", raw.dst_port.as_ref(), port_range)
             .unwrap_or_default(),
-        vlans: list.of("vlan", raw.vlan.as_ref(), |w| number(w, "vlan", 4095)),
+        vlans: list
+            .of("vlan", raw.vlan.as_ref(), |w| number(w, "vlan", 4095))
+            .map(distinct),
         pcp: list
             .of("pcp", raw.pcp.as_ref(), |w| number(w, "pcp", 7))
             .map(|v: Vec<u8>| bits(&v) as u8),
         flex: flex.and_then(|f| list.mistakes.keep(&at.key("bytes"), f)),
     };
     ports_of_portless(&rule, at, mistakes);
+    ends_of_two_families(&rule, at, mistakes);
     (mistakes.0.len() == before).then_some(rule)
 }
 
@@ -113,6 +121,24 @@ fn ports_of_portless(rule: &Rule, at: &Place, mistakes: &mut Mistakes) {
     }
 }
 
+/// A packet has addresses of one family at both ends.
+fn ends_of_two_families(rule: &Rule, at: &Place, mistakes: &mut Mistakes) {
+    if rule.src.is_empty() || rule.dst.is_empty() {
+        return;
+    }
+    let v4 = |nets: &[IpNet]| nets.iter().all(|net| matches!(net, IpNet::V4(_)));
+    let v6 = |nets: &[IpNet]| nets.iter().all(|net| matches!(net, IpNet::V6(_)));
+    let message = match (&rule.src[..], &rule.dst[..]) {
+        (src, dst) if v4(src) && v6(dst) => "`src` is of IPv4 and `dst` of IPv6",
+        (src, dst) if v6(src) && v4(dst) => "`src` is of IPv6 and `dst` of IPv4",
+        _ => return,
+    };
+    mistakes.add(
+        &at.key("dst"),
+        format!("{message}, so that no packet ever matches: give each family a rule of its own"),
+    );
+}
+
 fn port_index(name: &str, ports: &[String]) -> Result<u8, String> {
     let index = ports.iter().position(|p| p == name);
     index.and_then(|i| u8::try_from(i).ok()).ok_or_else(|| {
@@ -120,6 +146,13 @@ fn port_index(name: &str, ports: &[String]) -> Result<u8, String> {
         let meant = meant.map_or_else(String::new, |port| format!("; did you mean `{port}`?"));
         format!("port `{name}` is not among `ports`: add it there or correct the name{meant}")
     })
+}
+
+/// Each value once, where it comes first.
+fn distinct<T: Copy + Ord>(mut values: Vec<T>) -> Vec<T> {
+    let mut known = BTreeSet::new();
+    values.retain(|value| known.insert(*value));
+    values
 }
 
 fn bits(values: &[u8]) -> u64 {
@@ -169,10 +202,21 @@ fn protocol(word: &Word) -> Result<u8, String> {
 }
 
 pub(crate) fn net(text: &str) -> Result<IpNet, String> {
-    text.parse()
+    let net: IpNet = text
+        .parse()
         .or_else(|_| text.parse::<std::net::IpAddr>().map(IpNet::from))
-        .map_err(|_| format!("`{text}` is no address or prefix: write 10.0.0.0/8 or 2001:db8::/32"))
-        .map(|n: IpNet| n.trunc())
+        .map_err(|_| {
+            format!("`{text}` is no address or prefix: write 10.0.0.0/8 or 2001:db8::/32")
+        })?;
+    if net != net.trunc() {
+        return Err(format!(
+            "`{text}` has bits set behind its first {}: write {} for all of these addresses, or {} for this one alone",
+            net.prefix_len(),
+            net.trunc(),
+            net.addr()
+        ));
+    }
+    Ok(net)
 }
 
 fn port_range(word: &Word) -> Result<RangeInclusive<u16>, String> {

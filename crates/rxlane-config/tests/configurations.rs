@@ -243,7 +243,7 @@ fn what_is_too_long_to_be_a_configuration_is_not_read() {
     let refused = load(&path).expect_err("too long");
     std::fs::remove_file(&path).unwrap();
     assert!(
-        refused.to_string().contains("longer than 1024 KiB"),
+        refused.to_string().contains("longer than 8192 KiB"),
         "{refused}"
     );
     assert!(load(Path::new("/dev/zero")).is_err());
