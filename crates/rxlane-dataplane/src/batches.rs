@@ -20,6 +20,12 @@ const WHOLE_POLL: u32 = 64;
 /// name server come and go each minute.
 const IDLE_FOR: Duration = Duration::from_secs(10);
 
+/// A router that ends tries so often to take its change back, this far apart: others are at it for milliseconds.
+const TRIES: u32 = 200;
+const APART: Duration = Duration::from_millis(10);
+
+const STAYS: &str = "the stack may go on taking packets by whole polls (net.core.gro_normal_batch)";
+
 /// The machine's setting, and what a router has made of it.
 pub(crate) struct Batches {
     setting: Option<NormalBatch>,
@@ -43,8 +49,8 @@ impl Batches {
     pub(crate) fn follow(&mut self, instance: &Instance, idle: bool) {
         if !idle {
             self.idle_since = None;
-            if self.long.replace(true) != Some(true) {
-                self.lengthen(instance);
+            if self.long != Some(true) && self.lengthen(instance) {
+                self.long = Some(true);
             }
             return;
         }
@@ -54,35 +60,50 @@ impl Batches {
             Some(false) => false,
             None => true,
         };
-        if due {
+        if due && self.try_to_give_back(instance) {
             self.long = Some(false);
-            self.give_back(instance);
         }
     }
 
-    /// Has the stack take whole polls, unless it takes more already. That it cannot is a warning: the router works without.
-    fn lengthen(&self, instance: &Instance) {
+    /// Has the stack take whole polls, unless it takes more already. That it cannot is a warning: the router works without. `false` while
+    /// another router is at it: the next look is soon.
+    fn lengthen(&self, instance: &Instance) -> bool {
         let Some(setting) = &self.setting else {
             info!(
                 "net.core.gro_normal_batch is out of reach here: RT packets wait for what the stack does with others in a poll"
             );
-            return;
+            return true;
         };
-        if let Err(error) = try_lengthen(instance, setting) {
+        try_lengthen(instance, setting).unwrap_or_else(|error| {
             warn!(%error, "RT packets wait for what the stack does with others in a poll");
-        }
+            true
+        })
     }
 
     /// Takes the change back if this router was the last that needed it. Warnings only: there is nothing to do without.
     pub(crate) fn give_back(&self, instance: &Instance) {
-        if let Err(error) = try_to_give_back(instance, self.setting.as_ref()) {
-            warn!(%error, "the stack may go on taking packets by whole polls (net.core.gro_normal_batch)");
+        for _ in 0..TRIES {
+            if self.try_to_give_back(instance) {
+                return;
+            }
+            std::thread::sleep(APART);
         }
+        warn!("{STAYS}: another router does not let go of the setting");
+    }
+
+    /// `false` while another router is at it.
+    fn try_to_give_back(&self, instance: &Instance) -> bool {
+        try_to_give_back(instance, self.setting.as_ref()).unwrap_or_else(|error| {
+            warn!(%error, "{STAYS}");
+            true
+        })
     }
 }
 
-fn try_lengthen(instance: &Instance, setting: &NormalBatch) -> Result<(), DataplaneError> {
-    let _lock = Instance::lock_normal_batch()?;
+fn try_lengthen(instance: &Instance, setting: &NormalBatch) -> Result<bool, DataplaneError> {
+    let Some(_lock) = Instance::lock_normal_batch()? else {
+        return Ok(false);
+    };
     let was = setting.get()?;
     let holders = holders(instance)?;
     // A whole poll may be what another router has set. Anything else is the administrator's, also while routers run.
@@ -93,7 +114,7 @@ fn try_lengthen(instance: &Instance, setting: &NormalBatch) -> Result<(), Datapl
         other => Some(other),
     };
     let Some(original) = original.filter(|o| *o < WHOLE_POLL) else {
-        return Ok(());
+        return Ok(true);
     };
     for (holder, _) in &holders {
         holder.save_normal_batch(original)?;
@@ -107,7 +128,7 @@ fn try_lengthen(instance: &Instance, setting: &NormalBatch) -> Result<(), Datapl
             "the stack takes packets by whole polls, as long as rxlane is attached"
         );
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Routers besides this one that have changed the setting, or found it changed, and what it was. Those of namespaces that are gone
@@ -125,10 +146,12 @@ fn holders(instance: &Instance) -> Result<Vec<(Instance, u32)>, DataplaneError> 
 fn try_to_give_back(
     instance: &Instance,
     setting: Option<&NormalBatch>,
-) -> Result<(), DataplaneError> {
-    let _lock = Instance::lock_normal_batch()?;
+) -> Result<bool, DataplaneError> {
+    let Some(_lock) = Instance::lock_normal_batch()? else {
+        return Ok(false);
+    };
     let Some(original) = instance.load_normal_batch() else {
-        return Ok(());
+        return Ok(true);
     };
     if holders(instance)?.is_empty() {
         let setting = setting.ok_or_else(|| SystemError::Refused {
@@ -141,5 +164,5 @@ fn try_to_give_back(
         }
     }
     instance.forget_normal_batch();
-    Ok(())
+    Ok(true)
 }

@@ -1,7 +1,7 @@
 //! One router per network namespace: its files, its lock, and what it remembers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
@@ -16,6 +16,7 @@ use crate::layout::EGRESS_BY_VLAN;
 use crate::options::Options;
 use crate::pinned;
 use crate::pppoe::SessionStatus;
+use crate::private;
 use crate::tunnels::TunnelStatus;
 use crate::undo::{Ask, Unconfirmed};
 use crate::verifier::Accepted;
@@ -201,7 +202,16 @@ impl Instance {
         bpffs::ensure_mounted()?;
         bpffs::own_folder(&all_pins())?;
         bpffs::own_folder(&self.pins)?;
-        std::fs::create_dir_all(&self.run).at(&self.run)
+        self.create_run()
+    }
+
+    /// Makes the folder of files and closes to others what it holds.
+    fn create_run(&self) -> Result<(), DataplaneError> {
+        if self.run.starts_with(RUN) {
+            private::folder(Path::new(RUN))?;
+        }
+        private::folder(&self.run)?;
+        private::tighten(&self.run)
     }
 
     /// Takes the lock of the running daemon, which ends with the process.
@@ -209,7 +219,7 @@ impl Instance {
     /// # Errors
     /// [`DataplaneError::AlreadyRunning`] while another daemon holds it.
     pub fn lock(&self) -> Result<Lock, DataplaneError> {
-        std::fs::create_dir_all(&self.run).at(&self.run)?;
+        self.create_run()?;
         let path = self.lock_path();
         try_lock(&path)?.ok_or_else(|| DataplaneError::AlreadyRunning(self.daemon().unwrap_or(0)))
     }
@@ -248,7 +258,7 @@ impl Instance {
 
     /// What the last daemon wrote.
     pub fn load_state(&self) -> Option<State> {
-        serde_json::from_slice(&std::fs::read(self.state_path()).ok()?).ok()
+        serde_json::from_slice(&private::read(&self.state_path())?).ok()
     }
 
     /// Replaces the state in one step.
@@ -265,8 +275,7 @@ impl Instance {
 
     /// Features of ports that were turned off, to be turned on again ([`crate::tags`]).
     pub(crate) fn load_turned_off(&self) -> BTreeMap<String, BTreeSet<String>> {
-        std::fs::read(self.turned_off_path())
-            .ok()
+        private::read(&self.turned_off_path())
             .and_then(|json| serde_json::from_slice(&json).ok())
             .unwrap_or_default()
     }
@@ -284,8 +293,7 @@ impl Instance {
 
     /// What the machine's setting was before the first of all routers changed it ([`crate::batches`]).
     pub(crate) fn load_normal_batch(&self) -> Option<u32> {
-        let text = std::fs::read_to_string(self.normal_batch_path()).ok()?;
-        text.trim().parse().ok()
+        serde_json::from_slice(&private::read(&self.normal_batch_path())?).ok()
     }
 
     pub(crate) fn save_normal_batch(&self, packets: u32) -> Result<(), DataplaneError> {
@@ -297,16 +305,11 @@ impl Instance {
         let _ = std::fs::remove_file(self.normal_batch_path());
     }
 
-    /// Held while the machine's setting or what is remembered of it is looked at or changed.
-    pub(crate) fn lock_normal_batch() -> Result<Lock, DataplaneError> {
+    /// Held while the machine's setting or what is remembered of it is looked at or changed, for moments; `None` while another holds it.
+    pub(crate) fn lock_normal_batch() -> Result<Option<Lock>, DataplaneError> {
         let run = Path::new(RUN);
-        std::fs::create_dir_all(run).at(run)?;
-        let path = run.join("gro-normal-batch.lock");
-        let file = lock_file(&path)?;
-        fcntl(&file, FcntlArg::F_OFD_SETLKW(&whole_file()))
-            .map_err(std::io::Error::from)
-            .at(&path)?;
-        Ok(Lock { _file: file })
+        private::folder(run)?;
+        try_lock(&run.join("gro-normal-batch.lock"))
     }
 
     /// The instances of all namespaces, of those that are gone too.
@@ -352,7 +355,7 @@ impl Instance {
     /// What was asked for last, once. What somebody asked for who then sent no signal is not what the next one means.
     pub(crate) fn take_ask(&self) -> Option<Ask> {
         let path = self.ask_path();
-        let asked = std::fs::read(&path).ok()?;
+        let asked = private::read(&path)?;
         let _ = std::fs::remove_file(path);
         let (what, at_ns): (Ask, u64) = serde_json::from_slice(&asked).ok()?;
         (monotonic().0.saturating_sub(at_ns) < ASKED_NS).then_some(what)
@@ -363,7 +366,7 @@ impl Instance {
     }
 
     fn reload_report(&self) -> Option<(u64, Option<String>)> {
-        serde_json::from_slice(&std::fs::read(self.reload_path()).ok()?).ok()
+        serde_json::from_slice(&private::read(&self.reload_path())?).ok()
     }
 
     /// Answers a reload, for whoever asked for it.
@@ -411,16 +414,9 @@ pub struct Lock {
     _file: File,
 }
 
-/// The file of a lock, made if need be: what is in it belongs to whoever holds the lock.
-fn lock_file(path: &Path) -> Result<File, DataplaneError> {
-    let mut options = OpenOptions::new();
-    options.create(true).truncate(false).write(true);
-    options.open(path).at(path)
-}
-
 /// Takes a lock and writes this process's number into it; `None` while another holds it.
 fn try_lock(path: &Path) -> Result<Option<Lock>, DataplaneError> {
-    let mut file = lock_file(path)?;
+    let mut file = private::open(path)?;
     match fcntl(&file, FcntlArg::F_OFD_SETLK(&whole_file())) {
         Ok(_) => {}
         Err(Errno::EAGAIN | Errno::EACCES) => return Ok(None),
@@ -433,7 +429,7 @@ fn try_lock(path: &Path) -> Result<Option<Lock>, DataplaneError> {
 
 /// The process that holds a lock.
 fn holder(path: &Path) -> Option<u32> {
-    let mut file = File::open(path).ok()?;
+    let mut file = private::open_to_read(path)?;
     // Between taking the lock and writing its number a process needs microseconds.
     for _ in 0..100 {
         let mut lock = whole_file();
@@ -467,10 +463,12 @@ fn whole_file() -> nix::libc::flock {
 /// Writes a file as JSON in one step: whoever reads it finds the old or the new.
 fn replace(path: &Path, what: &impl Serialize) -> Result<(), DataplaneError> {
     let new = path.with_extension("new");
-    let json = serde_json::to_vec_pretty(what)
+    let json = serde_json::to_vec(what)
         .map_err(std::io::Error::from)
         .at(path)?;
-    std::fs::write(&new, json).at(&new)?;
+    let mut file = private::open(&new)?;
+    file.set_len(0).at(&new)?;
+    file.write_all(&json).at(&new)?;
     std::fs::rename(&new, path).at(path)
 }
 

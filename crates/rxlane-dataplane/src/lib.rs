@@ -40,6 +40,7 @@ mod lanes;
 mod pinned;
 mod ports;
 mod pppoe;
+mod private;
 mod qdiscs;
 mod sentry;
 mod refusing;
