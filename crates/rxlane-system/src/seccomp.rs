@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
-/// Starting programs, looking into others, mounting, changing namespaces, loading kernels and modules.
-const NEVER: [libc::c_long; 22] = [
+/// Starting programs, looking into others, mounting, changing namespaces, loading kernels and modules; and io_uring, which makes
+/// calls that no filter sees.
+const NEVER: [libc::c_long; 25] = [
     libc::SYS_execve,
     libc::SYS_execveat,
     libc::SYS_ptrace,
@@ -28,6 +29,9 @@ const NEVER: [libc::c_long; 22] = [
     libc::SYS_keyctl,
     libc::SYS_add_key,
     libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
 ];
 
 /// Has the kernel refuse them from now on, to this thread and those that it starts (`seccomp(2)`).
