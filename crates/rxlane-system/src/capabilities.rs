@@ -62,3 +62,19 @@ pub fn drop_the_rest(more: &[Capability]) -> Result<(), String> {
     caps::set(None, CapSet::Permitted, &kept).map_err(|e| e.to_string())?;
     Ok(())
 }
+
+/// Gives up every capability of the calling thread and those that it starts, for good: they only read what is open to their user.
+///
+/// # Errors
+/// The message of the failing call.
+pub fn drop_all_of_this_thread() -> Result<(), String> {
+    for set in [
+        CapSet::Ambient,
+        CapSet::Inheritable,
+        CapSet::Effective,
+        CapSet::Permitted,
+    ] {
+        caps::clear(None, set).map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}

@@ -1,12 +1,15 @@
 //! The little of HTTP/1.1 that reading metrics takes: one GET a connection, within a time and a size (RFC 9112).
 
 use std::io::{ErrorKind, Read, Write};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::listener::Connection;
 
 /// A whole exchange takes no longer, however slowly the other side reads or writes.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(5);
+/// Nor does it last longer until the request is there.
+const REQUEST: Duration = Duration::from_secs(2);
 /// Bytes of a request. A scraper sends a few hundred.
 const MAX_REQUEST: usize = 8192;
 const MAX_HEADERS: usize = 64;
@@ -16,7 +19,7 @@ const MAX_HEADERS: usize = 64;
 pub(crate) struct Response {
     pub(crate) status: &'static str,
     pub(crate) content_type: &'static str,
-    pub(crate) body: String,
+    pub(crate) body: Arc<str>,
 }
 
 impl Response {
@@ -24,15 +27,16 @@ impl Response {
         Self {
             status,
             content_type: "text/plain; charset=utf-8",
-            body: body.into() + "\n",
+            body: (body.into() + "\n").into(),
         }
     }
 }
 
 /// Reads a request and answers it. Whoever is too slow, sends too much or goes away is left alone.
 pub(crate) fn exchange(mut connection: Connection, answer: impl FnOnce(&str) -> Response) {
-    let end = Instant::now() + DEADLINE;
-    let response = match request(&mut connection, end) {
+    let now = Instant::now();
+    let end = now + DEADLINE;
+    let response = match request(&mut connection, now + REQUEST) {
         Ok(Request::Get(path)) => answer(&path),
         Ok(Request::Other) => Response::text("405 Method Not Allowed", "only GET is answered here"),
         Ok(Request::Unreadable) => Response::text("400 Bad Request", "this is no HTTP request"),
@@ -48,7 +52,8 @@ pub(crate) fn exchange(mut connection: Connection, answer: impl FnOnce(&str) -> 
         response.content_type,
         response.body.len()
     );
-    let _ = send(&mut connection, (head + &response.body).as_bytes(), end);
+    let sent = send(&mut connection, head.as_bytes(), end);
+    let _ = sent.and_then(|()| send(&mut connection, response.body.as_bytes(), end));
 }
 
 #[derive(Debug, PartialEq, Eq)]

@@ -1,13 +1,15 @@
 //! Where a server listens: an address, or a socket in the file system that a group may use.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::Duration;
 
+use nix::errno::Errno;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 use nix::unistd::{Group, chown};
 use rxlane_config::Listen;
 
@@ -27,6 +29,20 @@ pub(crate) enum Listener {
 pub(crate) enum Connection {
     Tcp(TcpStream),
     Unix(UnixStream),
+}
+
+/// Closes a connection that somebody else reads or writes.
+#[derive(Debug)]
+pub(crate) struct Hand(Connection);
+
+impl Hand {
+    pub(crate) fn close(&self) {
+        // One that the other side has closed needs it no more.
+        let _ = match &self.0 {
+            Connection::Tcp(s) => s.shutdown(Shutdown::Both),
+            Connection::Unix(s) => s.shutdown(Shutdown::Both),
+        };
+    }
 }
 
 impl Listener {
@@ -50,9 +66,7 @@ impl Listener {
     pub(crate) fn at(path: &Path) -> Result<Self, String> {
         let name = path.display().to_string();
         let failed = |e: std::io::Error| cannot(&name, &e);
-        let abandoned =
-            UnixStream::connect(path).is_err_and(|e| e.kind() == ErrorKind::ConnectionRefused);
-        if abandoned {
+        if is_abandoned(path) {
             std::fs::remove_file(path).map_err(failed)?;
         }
         let listener = UnixListener::bind(path).map_err(failed)?;
@@ -102,6 +116,14 @@ impl AsFd for Listener {
 }
 
 impl Connection {
+    /// What closes it from elsewhere.
+    pub(crate) fn hand(&self) -> std::io::Result<Hand> {
+        Ok(Hand(match self {
+            Self::Tcp(s) => Self::Tcp(s.try_clone()?),
+            Self::Unix(s) => Self::Unix(s.try_clone()?),
+        }))
+    }
+
     /// How long the next call may wait.
     pub(crate) fn set_timeout(&self, timeout: Duration) -> std::io::Result<()> {
         // Zero would mean for ever.
@@ -137,6 +159,14 @@ impl Write for Connection {
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
+}
+
+/// Whether there is a socket that nobody serves. Asks without waiting: somebody may serve it who answers nobody.
+fn is_abandoned(path: &Path) -> bool {
+    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    let asked = socket(AddressFamily::Unix, SockType::Stream, flags, None)
+        .and_then(|asking| connect(asking.as_raw_fd(), &UnixAddr::new(path)?));
+    asked == Err(Errno::ECONNREFUSED)
 }
 
 fn cannot(name: &str, error: &std::io::Error) -> String {

@@ -4,4 +4,6 @@ pub(crate) mod client;
 pub(crate) mod http;
 pub(crate) mod listener;
 pub(crate) mod metrics;
+mod pages;
+mod queue;
 pub(crate) mod server;

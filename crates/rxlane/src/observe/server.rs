@@ -2,24 +2,19 @@
 
 use std::io::ErrorKind;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rxlane_config::Listen;
-use rxlane_dataplane::status::{self, Status};
+use rxlane_system::capabilities;
 use tracing::{info, warn};
 
 use super::http::{self, Response};
 use super::listener::{Connection, Listener};
-use super::metrics;
-use crate::one_line;
+use super::pages::Pages;
+use super::queue::Queue;
 
-/// Connections that are served at once; others are closed, and their senders try again.
-const AT_ONCE: usize = 8;
-/// A status is not read more often than this, whoever asks.
-const FRESH: Duration = Duration::from_millis(200);
 /// Where nobody else could be listening a moment later, as after a restart, it is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
 
@@ -36,6 +31,8 @@ enum Offer {
 #[derive(Debug, Default)]
 struct Wanted {
     metrics: Option<Listen>,
+    /// Made already.
+    made: Option<Listener>,
     changed: bool,
 }
 
@@ -63,7 +60,7 @@ impl Server {
         let server = Self {
             wanted: Arc::new(Mutex::new(Wanted {
                 metrics,
-                changed: false,
+                ..Wanted::default()
             })),
         };
         let wanted = Arc::clone(&server.wanted);
@@ -80,36 +77,61 @@ impl Server {
         wanted.metrics.clone()
     }
 
-    /// After a reload: metrics may be wanted elsewhere.
+    /// After a reload: metrics may be wanted elsewhere. A socket in the file system is made by the caller, who may write to folders of others.
     pub(crate) fn listen(&self, metrics: Option<Listen>) {
         let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        wanted.changed |= wanted.metrics != metrics;
+        if wanted.metrics == metrics {
+            return;
+        }
+        wanted.made = match &metrics {
+            Some(to @ Listen::Unix(_)) => Listener::bind(to).ok(),
+            _ => None,
+        };
+        wanted.changed = true;
         wanted.metrics = metrics;
     }
 }
 
 fn serve(ready: Ready, wanted: &Mutex<Wanted>) {
-    let reader = Arc::new(Reader::default());
-    let busy = Arc::new(AtomicUsize::new(0));
+    if let Err(message) = capabilities::drop_all_of_this_thread() {
+        warn!("the thread that answers status and metrics keeps its capabilities: {message}");
+    }
+    let pages = Arc::new(Pages::default());
     let socket = ready.status;
     let mut metrics = Metrics {
         listener: ready.metrics,
         ..Metrics::default()
     };
+    // Whoever asks for metrics takes nothing from those who ask for the status.
+    let (mut of_socket, mut of_metrics) = (Queue::default(), Queue::default());
     loop {
         metrics.follow(wanted);
-        let mut offers: Vec<(&Listener, Offer)> = Vec::new();
-        offers.extend(socket.iter().map(|l| (l, Offer::Everything)));
-        offers.extend(metrics.listener.iter().map(|l| (l, Offer::Metrics)));
+        let mut offers: Vec<(&Listener, Offer, &mut Queue)> = Vec::new();
+        if let Some(listener) = &socket {
+            offers.push((listener, Offer::Everything, &mut of_socket));
+        }
+        if let Some(listener) = &metrics.listener {
+            offers.push((listener, Offer::Metrics, &mut of_metrics));
+        }
+        // A change of what is wanted is noticed after this long.
+        let mut wait = Duration::from_millis(500);
+        offers.retain(|(_, _, queue)| {
+            let turn = queue.next_turn();
+            wait = if turn.is_zero() { wait } else { wait.min(turn) };
+            turn.is_zero()
+        });
         let mut waiting: Vec<PollFd<'_>> = offers
             .iter()
-            .map(|(l, _)| PollFd::new(l.as_fd(), PollFlags::POLLIN))
+            .map(|(l, ..)| PollFd::new(l.as_fd(), PollFlags::POLLIN))
             .collect();
-        // A change of what is wanted is noticed after this long.
-        let _ = poll(&mut waiting, PollTimeout::from(500u16));
-        for (listener, offer) in offers {
+        let wait = wait.max(Duration::from_millis(1));
+        let _ = poll(
+            &mut waiting,
+            PollTimeout::try_from(wait).unwrap_or(PollTimeout::ZERO),
+        );
+        for (listener, offer, queue) in offers {
             match listener.accept() {
-                Ok(connection) => answer(connection, offer, &reader, &busy),
+                Ok(connection) => answer(connection, offer, &pages, queue),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {}
                 // No descriptor is left, or the client has gone: what waits is tried again.
                 Err(_) => std::thread::sleep(Duration::from_millis(50)),
@@ -130,7 +152,10 @@ impl Metrics {
     fn follow(&mut self, wanted: &Mutex<Wanted>) {
         let mut wanted = wanted.lock().unwrap_or_else(PoisonError::into_inner);
         if std::mem::take(&mut wanted.changed) {
-            *self = Self::default();
+            *self = Self {
+                listener: wanted.made.take(),
+                ..Self::default()
+            };
         }
         let Some(to) = &wanted.metrics else { return };
         let due = self.tried.is_none_or(|at| at.elapsed() >= AGAIN);
@@ -152,40 +177,26 @@ impl Metrics {
     }
 }
 
-fn answer(connection: Connection, offer: Offer, reader: &Arc<Reader>, busy: &Arc<AtomicUsize>) {
-    if busy.fetch_add(1, Ordering::Relaxed) >= AT_ONCE {
-        busy.fetch_sub(1, Ordering::Relaxed);
+fn answer(connection: Connection, offer: Offer, pages: &Arc<Pages>, queue: &mut Queue) {
+    let Some(place) = queue.enter(&connection) else {
         return;
-    }
-    let (reader, ours) = (Arc::clone(reader), Arc::clone(busy));
-    let thread = std::thread::Builder::new()
+    };
+    let pages = Arc::clone(pages);
+    // That no thread can be started closes the connection, and its sender tries again.
+    let _ = std::thread::Builder::new()
         .name("rxlane-answer".into())
         .spawn(move || {
-            http::exchange(connection, |path| respond(path, offer, &reader));
-            ours.fetch_sub(1, Ordering::Relaxed);
+            http::exchange(connection, |path| respond(path, offer, &pages));
+            drop(place);
         });
-    if thread.is_err() {
-        busy.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
-fn respond(path: &str, offer: Offer, reader: &Reader) -> Response {
+fn respond(path: &str, offer: Offer, pages: &Pages) -> Response {
     let everything = offer == Offer::Everything;
-    let body = match path {
-        "/metrics" => reader.status().and_then(|status| {
-            let body = metrics::open_metrics(status).map_err(one_line)?;
-            Ok((metrics::CONTENT_TYPE, body))
-        }),
-        "/status" if everything => reader.status().map(|status| {
-            (
-                "text/plain; charset=utf-8",
-                crate::commands::status::text(&status),
-            )
-        }),
-        "/status.json" if everything => reader.status().and_then(|status| {
-            let json = crate::output::json_text(&status)?;
-            Ok(("application/json", json))
-        }),
+    let page = match path {
+        "/metrics" => pages.metrics(),
+        "/status" if everything => pages.text(),
+        "/status.json" if everything => pages.json(),
         _ => {
             let paths = if everything {
                 "/metrics, /status, /status.json"
@@ -195,32 +206,5 @@ fn respond(path: &str, offer: Offer, reader: &Reader) -> Response {
             return Response::text("404 Not Found", format!("here are {paths}"));
         }
     };
-    match body {
-        Ok((content_type, body)) => Response {
-            status: "200 OK",
-            content_type,
-            body,
-        },
-        Err(message) => Response::text("503 Service Unavailable", message),
-    }
-}
-
-/// Reads the router's maps, one reader at a time and not again at once.
-#[derive(Debug, Default)]
-struct Reader {
-    last: Mutex<Option<(Instant, Status)>>,
-}
-
-impl Reader {
-    fn status(&self) -> Result<Status, String> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((at, status)) = &*last
-            && at.elapsed() < FRESH
-        {
-            return Ok(status.clone());
-        }
-        let status = status::read().map_err(one_line)?;
-        *last = Some((Instant::now(), status.clone()));
-        Ok(status)
-    }
+    page.unwrap_or_else(|message| Response::text("503 Service Unavailable", message))
 }
