@@ -59,6 +59,9 @@ pub struct State {
     /// And how.
     #[serde(default)]
     pub options: Options,
+    /// Where it shows metrics, as the file says it.
+    #[serde(default)]
+    pub metrics: Option<String>,
     /// Slot and XDP mode of each port that programs are attached to, present or not.
     pub ports: BTreeMap<String, PortState>,
     /// The kernel's features.

@@ -207,6 +207,7 @@ impl Router {
             config,
             written,
             options,
+            metrics: old.as_ref().and_then(|o| o.metrics.clone()),
             features,
             programs: controller,
             objections: Vec::new(),
@@ -305,6 +306,29 @@ impl Router {
     /// When the answer cannot be written.
     pub fn report_reload(&self, error: Option<&str>) -> Result<(), DataplaneError> {
         self.instance.report_reload(error)
+    }
+
+    /// The same of a start: why its file was refused, where the router goes on as it was. Otherwise what was refused before is forgotten.
+    ///
+    /// # Errors
+    /// When the answer cannot be written.
+    pub fn report_start(&self, error: Option<&str>) -> Result<(), DataplaneError> {
+        if error.is_none() && self.instance.reload_error().is_none() {
+            return Ok(());
+        }
+        self.instance.report_reload(error)
+    }
+
+    /// Remembers where metrics are shown, for a start whose file is wrong.
+    ///
+    /// # Errors
+    /// When the state cannot be written.
+    pub fn shows_metrics_on(&mut self, metrics: Option<String>) -> Result<(), DataplaneError> {
+        if self.state.metrics == metrics {
+            return Ok(());
+        }
+        self.state.metrics = metrics;
+        self.instance.save_state(&self.state)
     }
 
     /// What the router was started with and what it found.
@@ -419,6 +443,16 @@ pub fn remove_abandoned() -> Result<usize, DataplaneError> {
         instance.remove()?;
     }
     Ok(abandoned.len())
+}
+
+/// What a daemon that has ended was told to do, if its lanes are still there.
+///
+/// # Errors
+/// When /proc cannot be read.
+pub fn left_behind() -> Result<Option<State>, DataplaneError> {
+    let instance = Instance::current()?;
+    let lanes = instance.daemon().is_none() && Shared::open(&instance.pins).is_ok();
+    Ok(lanes.then(|| instance.load_state()).flatten())
 }
 
 /// Detaches a router whose daemon is not running.

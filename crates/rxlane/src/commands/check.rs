@@ -40,6 +40,8 @@ struct Verdict {
     /// Whether `run` would take it, as far as was looked.
     fine: bool,
     mistakes: Vec<Mistake>,
+    /// What is hardly meant, though `run` would take it.
+    doubts: Vec<Mistake>,
     /// Cores that the file names and this machine lacks.
     missing_cores: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,6 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         file: args.config.path().display().to_string(),
         fine: false,
         mistakes: Vec::new(),
+        doubts: Vec::new(),
         missing_cores: Vec::new(),
         refused: None,
         rehearsal: None,
@@ -85,6 +88,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         Err(e) => return Err(config::show(&e)),
     };
     let config = &all.router;
+    verdict.doubts = all.warnings.iter().map(Mistake::from).collect();
     verdict.missing_cores = missing_cores(config);
     let rehearsed = if args.live {
         rehearse(config, run::options(&all, args.accept_bypass, false)).map(Some)
@@ -107,6 +111,12 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         counted(config.classes.len(), "class", "classes"),
         counted(rules, "rule", "rules"),
     );
+    for doubt in &verdict.doubts {
+        println!(
+            "warning: {}:{}: {}",
+            verdict.file, doubt.line, doubt.message
+        );
+    }
     for warning in &verdict.missing_cores {
         println!("warning: {warning}");
     }

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use rxlane_config::{Configuration, Datapath, Listen, RouterConfig, STANDARD_INPUT};
+use rxlane_config::{Complaint, Configuration, Datapath, Listen, RouterConfig, STANDARD_INPUT};
 use rxlane_dataplane::DataplaneError;
 use rxlane_dataplane::features::conntrack_is_a_module;
 use rxlane_dataplane::instance::Instance;
 use rxlane_dataplane::options::Options;
-use rxlane_dataplane::router::Router;
+use rxlane_dataplane::router::{self, Router};
 use rxlane_dataplane::undo::Ask;
 use rxlane_policy::class::{Lane, Trust};
 use rxlane_system::changes::Changes;
@@ -57,7 +57,12 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     if file == Path::new(STANDARD_INPUT) {
         return Err("run needs a file instead of standard input, because a reload reads it again: rxlane run -c FILE".into());
     }
-    let config = args.config.load()?;
+    let before = before();
+    let (mut config, mut refused) = match (args.config.load(), &before) {
+        (Ok(config), _) => (config, None),
+        (Err(message), Some(before)) => (before.clone(), Some(message)),
+        (Err(message), None) => return Err(message),
+    };
     // A reload may be asked for from another folder.
     let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.into());
     require_capabilities("run")?;
@@ -76,27 +81,34 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         .map_err(one_line)?;
     let mut monitor = links::Monitor::new().map_err(one_line)?;
     let changes = Changes::subscribe().map_err(one_line)?;
-    // A reload may turn an engine on, but only one that has been there from the start can come back.
-    let engine = matches!(config.router.datapath, Datapath::Afxdp(_));
-    let mut ready = Ready::default();
-    let options = options(&config, args.accept_bypass, args.observe);
-    let metrics = config.metrics;
-    let before_threads = || {
-        // Afterwards they could not be given to the group. What fails here is tried again, and told then.
-        ready.status = status_socket();
-        if let Some(to @ Listen::Unix(_)) = &metrics {
-            ready.metrics = Listener::bind(to).ok();
-        }
-        confine(engine);
-    };
-    let mut router =
-        Router::start(config.router, &file, options, before_threads).map_err(one_line)?;
+    let mut ready = None;
+    let mut started = start(&config, args, &file, &mut ready);
+    if let (Err(message), None, Some(before)) = (&started, &refused, before)
+        && (before.router != config.router || before.observe != config.observe)
+    {
+        refused = Some(message.clone());
+        config = before;
+        started = start(&config, args, &file, &mut ready);
+    }
+    let mut router = started.map_err(|e| match &refused {
+        Some(first) => format!("{first}; and the configuration before cannot be had: {e}"),
+        None => e,
+    })?;
+    remember_metrics(&mut router, config.metrics.as_ref());
+    doubt(&config.warnings, &file);
     announce(&router);
-    let server = Server::start(ready, metrics)?;
+    if let Some(message) = &refused {
+        error!("keeping the configuration that was in force before this start: {message}");
+    }
+    if let Err(e) = router.report_start(refused.as_deref()) {
+        warn!("{}", one_line(e));
+    }
+    let server = Server::start(ready.unwrap_or_default(), config.metrics)?;
     let mut watch = Watch::default();
     router.listen(changes).map_err(one_line)?;
     watch.settle(&mut router, &mut monitor);
-    tell(&[NotifyState::Ready, NotifyState::Status(&serving(&router))]);
+    let status = doing(&router, refused.as_deref());
+    tell(&[NotifyState::Ready, NotifyState::Status(&status)]);
     let mut watchdog = Watchdog::asked_for();
     loop {
         watchdog.feed();
@@ -130,6 +142,67 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         undo_what_nobody_confirms(&mut router, &server);
         watch.keep_up(&mut router, &mut monitor);
     }
+}
+
+/// What a router was told whose daemon has ended and whose lanes are there still: a restart with a file that is wrong changes nothing, as a
+/// reload.
+fn before() -> Option<Configuration> {
+    let state = router::left_behind().ok().flatten()?;
+    Some(Configuration {
+        router: state.config,
+        latency: state.options.latency,
+        observe: state.options.observe,
+        metrics: state.metrics.and_then(|to| to.parse().ok()),
+        warnings: Vec::new(),
+    })
+}
+
+/// Starts the router. Privileges are given up, and listeners made, the first time that it gets so far: `ready` is empty until then.
+fn start(
+    config: &Configuration,
+    args: &Args,
+    file: &Path,
+    ready: &mut Option<Ready>,
+) -> Result<Router, String> {
+    // A reload may turn an engine on, but only one that has been there from the start can come back.
+    let engine = matches!(config.router.datapath, Datapath::Afxdp(_));
+    let before_threads = || {
+        if ready.is_some() {
+            return;
+        }
+        // Afterwards they could not be given to the group. What fails here is tried again, and told then.
+        *ready = Some(Ready {
+            status: status_socket(),
+            metrics: match &config.metrics {
+                Some(to @ Listen::Unix(_)) => Listener::bind(to).ok(),
+                _ => None,
+            },
+        });
+        confine(engine);
+    };
+    let options = options(config, args.accept_bypass, args.observe);
+    Router::start(config.router.clone(), file, options, before_threads).map_err(one_line)
+}
+
+/// Says what is hardly meant in a file that was taken.
+fn doubt(warnings: &[Complaint], file: &Path) {
+    for warning in warnings {
+        warn!("{}:{}: {}", file.display(), warning.line, warning.message);
+    }
+}
+
+fn remember_metrics(router: &mut Router, metrics: Option<&Listen>) {
+    if let Err(e) = router.shows_metrics_on(metrics.map(Listen::as_written)) {
+        warn!("{}", one_line(e));
+    }
+}
+
+/// What the router does, in a line, or why not what it was asked to.
+fn doing(router: &Router, refused: Option<&str>) -> String {
+    refused.map_or_else(
+        || serving(router),
+        |e| format!("refused a new configuration and keeps the old one: {e}"),
+    )
 }
 
 /// Tells the service manager that the loop goes round, if it wants to know: else it would start another daemon.
@@ -314,20 +387,26 @@ fn read_again(
     let reloaded = match undo_after_s {
         None => router.reload(config.router, options),
         Some(s) => {
-            let shown = server.listens_on().map(|to| to.to_string());
+            let shown = server.listens_on().map(|to| to.as_written());
             let wait = Duration::from_secs(s.into());
             router.reload_unless_undone(config.router, options, shown, wait)
         }
     };
     reloaded.map_err(one_line)?;
+    doubt(&config.warnings, args.config.path());
+    remember_metrics(router, config.metrics.as_ref());
     server.listen(config.metrics);
     Ok(())
 }
 
 /// Goes back to the configuration before one that is not confirmed.
 fn undo(router: &mut Router, server: &Server) -> Result<(), String> {
-    let metrics = router.undo().map_err(one_line)?;
-    server.listen(metrics.and_then(|to| to.parse().ok()));
+    let metrics: Option<Listen> = router
+        .undo()
+        .map_err(one_line)?
+        .and_then(|to| to.parse().ok());
+    remember_metrics(router, metrics.as_ref());
+    server.listen(metrics);
     Ok(())
 }
 
@@ -363,10 +442,7 @@ fn reload(router: &mut Router, args: &Args, server: &Server) {
     if let Err(e) = router.report_reload(error.as_deref()) {
         warn!("{}", one_line(e));
     }
-    let status = error.map_or_else(
-        || serving(router),
-        |e| format!("refused a new configuration and keeps the old one: {e}"),
-    );
+    let status = doing(router, error.as_deref());
     tell(&[NotifyState::Ready, NotifyState::Status(&status)]);
 }
 
