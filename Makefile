@@ -81,7 +81,7 @@ install: package-files
 	install -Dm644 target/package/rxlane.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/rxlane
 	install -Dm644 target/package/rxlane.zsh $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_rxlane
 	install -Dm644 target/package/rxlane.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/rxlane.fish
-	@for unit in rxlane.service rxlane-queues.service rxlane-tune.service; do \
+	@for unit in rxlane.service rxlane-lanes.service rxlane-queues.service rxlane-tune.service; do \
 		sed 's|/usr/sbin/|$(PREFIX)/sbin/|' contrib/systemd/$$unit > target/package/$$unit && \
 		install -Dm644 target/package/$$unit $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit || exit 1; \
 	done
@@ -89,7 +89,7 @@ install: package-files
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/sbin/rxlane $(DESTDIR)$(PREFIX)/share/man/man8/rxlane*.8 $(DESTDIR)$(PREFIX)/share/man/man5/rxlane.toml.5 \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/rxlane $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_rxlane \
-		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/rxlane.fish $(addprefix $(DESTDIR)$(PREFIX)/lib/systemd/system/rxlane,.service -queues.service -tune.service)
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/rxlane.fish $(addprefix $(DESTDIR)$(PREFIX)/lib/systemd/system/rxlane,.service -lanes.service -queues.service -tune.service)
 
 # A package for this Debian and later ones: made on the oldest. Its times are those of the commit, so that two are the same.
 CARGO_DEB := 3.8.0
