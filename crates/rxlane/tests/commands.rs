@@ -252,7 +252,7 @@ fn cores_that_this_machine_lacks_are_a_warning() {
 fn a_file_without_end_is_refused_and_not_read_to_the_end() {
     let out = rxlane(&["check", "/dev/zero"]);
     let said = text(&out.stderr);
-    assert!(said.contains("longer than 1024 KiB"), "{said}");
+    assert!(said.contains("longer than 8192 KiB"), "{said}");
     let missing: PathBuf = "/no/such/rxlane.toml".into();
     let out = rxlane(&["check", missing.to_str().unwrap()]);
     assert_eq!(text(&out.stderr).lines().count(), 1);
