@@ -87,7 +87,7 @@ pub const REASONS: [(&str, &str); 28] = [
     ),
     (
         "tcp_control",
-        "SYN, FIN or RST, or any TCP segment while the tracker is not liberal",
+        "SYN, FIN or RST, a window that is shut, or a connection of TCP whose window the tracker does not ignore yet",
     ),
     ("nat", "a translation that the express lane does not do"),
     (

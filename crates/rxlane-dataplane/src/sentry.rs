@@ -65,9 +65,14 @@ impl Asked {
             return false;
         }
         let digest = self.about.digest().ok();
-        let wait = (begun.elapsed() * SHARE).clamp(ASK_EVERY, ASK_AT_LATEST);
+        let changed = std::mem::replace(&mut self.digest, digest) != digest;
+        let wait = match changed {
+            // Strangers' packets may fill a set: they close the lane no more often than this.
+            true => ASK_AT_LATEST,
+            false => (begun.elapsed() * SHARE).clamp(ASK_EVERY, ASK_AT_LATEST),
+        };
         self.due = Instant::now() + wait;
-        std::mem::replace(&mut self.digest, digest) != digest
+        changed
     }
 }
 
@@ -185,6 +190,11 @@ impl Sentry {
         let shared = lock(&self.shared);
         let witness = shared.witness.as_ref();
         witness.map_or(Ok(()), |maps| maps.look_up_again())
+    }
+
+    /// Whether connection tracking heeds windows of all connections of TCP, and cannot be told otherwise.
+    pub(crate) fn tracks_windows(&self) -> bool {
+        lock(&self.shared).tracking.tcp == 0
     }
 
     /// How often the lane was closed: whoever looks around asks before.

@@ -48,6 +48,12 @@ impl Router {
         self.sentry.listen(changes)
     }
 
+    /// Whether TCP of `established` classes stays with the kernel: its connections cannot be marked, and the tracker heeds windows.
+    #[must_use]
+    pub fn tcp_stays(&self) -> bool {
+        self.sentry.tracks_windows()
+    }
+
     /// Where it is told of changes that have closed the express lane, for [`Router::take_news`].
     pub fn news(&self) -> Option<BorrowedFd<'_>> {
         self.sentry.news()

@@ -172,10 +172,6 @@ impl Found {
             self.advice
                 .push("IPv6 is not forwarded: sysctl net.ipv6.conf.all.forwarding=1".into());
         }
-        let liberal = sysctl::read("net.netfilter.nf_conntrack_tcp_be_liberal");
-        if self.has_firewall() && liberal != Some(1) {
-            self.advice.push("TCP of `established` classes takes the stack; sysctl net.netfilter.nf_conntrack_tcp_be_liberal=1 lets it use the express lane".into());
-        }
         if self.ports.len() == 1 {
             self.advice
                 .push("one port only: a router forwards between several".into());

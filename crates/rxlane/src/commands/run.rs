@@ -16,7 +16,7 @@ use rxlane_dataplane::router::{self, Router};
 use rxlane_dataplane::undo::Ask;
 use rxlane_policy::class::{Lane, Trust};
 use rxlane_system::changes::Changes;
-use rxlane_system::{capabilities, links, seccomp, sysctl};
+use rxlane_system::{capabilities, links, seccomp};
 use sd_notify::NotifyState;
 use tracing::{error, info, warn};
 
@@ -477,10 +477,9 @@ fn announce(router: &Router) {
             "express packets are not seen by tcpdump, counters of rules and qdiscs, and `ip -s link` of some drivers: `rxlane status` counts them"
         );
     }
-    let liberal = sysctl::read("net.netfilter.nf_conntrack_tcp_be_liberal") == Some(1);
-    if !liberal && trusts(&state.config, |t| *t == Trust::Established).is_some() {
+    if router.tcp_stays() && trusts(&state.config, |t| *t == Trust::Established).is_some() {
         info!(
-            "TCP of `established` classes takes the stack: conntrack would lose the window; sysctl net.netfilter.nf_conntrack_tcp_be_liberal=1 lets it use the express lane"
+            "TCP of `established` classes takes the stack: connections cannot be marked without the module nf_conntrack_netlink; load it, or set net.netfilter.nf_conntrack_tcp_be_liberal=1"
         );
     }
     info!("{}", serving(router));
