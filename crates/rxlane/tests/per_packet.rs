@@ -77,13 +77,13 @@ fn rules_that_must_see_every_packet_are_named_by_run_check_and_status() {
 #[ignore = "needs root: make test"]
 fn what_all_flows_meet_refuses_no_start_and_is_passed_by_when_accepted() {
     let mut t = TestLab::up("universal", |_| ());
-    let rules = "nft 'table inet fw { chain all { type filter hook forward priority 0; ct state established,new log; }; }'";
+    let rules = "nft 'table inet fw { chain every { type filter hook forward priority 0; ct state established,new log; }; }'";
     t.must(Place::Router, rules);
     let config = t.config("router", &(VOICE_ESTABLISHED.to_owned() + REST));
     let (router, log) = run(&t, &config);
     let why = |t: &TestLab| t.status_json().unwrap()["classes"][0]["why"].to_string();
     wait_for("status says why", || {
-        why(&t).contains("the chain inet fw all at forward logs packets")
+        why(&t).contains("the chain inet fw every at forward logs packets")
     });
     router.end(nix::sys::signal::Signal::SIGTERM);
     let _router = t.router_from(&config);

@@ -1,5 +1,6 @@
 use super::*;
 use rxlane_system::firewall::Effects;
+use rxlane_system::ruleset::Meets;
 
 fn hook(place: Place, effects: Effects) -> Surroundings {
     Surroundings {
@@ -112,4 +113,54 @@ fn translation_marks_that_route_ipsec_and_redirects_cannot_be_accepted() {
         ..Surroundings::default()
     };
     assert_eq!(objections(&Trust::All, &unmarked), []);
+}
+
+#[test]
+fn what_all_flows_meet_holds_established_back_and_what_some_meet_is_kept() {
+    let text = "ports = [\"lan0\"]\n[[class]]\nname = \"rt\"\nlane = \"express\"\ntrust = \"established\"\nmatch = [{ dscp = \"EF\" }]\n\
+        [[class]]\nname = \"all\"\nlane = \"express\"\ntrust = \"all\"\nmatch = [{ dscp = \"AF41\" }]\n[[class]]\nname = \"rest\"\nlane = \"stack\"\n";
+    let Ok(config) = rxlane_config::parse(text) else {
+        panic!("a configuration");
+    };
+    let found = |meets| Surroundings {
+        per_packet: vec![PerPacket {
+            what: "logs packets".into(),
+            place: "the chain inet fw c at forward".into(),
+            meets,
+        }],
+        ..Surroundings::default()
+    };
+    let of_all = found(Meets::default());
+    let of_some = found(Meets {
+        protocol: Some(17),
+        ..Meets::default()
+    });
+    let why = |text: &str| vec![("rt".to_owned(), vec![text.to_owned()])];
+    let held_back = why("the chain inet fw c at forward logs packets");
+    assert_eq!(against(&config, &of_all, false), held_back);
+    assert_eq!(against(&config, &of_all, true), []);
+    assert_eq!(accepted(&config, &of_all), held_back);
+    assert_eq!(kept_of_classes(&config, &of_all, false), []);
+    // While the class stays with the kernel nothing is passed by.
+    assert!(refuse(&config, &of_all, false).is_ok());
+
+    let kept = why("the chain inet fw c at forward logs packets (of flows: UDP)");
+    assert_eq!(against(&config, &of_some, false), []);
+    assert_eq!(kept_of_classes(&config, &of_some, false), kept);
+    assert_eq!(kept_of_classes(&config, &of_some, true), []);
+    assert_eq!(accepted(&config, &of_some), kept);
+    let said = warnings(&config, &of_some, false);
+    assert_eq!(said.len(), 1);
+    assert!(
+        said[0].starts_with("class `rt` keeps flows with the kernel: the chain"),
+        "{said:?}"
+    );
+
+    // What nobody may accept refuses a start still, and so does what `all` must accept.
+    let taken = Surroundings {
+        taken: vec![("lan0".into(), "mv0".into())],
+        ..of_all
+    };
+    assert!(refuse(&config, &taken, true).is_err());
+    assert!(refuse(&config, &hook(Place::Forward, FILTERS), false).is_err());
 }

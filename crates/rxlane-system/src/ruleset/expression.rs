@@ -79,11 +79,8 @@ impl<'a> Reader<'a> {
                 Some(verdict) => self.steps.extend(verdict_of(verdict)),
                 None => self.set(data.number(1), Value::Of(Test::Fixed), 16),
             },
-            "fib" | "rt" | "socket" | "xfrm" | "tunnel" | "osf" => {
-                let register = if name == "fib" { 1 } else { 2 };
-                let register = data.number(register).or_else(|| data.number(1));
-                self.set(register, Value::Of(Test::Fixed), 16);
-            }
+            "fib" | "rt" | "xfrm" | "osf" => self.set(data.number(1), Value::Of(Test::Fixed), 16),
+            "socket" | "tunnel" => self.set(data.number(2), Value::Of(Test::Fixed), 16),
             "hash" => self.set(data.number(2), Value::Of(Test::Fixed), 4),
             "numgen" => {
                 let by_turns = Test::Varies("treats packets by turns or by chance");
@@ -144,6 +141,7 @@ impl<'a> Reader<'a> {
                 self.per_packet(format!("does what is not known here ({name})"));
                 self.acts(WORST);
                 self.when(Test::Fixed);
+                self.registers = [const { None }; WORDS];
             }
         }
     }
