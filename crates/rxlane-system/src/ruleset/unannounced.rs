@@ -1,7 +1,8 @@
 //! What decides about packets and changes without news: tables of legacy iptables, elements of sets that come and go by
 //! themselves, sets of ipset, BPF programs of netfilter and tcx.
 //!
-//! A digest of all of it costs a system call or few for each, so that it can be asked for many times a second.
+//! A digest of all of it costs a system call or few for each, so that it can be asked for many times a second: 30 us where nothing is
+//! there, 0.5 ms for 1,000 elements or rules, 4 to 7 ms for 10,000.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
