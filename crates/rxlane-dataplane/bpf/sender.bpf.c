@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * From whom the packet came that Linux forwards, for rules that ask for the MAC address of senders: noted where it is
- * forwarded, because its frame gets another header before it leaves. Attached only while there are such rules.
+ * From whom packets come, for rules that ask for the MAC address of senders: noted where the stack receives them.
+ * Attached only while there are such rules.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -13,32 +13,23 @@
 #include "kernel.h"
 #include "sender.h"
 
-static __always_inline int note(const struct sk_buff *skb)
-{
-	__u32 zero = 0;
-	struct sender *sender = bpf_map_lookup_elem(&senders, &zero);
+const volatile __u64 netns_cookie = 0;
 
-	if (!sender)
+SEC("tp_btf/netif_receive_skb")
+int BPF_PROG(linux_receives, const struct sk_buff *skb)
+{
+	__u64 address = (__u64)(unsigned long)skb;
+	struct sender sender = {};
+
+	/* 0xffff: it came in a frame that has no header. */
+	if (skb->dev->nd_net.net->net_cookie != netns_cookie || skb->mac_header == 0xffff)
 		return 0;
-	sender->skb = 0;
-	/* 0xffff: it came in a frame that has none. */
-	if (skb->mac_header == 0xffff ||
-	    bpf_probe_read_kernel(sender->mac, ETH_ALEN, skb->head + skb->mac_header + ETH_ALEN))
+	if (bpf_probe_read_kernel(sender.mac, ETH_ALEN, skb->head + skb->mac_header + ETH_ALEN))
 		return 0;
-	sender->skb = (__u64)(unsigned long)skb;
+	sender.head = (__u64)(unsigned long)skb->head;
+	sender.seen_ns = bpf_ktime_get_ns();
+	bpf_map_update_elem(&senders, &address, &sender, BPF_ANY);
 	return 0;
-}
-
-SEC("fentry/ip_forward")
-int BPF_PROG(forwards_ipv4, struct sk_buff *skb)
-{
-	return note(skb);
-}
-
-SEC("fentry/ip6_forward")
-int BPF_PROG(forwards_ipv6, struct sk_buff *skb)
-{
-	return note(skb);
 }
 
 char LICENSE[] SEC("license") = "GPL";

@@ -248,16 +248,14 @@ static __always_inline int is_of_tunnel(const struct sk_buff *skb, struct witnes
 	return 1;
 }
 
-/*
- * Who sent the packet that this core forwards. Its frame has another header by the time it leaves; one that has waited in
- * between is nobody's, and no answer. sender.bpf.c notes it, where rules ask for it.
- */
-static __always_inline int was_sent_by(const struct sk_buff *skb, const __u8 *mac)
+/* Whether the packet came from this address, as sender.bpf.c has noted it. */
+static __always_inline int was_sent_by(const struct sk_buff *skb, const __u8 *mac, __u64 now)
 {
-	__u32 zero = 0;
-	const struct sender *sender = bpf_map_lookup_elem(&senders, &zero);
+	__u64 address = (__u64)(unsigned long)skb;
+	const struct sender *sender = bpf_map_lookup_elem(&senders, &address);
 
-	return sender && sender->skb == (__u64)(unsigned long)skb && !__builtin_memcmp(sender->mac, mac, ETH_ALEN);
+	return sender && sender->head == (__u64)(unsigned long)skb->head && now - sender->seen_ns < SENDER_STALE_NS &&
+	       !__builtin_memcmp(sender->mac, mac, ETH_ALEN);
 }
 
 SEC("tp_btf/net_dev_start_xmit")
@@ -305,7 +303,7 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 	    (seen->ingress != (__u32)skb->skb_iif || packet.tos != seen->tos || packet.ttl != (__u8)(seen->ttl - 1) ||
 	     !is_as_tracked(&packet, other)))
 		return 0;
-	if (!tunneled && witness->by_sender && !was_sent_by(skb, seen->sender))
+	if (!tunneled && witness->by_sender && !was_sent_by(skb, seen->sender, now))
 		return 0;
 	tag = tag_of(skb);
 	switch (over_others(dev)) {

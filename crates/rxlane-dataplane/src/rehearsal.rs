@@ -46,7 +46,11 @@ pub fn rehearse(config: &RouterConfig, options: Options) -> Result<Rehearsal, Da
     let around = watch::refuse(config, options.accept_bypass)?;
     let instance = Instance::current()?;
     ports::check_ports(&instance, config, &devices)?;
-    warnings.extend(surroundings::warnings(config, &around, options.accept_bypass));
+    warnings.extend(surroundings::warnings(
+        config,
+        &around,
+        options.accept_bypass,
+    ));
     let under = attach_points::by_vlan(&config.ports, &devices);
     let under = devices
         .iter()

@@ -214,7 +214,12 @@ fn a_flow_whose_connection_gets_a_mark_is_judged_by_linux() {
     let rules = "table inet fw { chain forwarded { type filter hook forward priority 0; policy drop; ct mark 7 drop; ct state established accept; iifname in0 accept; }; }";
     let (t, _router) = lab("ctmark", &[rules]);
     let call = Call::settled(&t);
-    let mark = |n| format!("conntrack -U -p udp --dport 7000 --mark {n}");
+    // The tool updates what it has been listed, and the kernel refuses some of that: it is asked for the mark alone.
+    let mark = |n| {
+        format!(
+            "conntrack -U -p udp -s 10.10.0.2 -d 10.20.0.2 --sport 6000 --dport 7000 --mark {n}"
+        )
+    };
     t.must(Place::Router, &mark(7));
     wait_for("Linux drops it", || !call.says());
     assert!(!call.says(), "and goes on");
@@ -233,11 +238,11 @@ fn addresses_and_ports_that_a_rule_rewrites_behind_the_tracker_are_rewritten() {
             "table ip m {{ chain p {{ type filter hook postrouting priority 300; oifname out0 udp dport 7000 {rewrites}; }}; }}"
         );
         let (t, _router) = lab(name, &[STATEFUL, &rule]);
-        let (gen, sink) = (udp(&t, Place::Gen, GEN), udp(&t, Place::Sink, SINK));
+        let (host, sink) = (udp(&t, Place::Gen, GEN), udp(&t, Place::Sink, SINK));
         // Its answers come back, so that both directions were seen.
         let answers = udp(&t, Place::Sink, "10.20.0.2:7001");
         for _ in 0..100 {
-            gen.send_to(b"said", SINK).expect("sent");
+            host.send_to(b"said", SINK).expect("sent");
             let (_, sender) = sink.recv_from(&mut [0; 64]).expect("received");
             assert_eq!(sender.to_string(), from);
             answers.send_to(b"answer", GEN).expect("sent");
@@ -317,7 +322,13 @@ fn without_a_daemon_established_flows_go_back_to_linux() {
     let call = Call::settled(&t);
     router.end(Signal::SIGKILL);
     // Nobody hears of this rule.
-    t.must(Place::Router, "nft insert rule inet fw forwarded udp dport 7000 drop");
-    wait_for("nothing is express any more", || !call.says());
-    assert!(!call.says() && t.class("voice", "express") > 0);
+    t.must(
+        Place::Router,
+        "nft insert rule inet fw forwarded udp dport 7000 drop",
+    );
+    wait_for("nothing is express any more", || {
+        let before = t.class("voice", "express");
+        let passed = (0..3).any(|_| call.says());
+        !passed && t.class("voice", "express") == before
+    });
 }

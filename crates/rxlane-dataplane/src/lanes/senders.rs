@@ -1,48 +1,42 @@
-//! From whom packets came that Linux forwards, for rules that ask for the MAC address of senders (bpf/sender.bpf.c).
+//! From whom packets come, for rules that ask for the MAC address of senders (bpf/sender.bpf.c).
 //!
-//! The programs are attached only while there are such rules, because each packet that this machine forwards passes them.
+//! The program is attached only while there are such rules, because each packet that this machine receives passes it.
 
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapHandle};
-use rxlane_system::features::KernelTypes;
 
 use crate::DataplaneError;
 use crate::error::BpfTried;
 use crate::skeletons::sender as skel;
 use crate::verifier;
 
-/// The attached programs.
+/// The attached program.
 pub(crate) struct Senders {
-    _links: Vec<Link>,
+    _link: Link,
 }
 
 impl Senders {
-    /// Attaches them.
+    /// Attaches it.
     ///
     /// # Errors
-    /// When one is refused: with functions in modules it takes `CAP_SYS_ADMIN`.
+    /// When the kernel refuses it.
     pub(crate) fn note(senders: &MapHandle) -> Result<Self, DataplaneError> {
         let mut storage = MaybeUninit::uninit();
         let mut open = skel::SenderSkelBuilder::default()
             .open(&mut storage)
             .tried(|| "open what notes senders".into())?;
+        if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
+            constants.netns_cookie = rxlane_system::netns::cookie()?;
+        }
         let shared = open.maps.senders.reuse_fd(senders.as_fd());
         shared.tried(|| "share the map of senders".into())?;
-        let ipv6 = KernelTypes::read(&["ipv6"]).know("ip6_forward");
-        open.progs.forwards_ipv6.set_autoload(ipv6);
-        let loaded = verifier::load("senders", || open.load())?;
-        let programs = [
-            (&loaded.progs.forwards_ipv4, true),
-            (&loaded.progs.forwards_ipv6, ipv6),
-        ];
-        let attached = programs.into_iter().filter(|(_, is_there)| *is_there);
-        let attached = attached.map(|(program, _)| program.attach());
-        let links: Result<_, _> = attached.collect();
+        let loaded = verifier::load("linux_receives", || open.load())?;
+        let link = loaded.progs.linux_receives.attach();
         Ok(Self {
-            _links: links.tried(|| "attach what notes senders".into())?,
+            _link: link.tried(|| "attach what notes senders".into())?,
         })
     }
 }

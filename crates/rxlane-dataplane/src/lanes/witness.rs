@@ -22,7 +22,9 @@ const PROGRAM: &str = "linux_forwards";
 /// Directions of flows that are known at once; those used least recently are forgotten, and asked for again.
 const FLOWS: usize = 1 << 16;
 /// `struct sender` of bpf/sender.h.
-const SENDER_BYTES: usize = 16;
+const SENDER_BYTES: usize = 24;
+/// Packets in the stack whose senders are known.
+const SENDERS: usize = 4096;
 
 /// What the witness and the XDP program share.
 pub(crate) struct WitnessMaps {
@@ -93,7 +95,7 @@ impl WitnessMaps {
             witnesses: create(MapType::Array, MAPS[0], 4, size_of::<Witness>(), 1)?,
             flows: create(MapType::LruHash, MAPS[1], 16, flow, FLOWS)?,
             kept: create(MapType::Array, MAPS[2], 4, kept, MAX_KEPT_FLOWS)?,
-            senders: create(MapType::PercpuArray, MAPS[3], 4, SENDER_BYTES, 1)?,
+            senders: create(MapType::LruHash, MAPS[3], 8, SENDER_BYTES, SENDERS)?,
             connections: tracker::connections()?,
             unmarked: tracker::unmarked()?,
         })
