@@ -162,7 +162,8 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 		return -1;
 	class = class_index(flow->class);
 	if (is_closed(g, class) || !is_watched_at(g, now) ||
-	    (g->by_sender && !is_same_mac(flow->sender, core->sender)) || ip_length(&p) > flow->mtu || is_longer_than_routes(&p))
+	    (g->by_sender && !is_same_mac(flow->sender, core->sender)) || ip_length(&p) > flow->mtu ||
+	    is_longer_than_routes(&p))
 		return -1;
 	if (core->came_in.tunnel && !entry_is_witnessed(core))
 		return -1;

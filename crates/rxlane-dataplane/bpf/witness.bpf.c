@@ -149,7 +149,8 @@ static __noinline int is_kept(const struct leaving *p, const struct nf_conntrack
 			return 1;
 		if ((!k->v6 || k->v6 == (p->v6 ? 6 : 4)) && (!k->protocol || k->protocol == p->protocol) &&
 		    (!k->ingress || k->ingress == seen->ingress) &&
-		    (!k->egress || k->egress == seen->egress || k->egress == device) && is_port_of(k->from_port, p->from_port, t.src.u.all) &&
+		    (!k->egress || k->egress == seen->egress || k->egress == device) &&
+		    is_port_of(k->from_port, p->from_port, t.src.u.all) &&
 		    is_port_of(k->to_port, p->to_port, t.dst.u.all) &&
 		    (is_within(p->source, k->source, k->source_mask) ||
 		     is_within(t.src.u3.ip6, k->source, k->source_mask)) &&
@@ -283,7 +284,8 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 			return 0;
 		if (!read_leaving(skb, &packet))
 			return 0;
-		/* A firewall may have set another type of service than that which it came with, for which it was asked. */
+		/* A firewall may have set another type of service than that which it came with, for which it was asked.
+		 */
 		key.direction = (info == IP_CT_ESTABLISHED_REPLY) | packet.tos << 8;
 	}
 	seen = bpf_map_lookup_elem(&witnessed_flows, &key);
@@ -299,9 +301,8 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 	/* Relocated, which an index that is no constant is not. */
 	own = key.direction & 1 ? &conntrack->tuplehash[1].tuple : &conntrack->tuplehash[0].tuple;
 	other = key.direction & 1 ? &conntrack->tuplehash[0].tuple : &conntrack->tuplehash[1].tuple;
-	if (!tunneled &&
-	    (seen->ingress != (__u32)skb->skb_iif || packet.tos != seen->tos || packet.ttl != (__u8)(seen->ttl - 1) ||
-	     !is_as_tracked(&packet, other)))
+	if (!tunneled && (seen->ingress != (__u32)skb->skb_iif || packet.tos != seen->tos ||
+			  packet.ttl != (__u8)(seen->ttl - 1) || !is_as_tracked(&packet, other)))
 		return 0;
 	if (!tunneled && witness->by_sender && !was_sent_by(skb, seen->sender, now))
 		return 0;
@@ -346,8 +347,7 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 	if (tag)
 		egress = seen->through;
 	seen->egress = egress;
-	seen->kept = !tunneled && witness->kept &&
-		     is_kept(&packet, own, seen, dev->ifindex, witness->kept);
+	seen->kept = !tunneled && witness->kept && is_kept(&packet, own, seen, dev->ifindex, witness->kept);
 	/* Whatever goes another way after this must say so itself. */
 	seen->through = 0;
 	seen->over = 0;
