@@ -67,14 +67,14 @@ static __always_inline __u8 source_check(const struct packet *p, __u8 unfiltered
 	return p->port_flags & PORT_LOOSE ? SOURCE_ROUTED : unfiltered;
 }
 
-static __always_inline int trust(struct xdp_md *ctx, const struct packet *p, __u32 class, struct departure *t,
-				 const int full)
+static __always_inline int trust(struct xdp_md *ctx, const struct packet *p, struct core *core, __u32 class,
+				 struct departure *t, const int full)
 {
 	__u8 how = classes[class_index(class)].trust;
 
 	if (full && any_conntrack && how == TRUST_ESTABLISHED) {
 		t->source = source_check(p, SOURCE_ANY);
-		return is_closed(find_gates(), class) ? TO_STACK_OBJECTION : trusted_flow(ctx, p, t);
+		return is_closed(find_gates(), class) ? TO_STACK_OBJECTION : trusted_flow(ctx, p, core);
 	}
 	if (full && any_prefix && how == TRUST_PREFIXES) {
 		if (trusted_prefix(p, class) != TRUSTED)
@@ -130,7 +130,7 @@ static __always_inline int admit(struct xdp_md *ctx, const struct packet *p, str
 				count->bytes += bytes;
 				return REFUSED(masked(ret, 31));
 			}
-			ret = trust(ctx, p, class, t, full);
+			ret = trust(ctx, p, core, class, t, full);
 			if (ret == TO_STACK_TCP)
 				return REFUSED(REASON_TCP_CONTROL);
 			if (ret == TO_STACK_NAT)

@@ -256,6 +256,7 @@ struct core {
 	struct class_counters classes[MAX_CLASSES];
 	/* Of the packet in hand: functions that call each other share a stack of 512 bytes, so these are not on it. */
 	struct parsed_packet packet;
+	struct bpf_sock_tuple tuple; /* of its flow, where the tracker is asked for it */
 	struct departure departure;
 	struct flow_key key;
 	struct hop hop;

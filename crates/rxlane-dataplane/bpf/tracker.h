@@ -69,13 +69,11 @@ struct {
 	__type(value, struct tracker_scratch);
 } tracker_scratch SEC(".maps");
 
-static __noinline int want_mark(const struct nf_conntrack_tuple *t, struct tracker_scratch *scratch)
+static __always_inline void want_mark(const struct nf_conntrack_tuple *t, struct tracker_scratch *scratch)
 {
 	__u32 v4 = scratch->v4;
 	struct unmarked *key = &scratch->unmarked;
 
-	if (observes)
-		return 0;
 	key->v6 = !v4;
 	key->from_port = t->src.u.all;
 	key->to_port = t->dst.u.all;
@@ -86,7 +84,6 @@ static __noinline int want_mark(const struct nf_conntrack_tuple *t, struct track
 	}
 	/* One that finds no room asks again. */
 	bpf_ringbuf_output(&unmarked, key, sizeof(*key), 0);
-	return 0;
 }
 
 static __always_inline struct tcp_connection *find_tcp(const struct nf_conn *ct, struct tracker_scratch *scratch)
@@ -105,35 +102,38 @@ static __always_inline struct tcp_connection *find_tcp(const struct nf_conn *ct,
  * Whether the tracker lets segments of the connection pass that it has not seen the ones before of. Else the daemon is
  * asked to mark the connection, as flowtables of the kernel do (net/netfilter/nf_flow_table_core.c), if it can.
  */
-static __always_inline int ignores_window(const struct nf_conn *ct, const struct gates *g,
-					  struct tcp_connection *tcp, struct tracker_scratch *scratch, __u64 now)
+static __always_inline int ignores_window(const struct nf_conn *ct, const struct gates *g, struct tcp_connection *tcp,
+					  struct tracker_scratch *scratch, __u64 now)
 {
 	__u8 *flags = scratch->flags;
+	__u64 again = MARK_AGAIN_NS;
+	int marked;
 
 	/* Copied: in a union Linux 6.1 finds another protocol's member at that place. */
 	if (bpf_core_read(&flags[0], 1, &ct->proto.tcp.seen[0].flags) ||
 	    bpf_core_read(&flags[1], 1, &ct->proto.tcp.seen[1].flags))
 		return 0;
-	if (flags[0] & flags[1] & IP_CT_TCP_FLAG_BE_LIBERAL) {
-		/* Whose acknowledgement the tracker has not seen, and never will: it would forget the connection early. */
-		if ((flags[0] | flags[1]) & IP_CT_TCP_FLAG_DATA_UNACKNOWLEDGED && g->tcp & TCP_MARKED &&
-		    now - tcp->asked_ns > UNACKNOWLEDGED_AGAIN_NS) {
-			tcp->asked_ns = now;
-			want_mark(&ct->tuplehash[0].tuple, scratch);
-		}
-		return 1;
-	}
+	marked = (flags[0] & flags[1] & IP_CT_TCP_FLAG_BE_LIBERAL) != 0;
 	if (!(g->tcp & TCP_MARKED))
-		return g->tcp & TCP_LIBERAL;
+		return marked || g->tcp & TCP_LIBERAL;
 	if (observes)
 		return 1;
-	if (tcp->packets < UNMARKED_PACKETS) {
+	if (marked) {
+		/* Whose acknowledgement the tracker has not seen, and never will: it would forget the connection early.
+		 */
+		if (!((flags[0] | flags[1]) & IP_CT_TCP_FLAG_DATA_UNACKNOWLEDGED))
+			return 1;
+		again = UNACKNOWLEDGED_AGAIN_NS;
+	} else if (tcp->packets < UNMARKED_PACKETS) {
 		tcp->packets++;
-	} else if (now - tcp->asked_ns > MARK_AGAIN_NS) {
+		return 0;
+	}
+	/* Asked at one place: as a function of its own it would have a part of the stack of its own. */
+	if (now - tcp->asked_ns > again) {
 		tcp->asked_ns = now;
 		want_mark(&ct->tuplehash[0].tuple, scratch);
 	}
-	return 0;
+	return marked;
 }
 
 /* Timeouts that a rule gave the connection, in ticks by state, or null: those of the sysctls. */
@@ -181,7 +181,8 @@ static __always_inline void find_lifetime(const struct nf_conn *ct, const struct
 	if (scratch->protocol != IPPROTO_TCP) {
 		scratch->ms = scratch->is_stream ? all->udp_stream : all->udp;
 		if (policy)
-			scratch->ms = of_policy(policy, scratch->is_stream ? UDP_CT_REPLIED : UDP_CT_UNREPLIED, scratch);
+			scratch->ms =
+				of_policy(policy, scratch->is_stream ? UDP_CT_REPLIED : UDP_CT_UNREPLIED, scratch);
 		return;
 	}
 	scratch->ms = all->tcp_established;

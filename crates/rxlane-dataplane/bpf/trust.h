@@ -314,8 +314,9 @@ static __always_inline int judge(struct nf_conn *ct, struct departure *t, const 
 		/* Of a stream since two seconds after its first answer, by the first packet that the tracker sees then.
 		 * The time is copied, as flags are above. */
 		scratch->is_stream = (status & IPS_ASSURED) != 0;
-		if (!(status & IPS_ASSURED) && (bpf_core_read(stream_ts, sizeof(*stream_ts), &ct->proto.udp.stream_ts) ||
-				   (__s64)(bpf_jiffies64() - *stream_ts) > 0))
+		if (!(status & IPS_ASSURED) &&
+		    (bpf_core_read(stream_ts, sizeof(*stream_ts), &ct->proto.udp.stream_ts) ||
+		     (__s64)(bpf_jiffies64() - *stream_ts) > 0))
 			return TO_STACK_UNSEEN;
 	}
 	find_lifetime(ct, g, scratch);
@@ -335,29 +336,34 @@ static __always_inline int judge(struct nf_conn *ct, struct departure *t, const 
 }
 
 /*
- * What conntrack says of a flow. A function of its own, which the verifier follows once and not for every class and
- * every way in which a packet can have been parsed: `protocol` is TCP or UDP, `v4` says which half of the tuple is
- * meant.
+ * What conntrack says of the flow of TCP or UDP that `core` has the tuple of. A function of its own, which the verifier
+ * follows once and not for every class and every way in which a packet can have been parsed.
  */
-__noinline int established(struct xdp_md *ctx, struct bpf_sock_tuple *tuple, __u8 protocol, int v4, struct departure *t)
+__noinline int established(struct xdp_md *ctx, struct core *core)
 {
 	const struct gates *g = find_gates();
 	struct tracker_scratch *scratch;
+	struct bpf_sock_tuple *tuple;
+	struct departure *t;
 	struct nf_conn *ct;
+	__u8 protocol;
 	__u32 zero = 0;
 	int verdict;
 
 	/* Asked here, which the verifier follows once, and not for each class: that was 230,000 instructions of
 	 * Linux 6.1. */
-	if (!tuple || !t)
+	if (!core)
 		return UNTRUSTED;
+	t = &core->departure;
+	tuple = &core->tuple;
+	protocol = core->packet.protocol;
 	if (!g || g->untracked)
 		return distrust(t, DISTRUST_NO_FLOW);
 	scratch = bpf_map_lookup_elem(&tracker_scratch, &zero);
 	if (!scratch || !is_watched(g))
 		return TO_STACK_OBJECTION;
 	scratch->protocol = protocol;
-	scratch->v4 = v4 != 0;
+	scratch->v4 = !core->packet.v6;
 	__builtin_memset(&scratch->opts, 0, sizeof(scratch->opts));
 	scratch->opts.netns_id = BPF_F_CURRENT_NETNS;
 	scratch->opts.l4proto = protocol;
@@ -370,7 +376,7 @@ __noinline int established(struct xdp_md *ctx, struct bpf_sock_tuple *tuple, __u
 	 */
 	if (!any_conntrack)
 		return UNTRUSTED;
-	if (v4)
+	if (scratch->v4)
 		ct = bpf_xdp_ct_lookup(ctx, tuple, sizeof(tuple->ipv4), &scratch->opts, sizeof(scratch->opts));
 	else
 		ct = bpf_xdp_ct_lookup(ctx, tuple, sizeof(tuple->ipv6), &scratch->opts, sizeof(scratch->opts));
@@ -411,11 +417,17 @@ static __always_inline int goes_on(const struct packet *p, struct departure *t)
 	return TRUSTED;
 }
 
-static __always_inline int trusted_flow(struct xdp_md *ctx, const struct packet *p, struct departure *t)
+static __always_inline int trusted_flow(struct xdp_md *ctx, const struct packet *p, struct core *core)
 {
-	struct bpf_sock_tuple tuple = {};
-	int ret = goes_on(p, t);
+	struct bpf_sock_tuple *tuple;
+	struct departure *t;
+	int ret;
 
+	/* Else the addresses of all that is written here would be on the stack while classes are gone through. */
+	barrier_var(core);
+	t = &core->departure;
+	tuple = &core->tuple;
+	ret = goes_on(p, t);
 	if (ret == UNTRUSTED)
 		return distrust(t, DISTRUST_PROTOCOL);
 	if (ret != TRUSTED)
@@ -423,19 +435,19 @@ static __always_inline int trusted_flow(struct xdp_md *ctx, const struct packet 
 	if (!p->v6) {
 		t->tos = p->ip4->tos;
 		t->ttl = p->ip4->ttl;
-		tuple.ipv4.saddr = p->ip4->saddr;
-		tuple.ipv4.daddr = p->ip4->daddr;
-		tuple.ipv4.sport = bpf_htons(p->src_port);
-		tuple.ipv4.dport = bpf_htons(p->dst_port);
+		tuple->ipv4.saddr = p->ip4->saddr;
+		tuple->ipv4.daddr = p->ip4->daddr;
+		tuple->ipv4.sport = bpf_htons(p->src_port);
+		tuple->ipv4.dport = bpf_htons(p->dst_port);
 	} else {
 		t->tos = p->ip6->priority << 4 | p->ip6->flow_lbl[0] >> 4;
 		t->ttl = p->ip6->hop_limit;
-		__builtin_memcpy(tuple.ipv6.saddr, &p->ip6->saddr, 16);
-		__builtin_memcpy(tuple.ipv6.daddr, &p->ip6->daddr, 16);
-		tuple.ipv6.sport = bpf_htons(p->src_port);
-		tuple.ipv6.dport = bpf_htons(p->dst_port);
+		__builtin_memcpy(tuple->ipv6.saddr, &p->ip6->saddr, 16);
+		__builtin_memcpy(tuple->ipv6.daddr, &p->ip6->daddr, 16);
+		tuple->ipv6.sport = bpf_htons(p->src_port);
+		tuple->ipv6.dport = bpf_htons(p->dst_port);
 	}
-	return established(ctx, &tuple, p->protocol, !p->v6, t);
+	return established(ctx, core);
 }
 
 #endif

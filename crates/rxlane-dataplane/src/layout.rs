@@ -271,9 +271,10 @@ pub struct Core {
     pub classes: PerClass<ClassCounters>,
     /// Of the packet in hand: nothing for others to read.
     pub packet: [u32; 12],
+    pub tuple: [u32; 10],
     pub departure: [u32; 20],
     pub flow: [u32; 22],
-    pub heard: [u32; 70],
+    pub heard: [u32; 68],
 }
 
 /// What happened to the packets of a ring (`struct ring`).
