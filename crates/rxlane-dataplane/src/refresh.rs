@@ -127,6 +127,7 @@ impl Router {
         let devices = links::all()?;
         let device = devices.iter().find(|d| d.name == port);
         let device = device.ok_or_else(|| DataplaneError::NoPort(port.into()))?;
+        tags::keep(&self.instance, &[port].into())?;
         let (mode, _) = ports::attach(&self.instance, device, &self.lane)?;
         if let Some(port) = self.state.ports.get_mut(port) {
             port.ifindex = Some(device.ifindex);
