@@ -6,11 +6,10 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_NETFILTER};
-use rxlane_system::{SystemError, Tried, netns, sysctl};
+use rxlane_system::{netns, sysctl};
 
-use crate::OracleError;
 use crate::scenario::Statement;
+use crate::{OracleError, connections};
 
 /// Runs a tool that must succeed.
 pub(crate) fn tool(program: &str, args: &[&str]) -> Result<String, OracleError> {
@@ -68,7 +67,8 @@ pub(crate) fn statements(router: &str, all: &[Statement]) -> Result<Vec<String>,
             Statement::Nft(_) => refused.extend(nft(router, &lines(group))?),
             Statement::Sysctl { .. } => refused.extend(write_sysctls(router, group)?),
             Statement::Session { .. } => refused.extend(sessions(router, group)),
-            Statement::ForgetConnections => forget_connections(router)?,
+            Statement::ForgetConnections => connections::forget(router)?,
+            Statement::MarkConnections { .. } => mark_connections(router, group)?,
         }
     }
     Ok(refused)
@@ -144,25 +144,16 @@ fn write_sysctls(router: &str, group: &[Statement]) -> Result<Vec<String>, Oracl
     })?)
 }
 
-/// `conntrack -F`, without the tool: a request to delete that names no connection.
-fn forget_connections(router: &str) -> Result<(), OracleError> {
-    const NLM_F_REQUEST_ACK: u16 = 5;
-    const CTNETLINK_DELETE: u16 = (1 << 8) | 2;
-    let mut request = Vec::new();
-    request.extend(20u32.to_ne_bytes());
-    request.extend(CTNETLINK_DELETE.to_ne_bytes());
-    request.extend(NLM_F_REQUEST_ACK.to_ne_bytes());
-    // Sequence, port, then nfgenmsg: any family, version 0.
-    request.extend([0; 12]);
-    netns::within(router, false, || {
-        let what = || "forget all connections".to_owned();
-        let mut socket = Socket::new(NETLINK_NETFILTER).tried(what)?;
-        socket.bind_auto().tried(what)?;
-        socket
-            .send_to(&request, &SocketAddr::new(0, 0), 0)
-            .tried(what)?;
-        socket.recv_from_full().tried(what)?;
-        Ok::<_, SystemError>(())
-    })?;
+fn mark_connections(router: &str, group: &[Statement]) -> Result<(), OracleError> {
+    for statement in group {
+        if let Statement::MarkConnections { tcp, mark } = statement {
+            let protocol = if *tcp {
+                connections::TCP
+            } else {
+                connections::UDP
+            };
+            connections::mark(router, protocol, *mark)?;
+        }
+    }
     Ok(())
 }

@@ -20,7 +20,7 @@ pub struct Sent {
 }
 
 /// What two routers did unequally.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mismatch {
     /// The packet that it is about; none for frames without a number, such as TCP resets.
     pub number: Option<u32>,
@@ -30,6 +30,9 @@ pub struct Mismatch {
     pub plain: Vec<Sent>,
     /// What the other router sent.
     pub lane: Vec<Sent>,
+    /// What differs of how long a connection is remembered, and nothing of packets.
+    #[serde(default)]
+    pub life: Option<String>,
 }
 
 type ByNumber = BTreeMap<Option<u32>, Vec<Sent>>;
@@ -49,6 +52,7 @@ pub fn compare(plain: &[Sent], lane: &[Sent]) -> Vec<Mismatch> {
                 reordered: false,
                 plain,
                 lane,
+                life: None,
             });
         }
     }
@@ -218,6 +222,7 @@ fn reordered(plain: &[Sent], lane: &[Sent]) -> Vec<Mismatch> {
                 reordered: true,
                 plain,
                 lane,
+                ..Mismatch::default()
             });
         }
     }

@@ -7,6 +7,7 @@
 
 mod apply;
 pub mod compare;
+mod connections;
 mod daemon;
 mod error;
 pub mod grammar;

@@ -25,7 +25,9 @@ pub struct Finding {
 pub fn kind(mismatch: &Mismatch) -> &'static str {
     let ports = |sent: &[Sent]| sent.iter().map(|s| s.port).collect::<Vec<_>>();
     let (plain, lane) = (&mismatch.plain, &mismatch.lane);
-    if mismatch.reordered {
+    if mismatch.life.is_some() {
+        "another life of a connection"
+    } else if mismatch.reordered {
         "another order"
     } else if plain.is_empty() {
         "forwarded what Linux drops"
@@ -131,6 +133,10 @@ impl Finding {
                 number.unwrap_or("a frame without a number".into()),
                 kind(mismatch)
             );
+            if let Some(life) = &mismatch.life {
+                let _ = writeln!(text, "  {life}");
+                continue;
+            }
             for (who, sent) in [("plain Linux", &mismatch.plain), ("rxlane", &mismatch.lane)] {
                 if sent.is_empty() {
                     let _ = writeln!(text, "  {who} sent nothing");

@@ -51,6 +51,13 @@ pub enum Statement {
     },
     /// All tracked connections are forgotten, as `conntrack -F` does.
     ForgetConnections,
+    /// All of a protocol get another mark, as `conntrack -U` gives them.
+    MarkConnections {
+        /// Those of TCP, else of UDP.
+        tcp: bool,
+        /// The mark.
+        mark: u32,
+    },
 }
 
 impl Statement {
@@ -80,6 +87,10 @@ impl Statement {
                 )
             }
             Self::ForgetConnections => "conntrack -F".into(),
+            Self::MarkConnections { tcp, mark } => {
+                let protocol = if *tcp { "tcp" } else { "udp" };
+                format!("conntrack -U -p {protocol} -m {mark:#x}")
+            }
         }
     }
 }

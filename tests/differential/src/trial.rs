@@ -11,9 +11,9 @@ use crate::compare::{Mismatch, Sent, compare};
 use crate::daemon::{Daemon, Start};
 use crate::neighbours::{self, Hosts};
 use crate::packets::{answer, number_in, unhex};
-use crate::scenario::{Origin, Packet, Scenario, Statement, Step};
+use crate::scenario::{Origin, Packet, Scenario, Statement, Step, Trust};
 use crate::world::World;
-use crate::{OracleError, apply, wire};
+use crate::{OracleError, apply, connections, wire};
 
 /// What the router is that is compared with plain Linux.
 #[derive(Debug, Clone)]
@@ -198,6 +198,11 @@ impl Pair<'_> {
             }
         }
         outcome.left = self.sides[0].sent.len() as u64;
+        if outcome.mismatches.is_empty() && is_tracked(self.scenario) {
+            let lives = |side: &Side| connections::lives(side.world.router());
+            outcome.mismatches =
+                connections::differing(&lives(&self.sides[0])?, &lives(&self.sides[1])?);
+        }
         Ok(outcome)
     }
 
@@ -303,6 +308,16 @@ impl Pair<'_> {
             }
         }
     }
+}
+
+/// Whether connection tracking is to know of all packets: of those that pass without it, it does not.
+fn is_tracked(scenario: &Scenario) -> bool {
+    let mut trusts = scenario
+        .lanes
+        .classes
+        .iter()
+        .filter_map(|c| c.trust.as_ref());
+    trusts.all(|trust| *trust == Trust::Established)
 }
 
 /// Packets that took an express lane, by trust; those that the AF_XDP engine forwarded together, as it does not count

@@ -15,6 +15,7 @@ mod kinds;
 mod lanes;
 mod routes;
 mod sysctls;
+mod tracked;
 mod tunnels;
 
 pub(crate) use addresses::HOSTS;
@@ -76,6 +77,7 @@ pub(crate) fn of_family(v6: bool, line: &str) -> Statement {
 pub fn draw(seed: u64, about_packets: usize, kinds: &Kinds) -> Scenario {
     let mut scenario = of_ports(seed, about_packets);
     devices::draw(seed, about_packets, kinds, &mut scenario);
+    tracked::draw(seed, &mut scenario);
     scenario
 }
 
