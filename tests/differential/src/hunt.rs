@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rxlane_system::{stop, threads};
 
 use crate::grammar::Kinds;
-use crate::report::{Finding, kind, without_digits};
+use crate::report::{Finding, describe, kind, without_digits};
 use crate::scenario::Scenario;
 use crate::trial::{self, InTunnels, Outcome, Second, Settings};
 use crate::{OracleError, grammar, shrink};
@@ -48,6 +48,8 @@ pub struct Hunt {
     pub late: Duration,
     /// Statements and packets in whose text one of these is are left out: what is known and looked past.
     pub without: Vec<String>,
+    /// Configurations without any of these texts are passed over, if there are some: seeds mean the same.
+    pub only: Vec<String>,
     /// Whether the AF_XDP engine forwards in all of them.
     pub engine: bool,
     /// Kinds of devices to draw.
@@ -233,6 +235,11 @@ impl Shared<'_> {
         let mut drawn = grammar::draw(seed, self.hunt.packets, &self.hunt.kinds);
         drawn.lanes.engine |= self.hunt.engine;
         let scenario = shrink::without(&drawn, &self.hunt.without);
+        let only = &self.hunt.only;
+        let text = describe(&scenario);
+        if !only.is_empty() && !only.iter().any(|word| text.contains(word.as_str())) {
+            return Ok(());
+        }
         let mut trial = trial::run(&scenario, settings);
         for _ in 1..TRIES {
             if !is_busy(&trial) {

@@ -47,6 +47,7 @@ fn hunt(second: Second, out: &str) -> Hunt {
         start: Duration::from_secs(20),
         late: Duration::from_millis(120),
         without: Vec::new(),
+        only: Vec::new(),
         engine: false,
         kinds: Kinds::of_this_kernel(),
         shrinking: 250,

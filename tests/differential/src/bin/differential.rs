@@ -118,6 +118,9 @@ struct RunArgs {
     /// Leave out statements and packets in whose text this is (may be given several times): looks past what is known
     #[arg(long, value_name = "TEXT")]
     without: Vec<String>,
+    /// Pass over configurations in whose text this is not (may be given several times: one of these)
+    #[arg(long, value_name = "TEXT")]
+    only: Vec<String>,
     /// The AF_XDP engine forwards in every configuration, not in one of eight
     #[arg(long)]
     engine: bool,
@@ -182,6 +185,7 @@ fn run(args: RunArgs) -> Result<ExitCode, OracleError> {
         start: Duration::from_secs(args.router.start),
         late: Duration::from_millis(args.router.late),
         without: args.without,
+        only: args.only,
         engine: args.engine,
         kinds: Kinds::of_this_kernel().among(&args.kinds),
         shrinking: args.shrinking,

@@ -4,7 +4,7 @@
 //! Put into a scenario that is drawn already, with dice of their own, as devices are.
 
 use super::Dice;
-use crate::packets::{checksum, hex, unhex};
+use crate::packets::{checksum, hex, talks, unhex};
 use crate::scenario::{Origin, Packet, Scenario, Statement, Step, Trust};
 
 /// In so many of a hundred configurations with a firewall and trust in connections there is some of it.
@@ -15,6 +15,9 @@ const OTHER_DICE: u64 = 0xc2b2_ae3d_27d4_eb4f;
 
 /// Who else sends what a host sends.
 const FORGER: [u8; 6] = [2, 0, 0, 0, 0x66, 0x66];
+
+/// Numbers of packets that are added begin here, between those of ports and those of tunnels.
+const FIRST: u32 = 10_000;
 
 /// The mark that rules ask for.
 const MARK: u32 = 0x2a;
@@ -43,8 +46,28 @@ pub(super) fn draw(seed: u64, scenario: &mut Scenario) {
         counting,
         copies,
     ];
+    talk(dice, scenario);
     for _ in 0..1 + dice.below(2) {
         left.remove(dice.below(left.len()))(dice, scenario);
+    }
+}
+
+/// Conversations long enough to be express, most often in a class that takes them all.
+fn talk(dice: &mut Dice, scenario: &mut Scenario) {
+    for class in &mut scenario.lanes.classes {
+        class.trust = class.trust.as_ref().map(|_| Trust::Established);
+    }
+    if dice.chance(60) {
+        scenario.lanes.classes.truncate(1);
+        let all = r#"{ protocol = ["tcp", "udp"] }"#;
+        scenario.lanes.classes[0].rules = vec![all.into()];
+    }
+    let count = 6 + dice.below(8);
+    let mut rounds = talks(dice, count, FIRST).into_iter();
+    for step in &mut scenario.steps {
+        if let Step::Send(packets) = step {
+            packets.extend(rounds.next().into_iter().flatten());
+        }
     }
 }
 

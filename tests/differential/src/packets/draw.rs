@@ -34,6 +34,7 @@ pub(crate) fn draw_from(dice: &mut Dice, about: usize, first: u32, places: &[Pla
         dice,
         next: first,
         places,
+        more: 0,
         rounds: vec![Vec::new(); ROUNDS],
     };
     while drawn.rounds.iter().map(Vec::len).sum::<usize>() < about {
@@ -46,10 +47,27 @@ pub(crate) fn draw_from(dice: &mut Dice, about: usize, first: u32, places: &[Pla
     drawn.rounds
 }
 
+/// So many conversations in which more is said, with numbers from another one on.
+pub(crate) fn talks(dice: &mut Dice, count: usize, first: u32) -> Rounds {
+    let mut drawn = Drawn {
+        dice,
+        next: first,
+        places: &[],
+        more: 3,
+        rounds: vec![Vec::new(); ROUNDS],
+    };
+    for _ in 0..count {
+        drawn.conversation();
+    }
+    drawn.rounds
+}
+
 pub(super) struct Drawn<'a> {
     pub(super) dice: &'a mut Dice,
     next: u32,
     places: &'a [Place],
+    /// Packets that each side of a conversation sends more at a time.
+    more: usize,
     rounds: Rounds,
 }
 
@@ -233,7 +251,7 @@ impl Drawn<'_> {
             if answered && (round == start + 1 || self.dice.chance(60)) {
                 self.answer(round, first, ends.dscp, same);
             }
-            for _ in 0..self.dice.below(4) {
+            for _ in 0..self.more + self.dice.below(4) {
                 let spec = self.spec(ends, transport.clone());
                 self.push(round, ends.port, line("goes on"), &spec);
             }
@@ -261,7 +279,7 @@ impl Drawn<'_> {
         theirs = theirs.wrapping_add(1);
         self.answer(start + 1, first, ends.dscp, synack);
         for round in start + 2..ROUNDS {
-            for _ in 0..1 + self.dice.below(4) {
+            for _ in 0..1 + self.more + self.dice.below(4) {
                 let flags = self.dice.pick(&[tcp::ACK, tcp::ACK | tcp::PSH]);
                 let spec = self.spec(ends, segment(flags, mine, theirs));
                 mine = mine.wrapping_add(spec.payload_bytes as u32);

@@ -14,7 +14,7 @@ pub use answer::answer;
 pub use build::{Quirk, Spec, Transport, tcp};
 pub(crate) use build::{checksum, id_of, udp_sum};
 pub use draw::draw;
-pub(crate) use draw::{Place, draw_from};
+pub(crate) use draw::{Place, draw_from, talks};
 pub(crate) use encapsulated::{framed, opened, sum_up};
 pub use number::{number_in, payload};
 pub(crate) use session::{Session, into_session};
