@@ -122,7 +122,6 @@ fn sysctl(dice: &mut Dice) -> Statement {
         ("udp_timeout_stream", [50, 200]),
         ("tcp_timeout_established", [40, 250]),
         ("tcp_timeout_established", [100, 6]),
-        ("tcp_timeout_unacknowledged", [5, 60]),
         ("tcp_timeout_close", [4, 60]),
     ]);
     Statement::sysctl(
