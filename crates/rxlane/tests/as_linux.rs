@@ -527,6 +527,19 @@ fn a_router_that_accepts_redirects_routes_otherwise_than_its_tables_say_and_is_r
 
 #[test]
 #[ignore = "needs root: make test"]
+fn without_its_daemon_an_established_flow_goes_back_to_linux() {
+    let (t, router, call) = call("unfollowed", 1);
+    router.end(nix::sys::signal::Signal::SIGKILL);
+    wait_for("packets take the kernel", || {
+        let before = t.class("voice", "express");
+        call.says() && t.class("voice", "express") == before
+    });
+    // Before anything else grows old: what the daemon has found holds for seconds.
+    assert!(t.to_kernel("objection") >= 1);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
 fn without_its_daemon_a_router_goes_back_to_linux() {
     let mut t = TestLab::up("unwatched", |_| ());
     let router = t.router(&(PREFIX.to_owned() + REST));
