@@ -165,6 +165,30 @@ mod tests {
     }
 
     #[test]
+    fn what_lasts_longer_than_a_packet_is_drawn_now_and_then() {
+        let drawn = |seed| crate::report::describe(&draw(seed, 5, &Kinds::default()));
+        let all: String = (0..400).map(drawn).collect();
+        for what in [
+            "nf_conntrack_udp_timeout",
+            "ct timeout set fourudp",
+            "conntrack -U -p udp -m 0x2a",
+            "ip6 saddr set",
+            "udp sport set",
+            "ether saddr",
+            "from another sender",
+            "TOS 0xbb",
+            "add element inet fw listed",
+            "add @knocked",
+            "numgen inc",
+            "quota over",
+            "limit rate",
+            "dup to",
+        ] {
+            assert!(all.contains(what), "no `{what}` in 400 configurations");
+        }
+    }
+
+    #[test]
     fn numbers_of_packets_are_unique() {
         for seed in 0..20 {
             let kinds: Kinds = "gre,ipip,sit".parse().expect("kinds");
