@@ -173,6 +173,7 @@ struct nf_conn {
 /* include/uapi/linux/netfilter/nf_conntrack_tcp.h */
 #define TCP_CONNTRACK_ESTABLISHED 3
 #define TCP_CONNTRACK_CLOSE 8
+#define TCP_CONNTRACK_RETRANS 12
 #define TCP_CONNTRACK_UNACK 13
 #define IP_CT_TCP_FLAG_BE_LIBERAL 8
 #define IP_CT_TCP_FLAG_DATA_UNACKNOWLEDGED 16

@@ -164,7 +164,8 @@ struct departure {
 	__u8 distrust; /* enum distrust: why a class did not trust the packet */
 	__u8 above_rate; /* of a class */
 	__u8 has_data; /* a segment with a payload */
-	__u8 pad[3];
+	__u8 shuts; /* a segment that shuts its sender's window */
+	__u8 pad[2];
 	__u32 tag; /* WITNESS_TAGGED and the outer tag, if egress is set and Linux gave it one */
 	struct translation nat;
 };
@@ -304,7 +305,7 @@ struct engine_ring {
 /* How long connection tracking remembers a connection after a packet, ms. */
 struct timeouts {
 	__u32 udp, udp_stream;
-	__u32 tcp_established, tcp_unacknowledged, tcp_close;
+	__u32 tcp_established, tcp_unacknowledged, tcp_retransmitted, tcp_close;
 };
 
 /* The tracker ignores windows of those connections that the daemon marks so. */
@@ -324,7 +325,7 @@ struct gates {
 	struct timeouts timeouts;
 	__u8 tcp; /* TCP_*: how segments may pass the tracker by */
 	__u8 by_sender; /* rules ask for the MAC address of senders */
-	__u16 pad;
+	__u8 pad[6];
 };
 
 /* Where express packets went lately, by a hash of the address: of two that share a place the last. */

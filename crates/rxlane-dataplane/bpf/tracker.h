@@ -17,7 +17,8 @@ struct tcp_connection {
 	__u64 heard_ns[2]; /* when each direction was looked up last */
 	__u64 asked_ns; /* when the daemon was asked to mark it last */
 	__u32 packets; /* while it was not marked */
-	__u32 pad;
+	__u8 shut[2]; /* whose window is */
+	__u16 pad;
 };
 
 struct {
@@ -57,8 +58,8 @@ struct tracker_scratch {
 	__u32 ticks;
 	__u8 flags[2], at;
 	/* Of the packet in hand. */
-	__u8 protocol, v4, is_stream, unacknowledged;
-	__u32 ms, close_ms, unacknowledged_ms;
+	__u8 protocol, v4, is_stream, unacknowledged, shut;
+	__u32 ms, close_ms, unacknowledged_ms, retransmitted_ms;
 	struct bpf_ct_opts___rxlane opts;
 };
 
@@ -160,6 +161,12 @@ static __always_inline __u64 to_ticks(__u32 ms)
 	return (__u64)ms * kernel_hz / 1000;
 }
 
+/* More would be for ever to the kernel (msecs_to_jiffies). */
+static __always_inline __u32 at_most(__u64 ms)
+{
+	return ms > 0x7fffffff ? 0x7fffffff : ms;
+}
+
 /* What a policy says of a state, ms. */
 static __always_inline __u32 of_policy(const void *policy, __u32 state, struct tracker_scratch *scratch)
 {
@@ -167,7 +174,7 @@ static __always_inline __u32 of_policy(const void *policy, __u32 state, struct t
 
 	if (!kernel_hz || bpf_probe_read_kernel(ticks, sizeof(*ticks), policy + state * sizeof(*ticks)))
 		return 0;
-	return (__u64)*ticks * 1000 / kernel_hz;
+	return at_most((__u64)*ticks * 1000 / kernel_hz);
 }
 
 /* What Linux would leave a connection after this packet, into `scratch`. */
@@ -188,13 +195,17 @@ static __always_inline void find_lifetime(const struct nf_conn *ct, const struct
 	scratch->ms = all->tcp_established;
 	scratch->close_ms = all->tcp_close;
 	scratch->unacknowledged_ms = all->tcp_unacknowledged;
+	scratch->retransmitted_ms = all->tcp_retransmitted;
 	if (policy) {
 		scratch->ms = of_policy(policy, TCP_CONNTRACK_ESTABLISHED, scratch);
 		scratch->close_ms = of_policy(policy, TCP_CONNTRACK_CLOSE, scratch);
 		scratch->unacknowledged_ms = of_policy(policy, TCP_CONNTRACK_UNACK, scratch);
+		scratch->retransmitted_ms = of_policy(policy, TCP_CONNTRACK_RETRANS, scratch);
 	}
 	if (scratch->unacknowledged && scratch->unacknowledged_ms < scratch->ms)
 		scratch->ms = scratch->unacknowledged_ms;
+	if ((scratch->unacknowledged || scratch->shut) && scratch->retransmitted_ms < scratch->ms)
+		scratch->ms = scratch->retransmitted_ms;
 }
 
 /*

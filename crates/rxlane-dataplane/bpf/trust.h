@@ -303,7 +303,11 @@ static __always_inline int judge(struct nf_conn *ct, struct departure *t, const 
 			return TO_STACK_TCP;
 		tcp = find_tcp(ct, scratch);
 		now = bpf_ktime_get_coarse_ns();
-		if (!tcp || !ignores_window(ct, g, tcp, scratch, now))
+		if (!tcp)
+			return TO_STACK_TCP;
+		tcp->shut[!!direction] = t->shuts;
+		scratch->shut = tcp->shut[0] | tcp->shut[1];
+		if (!ignores_window(ct, g, tcp, scratch, now))
 			return TO_STACK_TCP;
 		/* Data to somebody who has said nothing for so long are sent again, to nobody. */
 		scratch->unacknowledged = t->has_data && now - tcp->heard_ns[!direction] > ACKNOWLEDGED_NS;
@@ -399,14 +403,17 @@ static __always_inline int goes_on(const struct packet *p, struct departure *t)
 		if ((void *)(tcp + 1) > p->data_end)
 			return UNTRUSTED;
 		/*
-		 * The tracker must see a connection open and close, a window that is shut, after which it waits less
-		 * long, and what it calls invalid (tcp_error in net/netfilter/nf_conntrack_proto_tcp.c).
+		 * The tracker must see a connection open and close, and what it calls invalid (tcp_error in
+		 * net/netfilter/nf_conntrack_proto_tcp.c). A window that is shut is noted, which takes a look at the
+		 * connection.
 		 */
-		if (tcp->syn || tcp->fin || tcp->rst || !tcp->ack || !tcp->window || tcp->doff < 5 ||
+		if (tcp->syn || tcp->fin || tcp->rst || !tcp->ack || (!t && !tcp->window) || tcp->doff < 5 ||
 		    tcp->doff * 4 > p->l4_len)
 			return TO_STACK_TCP;
-		if (t)
+		if (t) {
 			t->has_data = tcp->doff * 4 < p->l4_len;
+			t->shuts = !tcp->window;
+		}
 	} else {
 		struct udphdr *udp = p->l4;
 

@@ -87,7 +87,7 @@ pub const REASONS: [(&str, &str); 28] = [
     ),
     (
         "tcp_control",
-        "SYN, FIN or RST, a window that is shut, or a connection of TCP whose window the tracker does not ignore yet",
+        "SYN, FIN or RST, or a connection of TCP whose window the tracker does not ignore yet",
     ),
     ("nat", "a translation that the express lane does not do"),
     (
@@ -330,7 +330,7 @@ pub struct Gates {
     /// 1: rules ask for the MAC address of senders.
     pub by_sender: u8,
     /// Nothing.
-    pub pad: [u8; 2],
+    pub pad: [u8; 6],
 }
 
 /// The tracker ignores windows of connections that the daemon marks so.
@@ -350,6 +350,8 @@ pub struct Timeouts {
     pub tcp_established_ms: u32,
     /// Of one with data that nobody has acknowledged.
     pub tcp_unacknowledged_ms: u32,
+    /// Of one whose data were sent again and again, or whose window is shut.
+    pub tcp_retransmitted_ms: u32,
     /// Of one that was reset.
     pub tcp_close_ms: u32,
 }

@@ -52,7 +52,7 @@ impl From<&Unmarked> for Connection {
 
 /// The settings of connection tracking in a network namespace, followed by asking: nobody tells of changes.
 pub(crate) struct Tracker {
-    settings: [(&'static str, u32, Option<Held>); 5],
+    settings: [(&'static str, u32, Option<Held>); 6],
     liberal: Option<Held>,
     marker: Option<Marker>,
     said: bool,
@@ -80,6 +80,7 @@ impl Tracker {
                 432_000,
             ),
             ("net.netfilter.nf_conntrack_tcp_timeout_unacknowledged", 300),
+            ("net.netfilter.nf_conntrack_tcp_timeout_max_retrans", 300),
             ("net.netfilter.nf_conntrack_tcp_timeout_close", 10),
         ];
         let marker = Marker::open().unwrap_or_else(|error| {
@@ -102,11 +103,18 @@ impl Tracker {
             }
             held.as_ref().and_then(Held::read)
         };
-        let [udp_ms, udp_stream_ms, established, unacknowledged, close] =
-            self.settings.each_mut().map(|(name, default, held)| {
-                let s = read(held, name).unwrap_or((*default).into());
-                u32::try_from(s.saturating_mul(1000)).unwrap_or(i32::MAX as u32)
-            });
+        let [
+            udp_ms,
+            udp_stream_ms,
+            established,
+            unacknowledged,
+            retransmitted,
+            close,
+        ] = self.settings.each_mut().map(|(name, default, held)| {
+            let s = read(held, name).unwrap_or((*default).into());
+            // More would be for ever to the kernel (`msecs_to_jiffies`).
+            s.saturating_mul(1000).min(i32::MAX as u64) as u32
+        });
         let liberal = read(&mut self.liberal, LIBERAL) == Some(1);
         let mut tcp = if liberal { TCP_LIBERAL } else { 0 };
         if self.marker.is_some() {
@@ -118,6 +126,7 @@ impl Tracker {
                 udp_stream_ms,
                 tcp_established_ms: established,
                 tcp_unacknowledged_ms: unacknowledged,
+                tcp_retransmitted_ms: retransmitted,
                 tcp_close_ms: close,
             },
             tcp,

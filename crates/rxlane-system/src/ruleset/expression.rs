@@ -81,7 +81,14 @@ impl<'a> Reader<'a> {
             },
             "fib" | "rt" | "xfrm" | "osf" => self.set(data.number(1), Value::Of(Test::Fixed), 16),
             "socket" | "tunnel" => self.set(data.number(2), Value::Of(Test::Fixed), 16),
-            "hash" => self.set(data.number(2), Value::Of(Test::Fixed), 4),
+            "hash" => {
+                // Of registers, or symmetric: of addresses and ports.
+                let len = data.number(3).unwrap_or(4).min(64) as usize;
+                let of = data
+                    .number(1)
+                    .map(|from| Test::All(self.parts(Some(from), len)));
+                self.set(data.number(2), Value::Of(of.unwrap_or(Test::Fixed)), 4);
+            }
             "numgen" => {
                 let by_turns = Test::Varies("treats packets by turns or by chance");
                 self.set(data.number(1), Value::Of(by_turns), 4);
@@ -179,9 +186,32 @@ impl<'a> Reader<'a> {
         self.set(to, Value::Of(value.compared()), len);
     }
 
+    /// Whether it is seen if these bytes of the network header are rewritten: types of service, TTL or hop limit, addresses, and the
+    /// checksum that follows.
+    fn is_seen(&self, offset: usize, end: usize) -> bool {
+        let within = |all: &[(usize, usize)]| all.iter().any(|(a, b)| *a <= offset && end <= *b);
+        let v4 = within(&[(0, 2), (8, 9), (10, 12), (12, 20)]);
+        let v6 = within(&[(0, 2), (7, 8), (8, 40)]);
+        match self.context.table.split(' ').next() {
+            Some("ip") => v4,
+            Some("ip6") => v6,
+            _ => v4 && v6,
+        }
+    }
+
+    /// What a register holds is given to a packet or its connection.
+    fn gives(&mut self, register: Option<u32>) {
+        let (value, _) = self.held(register);
+        let test = value.compared();
+        if test.varies() {
+            self.when(test);
+        }
+        self.acts(MARKS);
+    }
+
     fn meta(&mut self, data: &Data<'_>) {
-        if data.number(3).is_some() {
-            return self.acts(MARKS);
+        if let source @ Some(_) = data.number(3) {
+            return self.gives(source);
         }
         let (value, len) = match data.number(2) {
             Some(0) => (Value::Of(Test::Varies("asks for the length of packets")), 4),
@@ -201,8 +231,8 @@ impl<'a> Reader<'a> {
     }
 
     fn ct(&mut self, data: &Data<'_>) {
-        if data.number(4).is_some() {
-            return self.acts(MARKS);
+        if let source @ Some(_) = data.number(4) {
+            return self.gives(source);
         }
         let counts = "asks for counters of connections";
         let value = match data.number(2) {
@@ -223,7 +253,7 @@ impl<'a> Reader<'a> {
         if data.number(5).is_some() {
             // A flow's addresses, ports, type of service and TTL are seen to be as they were or not.
             let is_seen = match base {
-                Some(1) => end <= 2 || offset >= 6 && end <= 10 || offset >= 8 && end <= 40,
+                Some(1) => self.is_seen(offset, end),
                 Some(2) => end <= 4,
                 _ => false,
             };

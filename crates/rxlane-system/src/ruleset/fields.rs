@@ -10,6 +10,8 @@ use super::test::{Header, Test};
 enum Field {
     /// The same in all packets of a flow, or in all that count.
     Fixed,
+    /// The flags of fragmentation and the offset, IPv4.
+    Fragment,
     Varies(&'static str),
     Protocol,
     Source,
@@ -29,7 +31,7 @@ const IPV4: Layout = &[
         2,
         Field::Varies("asks for the identification of packets"),
     ),
-    (6, 2, Field::Fixed),
+    (6, 2, Field::Fragment),
     (8, 1, Field::Fixed),
     (9, 1, Field::Protocol),
     (10, 2, Field::Varies("asks for the checksum of packets")),
@@ -38,7 +40,8 @@ const IPV4: Layout = &[
     (20, usize::MAX - 20, Field::Varies("looks into packets")),
 ];
 const IPV6: Layout = &[
-    (0, 4, Field::Fixed),
+    (0, 2, Field::Fixed),
+    (2, 2, Field::Varies("asks for the flow label of packets")),
     (4, 2, Field::Varies("asks for the length of packets")),
     (6, 1, Field::Protocol),
     (7, 1, Field::Fixed),
@@ -127,6 +130,8 @@ fn of_field(field: Field, mask: &[u8], is: Option<&[u8]>) -> Test {
     };
     match (field, is) {
         (Field::Varies(what), _) => Test::Varies(what),
+        // Pieces are never express; whether a packet may be cut differs from one to the next.
+        (Field::Fragment, _) if mask[0] & 0x40 != 0 => Test::Varies("asks for the flag DF"),
         (Field::Flags, Some(is)) => Test::Flags {
             mask: mask[0],
             is: is[0],

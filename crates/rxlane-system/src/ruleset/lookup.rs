@@ -68,7 +68,7 @@ impl Reader<'_> {
     }
 
     /// What comparisons of registers ask that hold a key.
-    fn parts(&self, register: Option<u32>, key_len: usize) -> Vec<Test> {
+    pub(super) fn parts(&self, register: Option<u32>, key_len: usize) -> Vec<Test> {
         let start = word(register).unwrap_or(0);
         let all = self.registers.iter().skip(start).take(key_len.div_ceil(4));
         let parts = all.flatten().map(|(value, _)| value.compared());

@@ -108,6 +108,29 @@ impl Test {
         if inverted { self.not() } else { self }
     }
 
+    /// Whether packets of a flow may be answered in different ways.
+    pub(crate) fn varies(&self) -> bool {
+        match self {
+            Self::Varies(_) | Self::Flags { .. } => true,
+            Self::All(all) | Self::Any(all) => all.iter().any(Self::varies),
+            Self::Not(test) => test.varies(),
+            Self::Bytes {
+                header,
+                offset,
+                mask,
+                are,
+            } => [false, true].into_iter().any(|v6| {
+                let meets = Meets {
+                    v6: Some(v6),
+                    ..Meets::default()
+                };
+                let fields = fields(*header, *offset, mask, are.as_deref(), &meets);
+                fields.iter().any(Self::varies)
+            }),
+            _ => false,
+        }
+    }
+
     /// What is known of the answer for packets that have `meets`.
     pub(crate) fn meet(&self, meets: &Meets, tracked: Tracked) -> Met {
         let mut of = meets.clone();
@@ -149,7 +172,14 @@ impl Test {
                 return Self::All(fields).meet(meets, tracked);
             }
             Self::All(all) => return every(all, meets, tracked),
-            Self::Any(any) if any.len() > ALTERNATIVES => Outcome::May,
+            Self::Any(any) if any.len() > ALTERNATIVES => {
+                let varies = any.iter().any(Self::varies);
+                return Met {
+                    outcome: Outcome::May,
+                    meets: of,
+                    varies: varies.then_some("asks what differs from packet to packet"),
+                };
+            }
             Self::Any(any) => return some(any, meets, tracked),
             Self::Not(test) => return contrary(test, meets, tracked),
         };

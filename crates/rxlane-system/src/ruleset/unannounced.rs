@@ -20,9 +20,8 @@ use crate::datagram::{self, Broken};
 use crate::dump::{attributes, request};
 use crate::{SystemError, Tried};
 
-/// `IPSET_CMD_LIST` and `IPSET_CMD_GET_BYINDEX` of the subsystem ipset, include/uapi/linux/netfilter/ipset/ip_set.h.
+/// `IPSET_CMD_LIST` of the subsystem ipset, include/uapi/linux/netfilter/ipset/ip_set.h.
 const LIST: u16 = 6 << 8 | 7;
-const BY_INDEX: u16 = 6 << 8 | 15;
 
 /// What is asked for. It belongs to the network namespace in which it was opened; another thread may use it.
 pub struct Unannounced {
@@ -73,11 +72,9 @@ impl Unannounced {
                     .push((request(GET_ELEMENTS, &body), Kind::Nftables));
             }
         }
-        for index in &uses.ipsets {
-            if let Some(name) = this.ipset(*index)? {
-                let body = ipset_request(2, &name);
-                this.sets.push((request(LIST, &body), Kind::Ipset));
-            }
+        // All, because a set of sets says nothing of what is in them.
+        if !uses.ipsets.is_empty() {
+            this.sets.push((request(LIST, &IPSET), Kind::Ipset));
         }
         Ok(this)
     }
@@ -165,17 +162,6 @@ impl Unannounced {
             }
         }
     }
-
-    /// The name of a set of ipset, with its zero.
-    fn ipset(&mut self, index: u16) -> Result<Option<Vec<u8>>, SystemError> {
-        let body = ipset_request(11, &index.to_be_bytes());
-        let what = "ask for the name of an ipset";
-        let answer = crate::dump::ask(NETLINK_NETFILTER, BY_INDEX, &body, what)?;
-        Ok(answer.and_then(|body| {
-            let (_, name) = attributes(body.get(4..)?).find(|(kind, _)| *kind == 2)?;
-            Some(name.to_vec())
-        }))
-    }
 }
 
 /// The next datagram of the kernel, in the buffer.
@@ -192,18 +178,8 @@ fn receive<'a>(socket: &Socket, buffer: &'a mut [u8]) -> Result<&'a [u8], Broken
     }
 }
 
-/// A request of ipset about a set: the version of its protocol, and the attribute that says which.
-fn ipset_request(kind: u16, value: &[u8]) -> Vec<u8> {
-    const PROTOCOL: u8 = 7;
-    let mut body = vec![0, 0, 0, 0, 5, 0, 1, 0, PROTOCOL, 0, 0, 0];
-    // What is a number is in network byte order.
-    let flag = if kind == 11 { 1 << 14 } else { 0 };
-    body.extend(((4 + value.len()) as u16).to_ne_bytes());
-    body.extend((kind | flag).to_ne_bytes());
-    body.extend(value);
-    body.resize(body.len().next_multiple_of(4), 0);
-    body
-}
+/// `struct nfgenmsg`, and the version of the protocol as ipset wants it in each request.
+const IPSET: [u8; 12] = [0, 0, 0, 0, 5, 0, 1, 0, 7, 0, 0, 0];
 
 /// Elements of a set of nftables: keys, data and flags of each.
 pub(crate) fn of_nftables(body: &[u8]) -> u64 {
@@ -218,11 +194,17 @@ pub(crate) fn of_nftables(body: &[u8]) -> u64 {
 pub(crate) fn of_ipset(body: &[u8]) -> u64 {
     /// `IPSET_ATTR_TIMEOUT`, `IPSET_ATTR_BYTES`, `IPSET_ATTR_PACKETS`.
     const CHANGING: [u16; 3] = [6, 24, 25];
-    let lists = attributes(body.get(4..).unwrap_or_default()).filter(|(kind, _)| *kind == 8);
+    let body = body.get(4..).unwrap_or_default();
+    // `IPSET_ATTR_SETNAME`: elements that two sets exchange are other ones.
+    let name = attributes(body).find(|(kind, _)| *kind == 2);
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    let lists = attributes(body).filter(|(kind, _)| *kind == 8);
     let elements = lists.flat_map(|(_, list)| attributes(list));
-    sum(elements.map(|(_, element)| element), |kind| {
+    let all = sum(elements.map(|(_, element)| element), |kind| {
         !CHANGING.contains(&kind)
-    })
+    });
+    all.wrapping_mul(hasher.finish() | 1)
 }
 
 fn sum<'a>(elements: impl Iterator<Item = &'a [u8]>, counts: impl Fn(u16) -> bool) -> u64 {

@@ -195,7 +195,7 @@ fn conditions(router: &RouterConfig, index: usize, packet: &Headers) -> Vec<Stri
         conditions.push(match trust {
             Trust::All => "no hook or filter of the firewall speaks against its class (rxlane status), and Linux would take its source (rp_filter)",
             Trust::Prefixes(_) => "no hook or filter of the firewall speaks against its class (rxlane status), and the way back to its source is the port that it came by",
-            Trust::Established if packet.protocol == TCP => "connection tracking knows its connection, which the firewall has let through and Linux was seen to forward; it neither opens nor closes it, nor shuts its window",
+            Trust::Established if packet.protocol == TCP => "connection tracking knows its connection, which the firewall has let through and Linux was seen to forward; it neither opens nor closes it",
             Trust::Established => "connection tracking knows its flow, which the firewall has let through and Linux was seen to forward",
         }.to_owned());
         conditions.push("Linux would send it, unchanged but for its TTL or as its flow is translated, out of another port to a neighbour that it knows".into());
