@@ -25,7 +25,11 @@ const ALL: KeptFlows = KeptFlows {
 /// What the witness asks for: each once, or all flows, if there are more kinds of flows than it has room for.
 pub(crate) fn flows(kept: &[&PerPacket], devices: &[Link]) -> Vec<KeptFlows> {
     let mut all: Vec<KeptFlows> = Vec::new();
-    for flows in kept.iter().map(|rule| of(&rule.meets, devices)) {
+    let meets = kept.iter().flat_map(|rule| {
+        let answers = rule.sees_both_directions().then(|| rule.meets.answers());
+        std::iter::once(rule.meets.clone()).chain(answers)
+    });
+    for flows in meets.map(|meets| of(&meets, devices)) {
         if !all.contains(&flows) {
             all.push(flows);
         }
@@ -113,6 +117,24 @@ mod tests {
         assert_eq!(flows.source[..4], [10, 1, 0, 0]);
         assert_eq!(flows.source_mask[..4], [255, 255, 0, 0]);
         assert_eq!(flows.destination_mask, [0; 16]);
+    }
+
+    #[test]
+    fn a_rule_about_counters_of_connections_keeps_what_answers_its_flows() {
+        let meets = Meets {
+            source: Some((IpAddr::from([10, 1, 0, 0]), 16)),
+            destination_ports: Some((6000, 6001)),
+            ..Meets::default()
+        };
+        let mut counters = rule(meets);
+        counters.what = "asks for counters of connections".into();
+        let [_, answers] = flows(&[&counters], &[])[..] else {
+            panic!("both directions");
+        };
+        assert_eq!(answers.from_port, [6000, 6001]);
+        assert_eq!(answers.to_port, [0, u16::MAX]);
+        assert_eq!(answers.destination[..4], [10, 1, 0, 0]);
+        assert_eq!(answers.source_mask, [0; 16]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::nft::Set;
 use super::test::{Header, Test};
 use super::value::Value;
 use super::walk::{Step, Verdict};
-use super::xt;
+use super::{COUNTERS, xt};
 use crate::dump::{attributes, be32, text};
 use crate::firewall::Effects;
 
@@ -234,7 +234,7 @@ impl<'a> Reader<'a> {
         if let source @ Some(_) = data.number(4) {
             return self.gives(source);
         }
-        let counts = "asks for counters of connections";
+        let counts = COUNTERS;
         let value = match data.number(2) {
             Some(0) => Value::State { mask: u32::MAX },
             Some(4) => Value::Of(Test::Varies("asks for security marks of connections")),

@@ -43,6 +43,20 @@ impl Meets {
         *self == Self::default()
     }
 
+    /// What answers it.
+    #[must_use]
+    pub fn answers(&self) -> Self {
+        Self {
+            source: self.destination,
+            destination: self.source,
+            source_ports: self.destination_ports,
+            destination_ports: self.source_ports,
+            ingress: self.egress.clone(),
+            egress: self.ingress.clone(),
+            ..*self
+        }
+    }
+
     /// Whether all that `other` has is here, too.
     pub fn covers(&self, other: &Self) -> bool {
         fn of<T: PartialEq>(wide: &Option<T>, narrow: &Option<T>) -> bool {

@@ -49,6 +49,16 @@ pub struct PerPacket {
     pub meets: Meets,
 }
 
+/// What a rule does that asks for packets or bytes of connections, those of the other direction, too.
+pub(crate) const COUNTERS: &str = "asks for counters of connections";
+
+impl PerPacket {
+    /// Whether it must also see what answers the flows that meet it.
+    pub fn sees_both_directions(&self) -> bool {
+        self.what == COUNTERS
+    }
+}
+
 impl std::fmt::Display for PerPacket {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {} ({})", self.place, self.what, self.meets)

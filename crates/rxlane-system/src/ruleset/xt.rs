@@ -1,5 +1,6 @@
 //! Matches and targets of x_tables, which legacy iptables has and nftables keeps for iptables-nft (include/uapi/linux/netfilter/xt_*.h).
 
+use super::COUNTERS;
 use super::acts::{FILTERS, MARKS, REWRITES, TRANSLATES, WORST};
 use super::fields::address;
 use super::test::Test;
@@ -46,7 +47,7 @@ pub(super) fn matches(name: &str, revision: u32, data: &[u8]) -> Vec<Step> {
         "limit" | "hashlimit" => Some(Test::Varies("limits packets")),
         "quota" | "quota2" => Some(Test::Varies("counts bytes against a quota")),
         "recent" => Some(Test::Varies("lists who sent packets lately (recent)")),
-        "connbytes" => Some(Test::Varies("asks for counters of connections")),
+        "connbytes" => Some(Test::Varies(COUNTERS)),
         "connlimit" => Some(Test::Varies("counts connections")),
         "statistic" | "nth" | "random" => {
             Some(Test::Varies("treats packets by turns or by chance"))
