@@ -33,6 +33,9 @@ const APART_S: u32 = 2;
 /// The shortest life of TCP that depends on who acknowledged last (`nf_conntrack_tcp_timeout_unacknowledged`), which rxlane
 /// need not know to the segment.
 const UNACKNOWLEDGED_S: u32 = 290;
+/// The life of TCP after a RST that Linux believes. It does so by the last acknowledgement, which it has not seen of a connection that was
+/// express: then it waits for the other end to deny it.
+const RESET_S: u32 = 10;
 
 /// A connection as the tracker tells of it.
 struct Connection {
@@ -145,7 +148,8 @@ pub(crate) fn lives(router: &str) -> Result<Lives, OracleError> {
 pub(crate) fn differing(plain: &Lives, lane: &Lives) -> Vec<Mismatch> {
     let of = |((protocol, name), linux): (&(u8, Vec<u8>), &u32)| {
         let rxlane = lane.get(&(*protocol, name.clone()))?;
-        if linux.abs_diff(*rxlane) <= APART_S || *protocol == TCP && *linux >= UNACKNOWLEDGED_S {
+        let is_known = *protocol == TCP && (*linux >= UNACKNOWLEDGED_S || *linux <= RESET_S);
+        if linux.abs_diff(*rxlane) <= APART_S || is_known {
             return None;
         }
         let name = hex(name);
