@@ -22,7 +22,7 @@ struct known_flow {
 	struct translation nat;
 	__u32 egress;
 	__u8 to[6], from[6];
-	__u8 sender[6]; /* as of struct departure */
+	__u8 sender[6]; /* as of struct core */
 	__u16 pad;
 };
 
@@ -133,10 +133,8 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	if (!core || !may_be_known())
 		return -1;
 	witness = bpf_map_lookup_elem(&witnesses, &zero);
-	if (!witness || core->master || from_numbers(ctx, &core->packet, &p) < 0 || obstacle(&p) >= 0 ||
+	if (!witness || !g || core->master || from_numbers(ctx, &core->packet, &p) < 0 || obstacle(&p) >= 0 ||
 	    goes_on(&p, 0) != TRUSTED)
-		return -1;
-	if (!g)
 		return -1;
 	if (g->by_sender) {
 		const struct ethhdr *eth = p.data;

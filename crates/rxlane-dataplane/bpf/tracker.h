@@ -232,7 +232,7 @@ static __always_inline int keep_alive(struct nf_conn *ct, const struct tracker_s
 	return 1;
 }
 
-/* Linux forgets what is said of the connection in other words when these change, too. */
+/* The mark of the connection; 0 where the kernel has none. */
 static __always_inline __u32 mark_of(const struct nf_conn *ct)
 {
 	return bpf_core_field_exists(ct->mark) ? ct->mark : 0;

@@ -45,8 +45,15 @@ struct Shared {
     /// How often the lane was closed.
     closings: u64,
     tracking: Tracking,
+    /// What the witness was told of rules; `None`: another daemon may have told it something else, or nobody anything.
+    kept: Option<Kept>,
+}
+
+/// Of which flows rules are to see each packet, and whether they ask for senders.
+#[derive(PartialEq, Eq)]
+struct Kept {
+    flows: Vec<KeptFlows>,
     by_sender: bool,
-    kept: Vec<KeptFlows>,
 }
 
 /// What nobody announces, and how it was found last.
@@ -94,7 +101,7 @@ impl Shared {
         Gates {
             timeouts: self.tracking.timeouts,
             tcp: self.tracking.tcp,
-            by_sender: self.by_sender.into(),
+            by_sender: self.kept.as_ref().is_some_and(|k| k.by_sender).into(),
             ..found
         }
     }
@@ -124,8 +131,7 @@ impl Sentry {
                 witness: None,
                 closings: 0,
                 tracking: tracker.now(),
-                by_sender: false,
-                kept: Vec::new(),
+                kept: None,
             })),
             asked: Arc::default(),
             news: Some(news),
@@ -153,7 +159,9 @@ impl Sentry {
 
     /// These are asked from now on.
     pub(crate) fn follow(&self, witness: Option<&Arc<WitnessMaps>>) {
-        lock(&self.shared).witness = witness.cloned();
+        let mut shared = lock(&self.shared);
+        shared.witness = witness.cloned();
+        shared.kept = None;
     }
 
     /// Where it is told that there were changes, for [`Sentry::take_news`].
@@ -235,16 +243,19 @@ impl Sentry {
     ///
     /// # Errors
     /// When a map cannot be written.
-    pub(crate) fn keep(&self, kept: &[KeptFlows], by_sender: bool) -> Result<(), DataplaneError> {
+    pub(crate) fn keep(&self, flows: &[KeptFlows], by_sender: bool) -> Result<(), DataplaneError> {
         let mut shared = lock(&self.shared);
-        if shared.kept == kept && shared.by_sender == by_sender {
+        let kept = Some(Kept {
+            flows: flows.to_vec(),
+            by_sender,
+        });
+        if shared.kept == kept {
             return Ok(());
         }
         if let Some(maps) = &shared.witness {
-            maps.keep(kept, by_sender)?;
+            maps.keep(flows, by_sender)?;
         }
-        shared.kept = kept.to_vec();
-        shared.by_sender = by_sender;
+        shared.kept = kept;
         Ok(())
     }
 }
@@ -269,6 +280,7 @@ fn listen(
 ) {
     let ask_every = PollTimeout::try_from(ASK_EVERY).unwrap_or(PollTimeout::ZERO);
     let mut unmarked: Option<(Arc<WitnessMaps>, Unmarkeds)> = None;
+    let mut due = Instant::now();
     loop {
         let mut waiting: Vec<PollFd<'_>> = changes
             .sources()
@@ -294,7 +306,11 @@ fn listen(
         if changed {
             close(&mut lock(shared), teller);
         }
-        ask(&mut tracker, shared, teller);
+        // Not as often as connections want to be marked.
+        if Instant::now() >= due {
+            due = Instant::now() + ASK_EVERY;
+            ask(&mut tracker, shared, teller);
+        }
         if let Err(error) = settle(&mut unmarked, shared) {
             warn!(%error, "TCP of `established` classes stays with the kernel");
         }
