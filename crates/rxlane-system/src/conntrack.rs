@@ -8,7 +8,7 @@ use netlink_sys::protocols::NETLINK_NETFILTER;
 use netlink_sys::{Socket, SocketAddr};
 
 use crate::datagram;
-use crate::dump::message;
+use crate::dump::{attribute, message};
 use crate::{SystemError, Tried};
 
 /// `NFNL_SUBSYS_CTNETLINK` and `IPCTNL_MSG_CT_NEW`, include/uapi/linux/netfilter/nfnetlink_conntrack.h: without
@@ -105,16 +105,6 @@ fn error_of(answer: &[u8]) -> Option<i32> {
     let first = datagram::messages(answer).find_map(Result::ok)?;
     let code = first.body.get(..4)?.try_into().ok()?;
     (first.kind == NETLINK_ERROR).then(|| i32::from_ne_bytes(code).saturating_neg())
-}
-
-fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-    let length = 4 + value.len();
-    let mut bytes = Vec::with_capacity(length.next_multiple_of(4));
-    bytes.extend((length as u16).to_ne_bytes());
-    bytes.extend(kind.to_ne_bytes());
-    bytes.extend(value);
-    bytes.resize(length.next_multiple_of(4), 0);
-    bytes
 }
 
 fn nest(kind: u16, values: &[Vec<u8>]) -> Vec<u8> {

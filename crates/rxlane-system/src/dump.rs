@@ -121,6 +121,17 @@ pub(crate) fn attributes(value: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     datagram::attributes(value).map_while(Result::ok)
 }
 
+/// An attribute as bytes, filled up to the next one.
+pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let length = 4 + value.len();
+    let mut bytes = Vec::with_capacity(length.next_multiple_of(4));
+    bytes.extend((length as u16).to_ne_bytes());
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(value);
+    bytes.resize(length.next_multiple_of(4), 0);
+    bytes
+}
+
 /// A number in network byte order, as netfilter has them.
 pub(crate) fn be32(value: &[u8]) -> Option<u32> {
     value.try_into().ok().map(u32::from_be_bytes)

@@ -160,14 +160,7 @@ fn has_rate(body: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-        let mut a = ((4 + value.len()) as u16).to_ne_bytes().to_vec();
-        a.extend(kind.to_ne_bytes());
-        a.extend(value);
-        a.resize(a.len().next_multiple_of(4), 0);
-        a
-    }
+    use crate::dump::attribute;
 
     fn qdisc(kind: &str, options: &[u8]) -> Vec<u8> {
         let mut body = vec![0; HEADER];

@@ -163,6 +163,18 @@ pub(crate) fn differing(plain: &Lives, lane: &Lives) -> Vec<Mismatch> {
     plain.iter().filter_map(of).collect()
 }
 
+/// Sends a request, and waits until the kernel has answered it.
+fn have_done(
+    socket: &Socket,
+    request: &[u8],
+    what: impl Fn() -> String,
+) -> Result<(), SystemError> {
+    let kernel = SocketAddr::new(0, 0);
+    socket.send_to(request, &kernel, 0).tried(&what)?;
+    socket.recv_from_full().tried(what)?;
+    Ok(())
+}
+
 /// `conntrack -U -p PROTOCOL -m MARK`, without the tool.
 pub(crate) fn mark(router: &str, protocol: u8, mark: u32) -> Result<(), OracleError> {
     netns::within(router, false, || {
@@ -172,10 +184,7 @@ pub(crate) fn mark(router: &str, protocol: u8, mark: u32) -> Result<(), OracleEr
         for connection in connections.iter().filter(|c| c.protocol == protocol) {
             let values = [&connection.name[..], &attribute(MARK, &mark.to_be_bytes())].concat();
             let request = message(CHANGE, REQUEST_ACK, connection.family, &values);
-            socket
-                .send_to(&request, &SocketAddr::new(0, 0), 0)
-                .tried(what)?;
-            socket.recv_from_full().tried(what)?;
+            have_done(&socket, &request, what)?;
         }
         Ok::<_, SystemError>(())
     })?;
@@ -188,11 +197,7 @@ pub(crate) fn forget(router: &str) -> Result<(), OracleError> {
         let what = || "forget all connections".to_owned();
         let socket = socket(what)?;
         let request = message(DELETE, REQUEST_ACK, 0, &[]);
-        socket
-            .send_to(&request, &SocketAddr::new(0, 0), 0)
-            .tried(what)?;
-        socket.recv_from_full().tried(what)?;
-        Ok::<_, SystemError>(())
+        have_done(&socket, &request, what)
     })?;
     Ok(())
 }

@@ -8,7 +8,7 @@ use super::expression::{Context, Reader, verdict_of};
 use super::test::Tracked;
 use super::walk::{Base, Rule, Step, Table, Verdict};
 use crate::SystemError;
-use crate::dump::{attributes, be32, dump, text};
+use crate::dump::{attribute, attributes, be32, dump, text};
 use crate::firewall::Place;
 use crate::links::Link;
 
@@ -301,14 +301,12 @@ fn asks_elements(body: &[u8]) -> Option<Vec<u8>> {
 
 /// The body of a request for the elements of a set; names as they came.
 pub(crate) fn elements_request(family: u8, table: &[u8], name: &[u8]) -> Vec<u8> {
-    let mut request = vec![family, 0, 0, 0];
-    for (kind, value) in [(1u16, table), (2, name)] {
-        request.extend(((4 + value.len()) as u16).to_ne_bytes());
-        request.extend(kind.to_ne_bytes());
-        request.extend(value);
-        request.resize(request.len().next_multiple_of(4), 0);
-    }
-    request
+    [
+        vec![family, 0, 0, 0],
+        attribute(1, table),
+        attribute(2, name),
+    ]
+    .concat()
 }
 
 fn elements_of(body: &[u8]) -> Option<(Key, Vec<Element>)> {

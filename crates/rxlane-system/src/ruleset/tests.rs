@@ -4,14 +4,7 @@ use super::meets::{Meets, Outcome};
 use super::test::{Header, Test, Tracked};
 use super::traffic_control::of_filter;
 use super::{Ruleset, nft};
-
-fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-    let mut a = ((4 + value.len()) as u16).to_ne_bytes().to_vec();
-    a.extend(kind.to_ne_bytes());
-    a.extend(value);
-    a.resize(a.len().next_multiple_of(4), 0);
-    a
-}
+use crate::dump::attribute;
 
 fn text(kind: u16, value: &str) -> Vec<u8> {
     attribute(kind, format!("{value}\0").as_bytes())
