@@ -4,7 +4,9 @@ mod common;
 
 use std::process::{Command, Stdio};
 
-use common::{REST, TestLab, VOICE_ESTABLISHED, binary, error_of, wait_for};
+use common::{REST, TestLab, VOICE_ESTABLISHED, binary, error_of, udp, wait_for};
+use nix::sys::signal::Signal;
+use nix::sys::socket::{setsockopt, sockopt};
 use rxlane_bench::lab::Place;
 
 /// A router that nobody has accepted anything of, and what it says.
@@ -69,7 +71,7 @@ fn rules_that_must_see_every_packet_are_named_by_run_check_and_status() {
     wait_for("nothing is kept", || {
         t.status_json().unwrap()["classes"][0]["kept"].is_null() && !why().contains("perpacket")
     });
-    router.end(nix::sys::signal::Signal::SIGTERM);
+    router.end(Signal::SIGTERM);
     let _ = std::fs::remove_file(log);
 }
 
@@ -85,8 +87,43 @@ fn what_all_flows_meet_refuses_no_start_and_is_passed_by_when_accepted() {
     wait_for("status says why", || {
         why(&t).contains("the chain inet fw every at forward logs packets")
     });
-    router.end(nix::sys::signal::Signal::SIGTERM);
+    router.end(Signal::SIGTERM);
     let _router = t.router_from(&config);
     assert!(!why(&t).contains("logs packets"), "it is accepted");
     let _ = std::fs::remove_file(log);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn rules_that_are_gone_when_a_daemon_takes_over_keep_nothing() {
+    let mut t = TestLab::up("keptgone", |_| ());
+    let rules = "nft 'table inet fw { chain forwarded { type filter hook forward priority 0; udp dport 7000 limit rate over 100000/second drop; ct state established,new accept; }; }'";
+    t.must(Place::Router, rules);
+    let config = t.config("router", &(VOICE_ESTABLISHED.to_owned() + REST));
+    let (router, log) = run(&t, &config);
+    let host = udp(&t, Place::Gen, "10.10.0.2:6000");
+    let sink = udp(&t, Place::Sink, "10.20.0.2:7000");
+    for socket in [&host, &sink] {
+        setsockopt(socket, sockopt::Ipv4Tos, &0xb8).unwrap();
+    }
+    let talk = || {
+        for (from, to, at) in [
+            (&host, &sink, "10.20.0.2:7000"),
+            (&sink, &host, "10.10.0.2:6000"),
+        ] {
+            from.send_to(b"said", at).expect("sent");
+            to.recv(&mut [0; 64]).expect("received");
+        }
+    };
+    wait_for("the flow is kept", || {
+        talk();
+        t.to_kernel("objection") > 0
+    });
+    router.end(Signal::SIGUSR1);
+    let less = "nft 'flush chain inet fw forwarded; add rule inet fw forwarded ct state established,new accept'";
+    t.must(Place::Router, less);
+    let (router, log2) = run(&t, &config);
+    t.settle(2, talk);
+    router.end(Signal::SIGTERM);
+    let _ = (std::fs::remove_file(log), std::fs::remove_file(log2));
 }
