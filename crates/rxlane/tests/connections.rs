@@ -135,6 +135,15 @@ fn exchange(one: &mut TcpStream, other: &mut TcpStream, times: usize) {
     }
 }
 
+/// The same until all of it is express.
+fn settle(t: &TestLab, one: &mut TcpStream, other: &mut TcpStream) {
+    wait_for("segments are express", || {
+        let before = t.class("voice", "express");
+        exchange(one, other, 20);
+        t.class("voice", "express") - before >= 40
+    });
+}
+
 #[test]
 #[ignore = "needs root: make test"]
 fn tcp_is_express_without_a_sysctl_and_goes_on_when_the_router_ends() {
@@ -145,11 +154,7 @@ fn tcp_is_express_without_a_sysctl_and_goes_on_when_the_router_ends() {
             "sysctl -qw net.netfilter.nf_conntrack_tcp_be_liberal=0",
         );
         let (mut one, mut other) = connect(&t, server);
-        wait_for("segments are express", || {
-            let before = t.class("voice", "express");
-            exchange(&mut one, &mut other, 20);
-            t.class("voice", "express") - before >= 40
-        });
+        settle(&t, &mut one, &mut other);
         // Far out of the window that the tracker knows.
         exchange(&mut one, &mut other, 5000);
         assert_eq!(t.to_kernel("malformed"), 0);
@@ -175,11 +180,7 @@ fn a_tracker_that_is_liberal_no_more_cuts_no_connection() {
     set(1);
     let (mut one, mut other) = connect(&t, SINK);
     for n in [0, 1, 0] {
-        wait_for("segments are express", || {
-            let before = t.class("voice", "express");
-            exchange(&mut one, &mut other, 20);
-            t.class("voice", "express") - before >= 40
-        });
+        settle(&t, &mut one, &mut other);
         exchange(&mut one, &mut other, 1000);
         set(n);
     }
@@ -191,11 +192,7 @@ fn a_tracker_that_is_liberal_no_more_cuts_no_connection() {
 fn a_connection_that_is_reset_is_forgotten_as_soon_as_by_linux_alone() {
     let (t, _router) = lab("reset", &[STATEFUL]);
     let (mut one, mut other) = connect(&t, SINK);
-    wait_for("segments are express", || {
-        let before = t.class("voice", "express");
-        exchange(&mut one, &mut other, 20);
-        t.class("voice", "express") - before >= 40
-    });
+    settle(&t, &mut one, &mut other);
     let now = nix::libc::linger {
         l_onoff: 1,
         l_linger: 0,
