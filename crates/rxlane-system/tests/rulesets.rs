@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use nix::sched::{CloneFlags, unshare};
 use rxlane_system::links;
-use rxlane_system::ruleset::{Ruleset, Unannounced};
+use rxlane_system::ruleset::{Ruleset, Unannounced, per_packet_at};
 
 /// Runs on a thread in a network namespace of its own, with two ports.
 fn beside<T: Send>(work: impl FnOnce() -> T + Send) -> T {
@@ -362,6 +362,28 @@ fn rules_that_ask_for_the_source_mac_address_are_known() {
             read()
         });
         assert_eq!(read.asks_source_mac, rule, "{version}");
+    }
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn filters_of_traffic_control_are_read_with_what_they_compare() {
+    for (matches, found) in [
+        ("match ip dst 10.0.0.1 match ip dport 5004 0xffff", false),
+        ("match ip tos 0xb8 0xfc", false),
+        ("match ip protocol 1 0xff match u8 8 0xff at 20", false),
+        ("match u8 64 0xff at 8", true),
+        ("match u32 0x41545441 0xffffffff at nexthdr+8", true),
+    ] {
+        let said = beside(|| {
+            sh(&format!(
+                "tc qdisc add dev lan0 clsact; tc filter add dev lan0 ingress protocol ip u32 {matches} flowid :1"
+            ));
+            let links = links::all().unwrap();
+            let lan0 = links.iter().find(|link| link.name == "lan0").unwrap();
+            per_packet_at(lan0).unwrap()
+        });
+        assert_eq!(!said.is_empty(), found, "{matches}: {said:?}");
     }
 }
 

@@ -18,6 +18,7 @@ mod meets;
 mod nft;
 mod programs;
 mod sockopt;
+mod tc_match;
 mod test;
 mod traffic_control;
 mod unannounced;

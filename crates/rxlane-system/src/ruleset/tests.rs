@@ -277,3 +277,72 @@ fn actions_that_copy_divert_or_hold_packets_to_a_rate_are_found() {
         (Some(false), Some("lan0"))
     );
 }
+
+#[test]
+fn filters_that_look_at_more_than_what_a_flow_has_in_common_are_found() {
+    let of = |kind: &str, ethertype: u16, keys: &[u8]| {
+        let mut body = filter(kind, ethertype, 3, &[]);
+        body.truncate(20);
+        body.extend(text(1, kind));
+        body.extend(attribute(2, keys));
+        of_filter("lan0", "ingress", &body).map(|f| f.what)
+    };
+    let u32_keys = |keys: &[(u32, u32, i32)]| {
+        let mut selector = vec![0; 16];
+        selector[2] = keys.len() as u8;
+        for (value, mask, at) in keys {
+            selector.extend(mask.to_be_bytes());
+            selector.extend(value.to_be_bytes());
+            selector.extend(at.to_ne_bytes());
+            selector.extend([0; 4]);
+        }
+        attribute(5, &selector)
+    };
+    let differs = |kind: &str| {
+        Some(format!(
+            "looks at what differs from packet to packet ({kind})"
+        ))
+    };
+    let (v4, v6) = (0x0800, 0x86dd);
+    for (keys, of_v4, of_v6) in [
+        // Addresses; a port behind 20 or 40 bytes; the type of service.
+        (&[(1, u32::MAX, 12)][..], false, false),
+        (&[(1, u32::MAX, 36)], true, false),
+        (&[(5004, 0xffff, 20)], false, false),
+        (&[(5004, 0xffff, 40)], true, false),
+        (&[(0xb8 << 16, 0xff << 16, 0)], false, true),
+        // The length, the TTL, the payload, no key.
+        (&[(100, 0xffff, 0)], true, true),
+        (&[(64 << 24, 0xff << 24, 8)], true, false),
+        (&[(0x4154_5441, u32::MAX, 28)], true, false),
+        (&[(1, u32::MAX, 12), (1, 1, 48)], true, true),
+        (&[], false, false),
+        // Of ICMP.
+        (
+            &[(1 << 16, 0xff << 16, 8), (8 << 24, 0xff << 24, 20)],
+            false,
+            false,
+        ),
+    ] {
+        let keys = u32_keys(keys);
+        let wanted = |differing: bool| differs("u32").filter(|_| differing);
+        assert_eq!(of("u32", v4, &keys), wanted(of_v4), "IPv4 {keys:?}");
+        assert_eq!(of("u32", v6, &keys), wanted(of_v6), "IPv6 {keys:?}");
+    }
+    // Behind a header, at the place of the protocol in front of it.
+    let mut moved = u32_keys(&[(0x4154_5441, u32::MAX, 8)]);
+    moved[32..36].fill(0xff);
+    assert_eq!(of("u32", v4, &moved), differs("u32"));
+    let protocol = |number: u8| attribute(9, &[number]);
+    for (keys, differing) in [
+        ([protocol(17), attribute(21, &[0; 2])], false),
+        ([protocol(17), attribute(6, &[2; 6])], true),
+        ([protocol(6), attribute(71, &[0; 2])], true),
+        ([protocol(6), attribute(75, &[64])], true),
+        ([protocol(1), attribute(51, &[8])], false),
+    ] {
+        let wanted = differs("flower").filter(|_| differing);
+        assert_eq!(of("flower", v4, &keys.concat()), wanted, "{keys:?}");
+    }
+    assert_eq!(of("basic", v4, &attribute(2, &[])), differs("basic"));
+}

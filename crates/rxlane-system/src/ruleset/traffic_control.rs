@@ -1,6 +1,7 @@
 //! Filters of traffic control that must see every packet: their actions (include/uapi/linux/pkt_cls.h).
 
 use super::meets::Meets;
+use super::tc_match::{differs_within_a_flow, is_for_others};
 use super::{PerPacket, programs};
 use crate::SystemError;
 use crate::dump::{attributes, text};
@@ -64,7 +65,14 @@ pub(crate) fn of_filter(device: &str, place: &str, body: &[u8]) -> Option<PerPac
     let what = if kind == "bpf" {
         Some("may do anything with each packet".to_owned())
     } else {
-        tc::options(body).and_then(|options| of_options(&kind, options))
+        let options = tc::options(body)?;
+        if is_for_others(&kind, options, meets.v6) {
+            return None;
+        }
+        of_options(&kind, options).or_else(|| {
+            differs_within_a_flow(&kind, options, meets.v6)
+                .then(|| "looks at what differs from packet to packet".into())
+        })
     };
     what.map(|what| PerPacket {
         what: format!("{what} ({kind})"),
