@@ -7,7 +7,7 @@ use rxlane_system::stop;
 use rxlane_system::threads::{self, Scheduling};
 
 use crate::BenchError;
-use crate::bulk::{self, Bulk, Hosts};
+use crate::bulk::{self, Bulk, Hosts, How};
 use crate::by_core::{CoreResult, CoreThreads};
 use crate::circle;
 use crate::clock::{now_ns, sleep_until};
@@ -351,7 +351,7 @@ impl Bed {
     fn bulk(&self) -> Result<Option<Bulk>, BenchError> {
         let hosts = self.hosts.as_ref().filter(|_| self.connections > 0);
         hosts
-            .map(|h| Bulk::connect(h, self.connections))
+            .map(|h| Bulk::connect(h, self.connections, 0, &How::default()))
             .transpose()
     }
 

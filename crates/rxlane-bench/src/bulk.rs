@@ -1,7 +1,7 @@
 //! Bulk TCP connections through the router, beside the test packets: unlike them, they slow down when packets are lost.
 //!
 //! Clients are hosts of the generator's namespace, servers of the sink's, and all their threads run on the traffic core. What is
-//! counted is what the servers have read. Guarantee: connections are new ones in each trial and closed behind it.
+//! counted is what has been read. Guarantee: connections are new ones in each trial and closed behind it.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -11,15 +11,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use nix::sys::socket::{MsgFlags, recv};
+use nix::sys::socket::{MsgFlags, recv, setsockopt, sockopt};
 use rxlane_system::threads::{self, Scheduling};
 use rxlane_system::{SystemError, Tried, netns};
 
 use crate::BenchError;
+use crate::lab::{Lab, Place};
+use crate::tcp_info::TcpInfo;
 use crate::wire::Wire;
 
 /// The sink of a lab's first link.
-const SERVER: Ipv4Addr = Ipv4Addr::new(10, 20, 0, 2);
+pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 20, 0, 2);
 /// The router has nothing else to do while connections are made.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Connections of one trial; each is two threads.
@@ -46,69 +48,147 @@ impl Hosts {
             core: wire.traffic_core,
         })
     }
+
+    /// Those of a lab.
+    pub(crate) fn of_lab(lab: &Lab) -> Self {
+        Self {
+            clients: lab.netns(Place::Gen),
+            servers: lab.netns(Place::Sink),
+            core: lab.config.traffic_core,
+        }
+    }
+
+    /// Network namespaces of clients and servers.
+    pub(crate) fn both(&self) -> [&str; 2] {
+        [&self.clients, &self.servers]
+    }
+
+    /// Where their threads run.
+    pub(crate) fn core(&self) -> usize {
+        self.core
+    }
+}
+
+/// How connections send.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct How {
+    /// Congestion control by its name in Linux; `None`: the host's default.
+    pub(crate) congestion: Option<String>,
+    /// No faster than this, bits a second, and paced, as `fq` would.
+    pub(crate) paced_bps: Option<u64>,
+}
+
+/// A connection on its way.
+struct Flow {
+    writer: TcpStream,
+    reader: TcpStream,
+    received: Arc<AtomicU64>,
 }
 
 /// Connections of one trial.
 pub(crate) struct Bulk {
     core: usize,
-    idle: Vec<(TcpStream, TcpStream)>,
-    streams: Vec<TcpStream>,
+    flows: Vec<Flow>,
     threads: Vec<JoinHandle<()>>,
-    received: Arc<AtomicU64>,
 }
 
 impl Bulk {
-    /// Makes the connections; nothing is sent yet.
+    /// Makes the connections, of which so many bring data to the clients; nothing is sent yet.
     ///
     /// # Errors
-    /// When the router lets none through.
-    pub(crate) fn connect(hosts: &Hosts, connections: u32) -> Result<Self, BenchError> {
+    /// When the router lets none through, or the kernel has no such congestion control.
+    pub(crate) fn connect(
+        hosts: &Hosts,
+        uploads: u32,
+        downloads: u32,
+        how: &How,
+    ) -> Result<Self, BenchError> {
         let listener = netns::within(&hosts.servers, false, || {
             TcpListener::bind((SERVER, 0)).tried(|| format!("listen at {SERVER}"))
         })?;
         let asked = || "ask for a port".into();
         let server: SocketAddr = listener.local_addr().tried(asked)?;
-        let mut bulk = Self {
-            core: hosts.core,
-            idle: Vec::new(),
-            streams: Vec::new(),
-            threads: Vec::new(),
-            received: Arc::default(),
-        };
-        for _ in 0..connections {
+        let mut flows = Vec::new();
+        for i in 0..uploads + downloads {
             let client = netns::within(&hosts.clients, false, || {
                 TcpStream::connect_timeout(&server, PATIENCE)
-                    .tried(|| format!("connect to {server} through the router (--tcp)"))
+                    .tried(|| format!("connect to {server} through the router"))
             })?;
             let (served, _) = listener.accept().tried(|| "accept a connection".into())?;
-            bulk.idle.push((client, served));
+            let (writer, reader) = match i < uploads {
+                true => (client, served),
+                false => (served, client),
+            };
+            how.set(&writer)?;
+            let received = Arc::default();
+            flows.push(Flow {
+                writer,
+                reader,
+                received,
+            });
         }
-        Ok(bulk)
+        Ok(Self {
+            core: hosts.core,
+            flows,
+            threads: Vec::new(),
+        })
     }
 
-    /// From now on the clients send as fast as TCP lets them.
+    /// From now on all send as fast as TCP lets them.
     pub(crate) fn send(&mut self) -> Result<(), BenchError> {
-        for (client, served) in std::mem::take(&mut self.idle) {
+        for flow in &self.flows {
             let keep = |stream: &TcpStream| stream.try_clone().tried(|| "keep a socket".into());
-            self.streams.extend([keep(&client)?, keep(&served)?]);
-            let (core, received) = (self.core, Arc::clone(&self.received));
+            let (writer, reader) = (keep(&flow.writer)?, keep(&flow.reader)?);
+            let (core, received) = (self.core, Arc::clone(&flow.received));
             self.threads.push(std::thread::spawn(move || {
                 if place(core).is_ok() {
-                    write(client);
+                    write(writer);
                 }
             }));
             self.threads.push(std::thread::spawn(move || {
                 if place(core).is_ok() {
-                    read(&served, &received);
+                    read(&reader, &received);
                 }
             }));
         }
         Ok(())
     }
 
-    /// Bytes that the servers have read so far.
+    /// Bytes that have been read so far.
     pub(crate) fn received(&self) -> u64 {
-        self.received.load(Ordering::Relaxed)
+        self.received_by_each().iter().sum()
+    }
+
+    /// The same of each connection.
+    pub(crate) fn received_by_each(&self) -> Vec<u64> {
+        let flows = self.flows.iter();
+        flows.map(|f| f.received.load(Ordering::Relaxed)).collect()
+    }
+
+    /// What TCP did so far, all connections together.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub(crate) fn info(&self) -> Result<TcpInfo, BenchError> {
+        let mut all = TcpInfo::default();
+        for flow in &self.flows {
+            all += TcpInfo::of(&flow.writer)?;
+        }
+        Ok(all)
+    }
+}
+
+impl How {
+    fn set(&self, writer: &TcpStream) -> Result<(), BenchError> {
+        if let Some(name) = &self.congestion {
+            setsockopt(writer, sockopt::TcpCongestion, &name.into())
+                .map_err(std::io::Error::from)
+                .tried(|| format!("use congestion control `{name}`"))?;
+        }
+        match self.paced_bps {
+            Some(bps) => Ok(TcpInfo::pace(writer, bps)?),
+            None => Ok(()),
+        }
     }
 }
 
@@ -133,8 +213,10 @@ fn read(stream: &TcpStream, received: &AtomicU64) {
 
 impl Drop for Bulk {
     fn drop(&mut self) {
-        for stream in &self.streams {
-            let _ = stream.shutdown(Shutdown::Both);
+        for flow in &self.flows {
+            for stream in [&flow.writer, &flow.reader] {
+                let _ = stream.shutdown(Shutdown::Both);
+            }
         }
         for thread in self.threads.drain(..) {
             let _ = thread.join();

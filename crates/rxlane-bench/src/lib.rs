@@ -14,6 +14,7 @@ pub mod trial;
 
 mod bulk;
 pub mod by_core;
+pub mod call;
 mod circle;
 mod clock;
 pub mod core_use;
@@ -43,6 +44,7 @@ mod sink;
 mod skeletons;
 pub mod steps;
 mod symbols;
+mod tcp_info;
 mod test_run;
 mod wire;
 mod xdp_forward;

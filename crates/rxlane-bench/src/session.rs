@@ -134,6 +134,17 @@ impl Session {
     }
 }
 
+/// How far a measurement of so many steps has come, on the terminal.
+pub(crate) fn progress(steps: u64) -> ProgressBar {
+    let bar = ProgressBar::new(steps);
+    if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:30}] {pos}/{len} {elapsed}") {
+        bar.set_style(style);
+    }
+    bar.set_message("building the lab");
+    bar.enable_steady_tick(Duration::from_millis(500));
+    bar
+}
+
 /// Builds the lab, measures, and removes it whatever happens.
 pub(crate) fn in_lab<T>(
     options: &Options,
@@ -158,12 +169,7 @@ pub(crate) fn in_lab<T>(
         )));
     }
     stop::listen();
-    let bar = ProgressBar::new(steps);
-    if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:30}] {pos}/{len} {elapsed}") {
-        bar.set_style(style);
-    }
-    bar.set_message("building the lab");
-    bar.enable_steady_tick(Duration::from_millis(500));
+    let bar = progress(steps);
     let outcome = match &options.ports {
         Some(ports) => on_ports(options, ports, &bar, measure),
         None => {

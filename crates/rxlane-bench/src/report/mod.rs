@@ -1,5 +1,6 @@
 //! Results as data, tables and pages. docs/src/reference/bench-json.md documents the JSON.
 
+mod call;
 mod html;
 mod regret;
 mod steps;
@@ -10,6 +11,7 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+pub use self::call::{CallDut, CallPoint, CallReport};
 pub use self::regret::{RegretReport, Worst};
 pub use self::steps::{StageResult, StepsDut, StepsPoint, StepsReport};
 use self::table::{settings, table};

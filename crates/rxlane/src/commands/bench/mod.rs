@@ -1,5 +1,6 @@
 //! `rxlane bench`: measurements.
 
+mod call;
 mod cost;
 mod options;
 mod regret;
@@ -51,6 +52,12 @@ pub(crate) enum Command {
   sudo rxlane bench cost
   sudo rxlane bench cost --pps 0 --rounds 800    (only the programs)")]
     Cost(cost::Cost),
+    /// Calls beside TCP, which sends more until some queue is full
+    #[command(after_help = "Examples:
+  sudo rxlane bench call
+  sudo rxlane bench call --flows 1,8,32 --direction down,both --congestion cubic,bbr --ecn off,on --firewalls none
+  sudo rxlane bench call --qdisc fq_codel --flows 8")]
+    Call(call::Call),
     /// Whether anything is worse than with Linux alone: every load, firewall, frame size and share of RT
     #[command(after_help = "Examples:
   sudo rxlane bench regret --record regret.jsonl --html regret.html    (35 minutes; interrupted, the same command goes on)
@@ -170,6 +177,7 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
         }
         Command::Steps(args) => steps::run(&args),
         Command::Cost(args) => cost::run(&args),
+        Command::Call(args) => call::run(&args),
         Command::Regret(args) => regret::run(&args),
         Command::Sweep(args) => {
             args.common.check_tidy(true)?;

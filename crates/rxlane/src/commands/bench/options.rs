@@ -295,23 +295,18 @@ impl Common {
     }
 }
 
-/// The lab that a command builds.
+/// Which cores a lab has.
 #[derive(Args)]
-pub(super) struct LabArgs {
+pub(super) struct Cores {
     /// Core of the router; of several the first, which others follow, or all
     #[arg(long, default_value = "0", value_delimiter = ',', value_name = "CORES")]
     router_core: Vec<usize>,
     /// Core of generator and sink; of several the first, which others follow, or all
     #[arg(long, default_value = "1", value_delimiter = ',', value_name = "CORES")]
     traffic_core: Vec<usize>,
-    /// What runs generator and sink. circle: one endless poll, so that nobody pays for waking the sink, and what is dropped
-    /// goes back to the kernel as with a driver. test-run: a thread that gives away frames of a pool behind a lock, and a sink
-    /// that the router's core wakes; on a virtual machine each costs more than a packet. It is always used between real ports
-    #[arg(long, default_value = "circle", value_name = "HOW")]
-    generator: Drive,
 }
 
-impl LabArgs {
+impl Cores {
     /// The cores of each queue.
     fn queues(&self, cores: usize, shared: bool) -> Result<Vec<QueueCores>, String> {
         let asked = Asked {
@@ -329,23 +324,53 @@ impl LabArgs {
 
     /// A lab of its own for this process, whose router has one core.
     pub(super) fn config(&self) -> Result<LabConfig, String> {
+        config_of(&self.queues(1, false)?)
+    }
+}
+
+fn config_of(queues: &[QueueCores]) -> Result<LabConfig, String> {
+    if let Some((capability, _)) = rxlane_system::capabilities::missing() {
+        return Err(format!(
+            "cannot build a lab without {capability}: run as root (sudo rxlane bench …)"
+        ));
+    }
+    Ok(LabConfig {
+        name: format!("rxbench{}", std::process::id()),
+        router_core: queues[0].router,
+        traffic_core: queues[0].traffic,
+        more_queues: queues[1..].to_vec(),
+        owner: Some(std::process::id()),
+        ..LabConfig::default()
+    })
+}
+
+/// The lab that a command builds.
+#[derive(Args)]
+pub(super) struct LabArgs {
+    #[command(flatten)]
+    cores: Cores,
+    /// What runs generator and sink. circle: one endless poll, so that nobody pays for waking the sink, and what is dropped
+    /// goes back to the kernel as with a driver. test-run: a thread that gives away frames of a pool behind a lock, and a sink
+    /// that the router's core wakes; on a virtual machine each costs more than a packet. It is always used between real ports
+    #[arg(long, default_value = "circle", value_name = "HOW")]
+    generator: Drive,
+}
+
+impl LabArgs {
+    /// The cores of each queue.
+    fn queues(&self, cores: usize, shared: bool) -> Result<Vec<QueueCores>, String> {
+        self.cores.queues(cores, shared)
+    }
+
+    /// A lab of its own for this process, whose router has one core.
+    pub(super) fn config(&self) -> Result<LabConfig, String> {
         self.config_of(&self.queues(1, false)?)
     }
 
     fn config_of(&self, queues: &[QueueCores]) -> Result<LabConfig, String> {
-        if let Some((capability, _)) = rxlane_system::capabilities::missing() {
-            return Err(format!(
-                "cannot build a lab without {capability}: run as root (sudo rxlane bench …)"
-            ));
-        }
         Ok(LabConfig {
-            name: format!("rxbench{}", std::process::id()),
-            router_core: queues[0].router,
-            traffic_core: queues[0].traffic,
-            more_queues: queues[1..].to_vec(),
             generator: self.generator,
-            owner: Some(std::process::id()),
-            ..LabConfig::default()
+            ..config_of(queues)?
         })
     }
 }

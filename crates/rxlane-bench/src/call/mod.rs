@@ -1,0 +1,290 @@
+//! Calls beside TCP: closed loops, which send more until some queue on their way is full, and answer to what is lost.
+
+mod drops;
+mod quality;
+mod trial;
+mod voice;
+
+use std::collections::BTreeMap;
+
+use rxlane_system::stop;
+use serde::{Deserialize, Serialize};
+
+pub use self::drops::Drops;
+use self::trial::{Trial, hosts};
+use crate::BenchError;
+use crate::bench::{Dut, in_turn};
+use crate::bulk::MOST;
+use crate::lab::{Firewall, Lab, LabConfig};
+use crate::report::{CallDut, CallPoint, CallReport, median};
+use crate::session::progress;
+
+/// Which way data go; clients are behind the router's ingress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// To the clients.
+    Down,
+    /// From the clients.
+    Up,
+    /// As many connections each way.
+    Both,
+}
+
+impl Direction {
+    /// Uploads and downloads of so many flows.
+    fn of(self, flows: u32) -> [u32; 2] {
+        match self {
+            Self::Down => [0, flows],
+            Self::Up => [flows, 0],
+            Self::Both => [flows, flows],
+        }
+    }
+}
+
+impl std::str::FromStr for Direction {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "down" => Ok(Self::Down),
+            "up" => Ok(Self::Up),
+            "both" => Ok(Self::Both),
+            _ => Err(format!("`{text}` is no direction: use down, up or both")),
+        }
+    }
+}
+
+/// What TCP does beside the calls.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// Firewall of the router.
+    pub firewall: Firewall,
+    /// Long connections, of each direction.
+    pub flows: u32,
+    /// Which way their data go.
+    pub direction: Direction,
+    /// Congestion control by its name in Linux.
+    pub congestion: String,
+    /// Whether both ends negotiate ECN (RFC 3168).
+    pub ecn: bool,
+}
+
+impl std::fmt::Display for Load {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (flows, congestion, firewall) = (self.flows, &self.congestion, self.firewall);
+        let way = match self.direction {
+            Direction::Down => "down",
+            Direction::Up => "up",
+            Direction::Both => "each way",
+        };
+        let ecn = if self.ecn { "+ecn" } else { "" };
+        write!(f, "{flows} {way}, {congestion}{ecn}, {firewall}")
+    }
+}
+
+/// What is varied: everything with everything.
+#[derive(Debug, Clone)]
+pub struct Matrix {
+    /// Firewalls of the router.
+    pub firewalls: Vec<Firewall>,
+    /// Connections.
+    pub flows: Vec<u32>,
+    /// Which way their data go.
+    pub directions: Vec<Direction>,
+    /// Congestion controls by their names in Linux.
+    pub congestions: Vec<String>,
+    /// Without ECN, with it, or both in turn.
+    pub ecn: Vec<bool>,
+}
+
+impl Matrix {
+    fn loads(&self, firewall: Firewall) -> Vec<Load> {
+        let mut loads = Vec::new();
+        for flows in &self.flows {
+            for direction in &self.directions {
+                for congestion in &self.congestions {
+                    for ecn in &self.ecn {
+                        loads.push(Load {
+                            firewall,
+                            flows: *flows,
+                            direction: *direction,
+                            congestion: congestion.clone(),
+                            ecn: *ecn,
+                        });
+                    }
+                }
+            }
+        }
+        loads
+    }
+}
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The lab to build; its firewall is that of the matrix.
+    pub lab: LabConfig,
+    /// Devices under test; they alternate, and what is worse is worse than the first.
+    pub duts: Vec<Dut>,
+    /// Calls at a time.
+    pub calls: u32,
+    /// Packets that wait in front of a host's interface; 0: those that find the router's ring full are lost.
+    pub host_queue: u32,
+    /// Queueing discipline of the router's ports; `None`: the system's default.
+    pub qdisc: Option<String>,
+    /// No connection is faster, bits a second, and all are paced; `None`: as the congestion control does.
+    pub paced_bps: Option<u64>,
+    /// Time that counts, s.
+    pub seconds: f64,
+    /// Repetitions; results are medians.
+    pub repeat: u32,
+}
+
+impl Options {
+    fn check(&self, matrix: &Matrix) -> Result<(), BenchError> {
+        let wrong = |text: String| Err(BenchError::Parameter(text));
+        if self.duts.is_empty() {
+            return wrong("--dut is empty: name at least one device under test".into());
+        }
+        if !(0.5..=3600.0).contains(&self.seconds) {
+            return wrong(format!("--seconds {}: use 0.5 to 3600", self.seconds));
+        }
+        if !(1..=1000).contains(&self.repeat) {
+            return wrong(format!("--repeat {}: use 1 to 1000", self.repeat));
+        }
+        if !(1..=200).contains(&self.calls) {
+            return wrong(format!("--calls {}: use 1 to 200", self.calls));
+        }
+        for flows in &matrix.flows {
+            let most = matrix.directions.iter().map(|d| d.of(*flows).iter().sum());
+            if most.max().unwrap_or(0) > MOST {
+                return wrong(format!("--flows {flows}: use at most {MOST} in all"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Measures calls beside every load, each device in turn.
+///
+/// # Errors
+/// What [`BenchError`] names, such as a congestion control or qdisc that this kernel has not.
+pub fn call(options: &Options, matrix: &Matrix) -> Result<CallReport, BenchError> {
+    options.check(matrix)?;
+    stop::listen();
+    let loads = matrix.firewalls.iter().map(|f| matrix.loads(*f).len());
+    let trials = loads.sum::<usize>() * options.duts.len() * options.repeat as usize;
+    let bar = progress(trials as u64);
+    let (mut points, mut settings) = (Vec::new(), BTreeMap::new());
+    for firewall in &matrix.firewalls {
+        let lab = Lab::up(LabConfig {
+            firewall: *firewall,
+            ..options.lab.clone()
+        })?;
+        let mut measure = || {
+            hosts(&lab, options)?;
+            for load in matrix.loads(*firewall) {
+                let mut rounds: Vec<Vec<Trial>> = Vec::new();
+                for round in 0..options.repeat {
+                    rounds.push(in_turn(round, options.duts.len(), |i| {
+                        let dut = &options.duts[i];
+                        let (name, n) = (dut.name(), round + 1);
+                        bar.set_message(format!("{name} behind {firewall}, round {n}"));
+                        let trial = trial::run(&lab, dut, &load, options)?;
+                        bar.inc(1);
+                        Ok::<_, BenchError>(trial)
+                    })?);
+                }
+                points.push(point(&load, options, &rounds));
+            }
+            settings = lab.tune()?.settings;
+            Ok::<_, BenchError>(())
+        };
+        let outcome = measure();
+        lab.down()?;
+        outcome?;
+    }
+    bar.finish_and_clear();
+    // Of test packets, which nobody sends here; and what is varied.
+    for other in ["firewall", "sink"] {
+        settings.remove(other);
+    }
+    settings.insert("idle".into(), "the router's core halts".into());
+    if options.host_queue > 0 {
+        let text = format!("pfifo, {} packets", options.host_queue);
+        settings.insert("queue of each host".into(), text);
+    }
+    let qdisc = options.qdisc.clone();
+    settings.insert(
+        "qdisc of the router".into(),
+        qdisc.unwrap_or("default".into()),
+    );
+    Ok(CallReport {
+        seconds: options.seconds,
+        repeat: options.repeat,
+        calls: options.calls,
+        settings,
+        points,
+    })
+}
+
+fn point(load: &Load, options: &Options, rounds: &[Vec<Trial>]) -> CallPoint {
+    let mut duts: Vec<CallDut> = Vec::new();
+    for (i, dut) in options.duts.iter().enumerate() {
+        let of = |value: &dyn Fn(&Trial) -> f64| median(rounds.iter().map(|r| value(&r[i])));
+        let mut result = CallDut {
+            name: dut.name().to_owned(),
+            tcp_bps: of(&|t| t.tcp_bps),
+            fairness: of(&|t| t.fairness),
+            retransmits: of(&|t| t.retransmits),
+            marked: of(&|t| t.marked),
+            call_sent: of(&|t| t.sent),
+            call_lost: of(&|t| t.lost),
+            rtt_p50_us: of(&|t| t.rtt_p50_us),
+            rtt_p99_us: of(&|t| t.rtt_p99_us),
+            rtt_max_us: of(&|t| t.rtt_max_us),
+            mean_opinion_score: of(&|t| t.mean_opinion_score),
+            drops: Drops {
+                ring: of(&|t| t.drops.ring),
+                core: of(&|t| t.drops.core),
+                egress: of(&|t| t.drops.egress),
+            },
+            worse: Vec::new(),
+        };
+        if let Some(first) = duts.first() {
+            result.worse = result.worse_than(first);
+        }
+        duts.push(result);
+    }
+    CallPoint {
+        load: load.clone(),
+        duts,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_matrix_is_everything_with_everything_and_both_directions_are_twice_the_flows() {
+        let matrix = Matrix {
+            firewalls: vec![Firewall::None],
+            flows: vec![1, 8],
+            directions: vec![Direction::Down, Direction::Both],
+            congestions: vec!["cubic".into(), "bbr".into()],
+            ecn: vec![false, true],
+        };
+        let loads = matrix.loads(Firewall::None);
+        assert_eq!(loads.len(), 16);
+        assert!(
+            loads
+                .iter()
+                .all(|load| loads.iter().filter(|l| *l == load).count() == 1)
+        );
+        assert_eq!(Direction::Both.of(8), [8, 8]);
+        assert_eq!("up".parse::<Direction>().unwrap().of(3), [3, 0]);
+        assert!("sideways".parse::<Direction>().is_err());
+    }
+}

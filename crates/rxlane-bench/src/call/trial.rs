@@ -1,0 +1,162 @@
+//! One device under one load, once.
+
+use std::time::Duration;
+
+use rxlane_system::{netns, stop, sysctl};
+
+use super::drops::Drops;
+use super::quality::{FRAME_MS, fairness, mean_opinion_score};
+use super::voice::{Calls, Heard};
+use super::{Load, Options};
+use crate::BenchError;
+use crate::bench::Dut;
+use crate::bulk::{Bulk, Hosts, How};
+use crate::lab::{Lab, Place};
+use crate::shell::run as sh;
+
+/// Until connections have their share, are marked and have been seen to be forwarded.
+const WARM_UP: Duration = Duration::from_secs(1);
+
+pub(super) struct Trial {
+    pub(super) tcp_bps: f64,
+    pub(super) fairness: f64,
+    pub(super) retransmits: f64,
+    pub(super) marked: f64,
+    pub(super) sent: f64,
+    pub(super) lost: f64,
+    pub(super) rtt_p50_us: f64,
+    pub(super) rtt_p99_us: f64,
+    pub(super) rtt_max_us: f64,
+    pub(super) mean_opinion_score: f64,
+    pub(super) drops: Drops,
+}
+
+/// Queues of hosts and router, for all trials of a lab.
+///
+/// # Errors
+/// When the kernel has no such qdisc.
+pub(super) fn hosts(lab: &Lab, options: &Options) -> Result<(), BenchError> {
+    let qdisc = |place: Place, device: &str, what: &str| {
+        let netns = lab.netns(place);
+        sh(&format!(
+            "tc -n {netns} qdisc replace dev {device} root {what}"
+        ))
+        .map(|_| ())
+    };
+    if options.host_queue > 0 {
+        let pfifo = format!("pfifo limit {}", options.host_queue);
+        for i in 0..lab.config.ports {
+            qdisc(Place::Gen, &format!("gen{i}"), &pfifo)?;
+            qdisc(Place::Sink, &format!("snk{i}"), &pfifo)?;
+        }
+    }
+    if let Some(kind) = &options.qdisc {
+        for port in lab.router_ports() {
+            let refused = |e| BenchError::Parameter(format!("--qdisc {kind}: {e}"));
+            qdisc(Place::Router, &port, kind).map_err(refused)?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn run(
+    lab: &Lab,
+    dut: &Dut,
+    load: &Load,
+    options: &Options,
+) -> Result<Trial, BenchError> {
+    let installed = dut.install(lab)?;
+    // Programs that come and go make new NAPI threads.
+    lab.tune()?;
+    let hosts = Hosts::of_lab(lab);
+    for host in hosts.both() {
+        netns::within(host, false, || {
+            sysctl::write("net.ipv4.tcp_ecn", if load.ecn { "1" } else { "0" })
+        })?;
+    }
+    let how = How {
+        congestion: Some(load.congestion.clone()),
+        paced_bps: options.paced_bps,
+    };
+    let [up, down] = load.direction.of(load.flows);
+    let mut tcp = Bulk::connect(&hosts, up, down, &how)?;
+    let calls = Calls::begin(&hosts, options.calls)?;
+    tcp.send()?;
+    stop::sleep(WARM_UP)?;
+    let (drops, info, bytes) = (Drops::so_far(lab)?, tcp.info()?, tcp.received_by_each());
+    let began = std::time::Instant::now();
+    calls.count(true);
+    stop::sleep(Duration::from_secs_f64(options.seconds))?;
+    calls.count(false);
+    let (after, took) = (tcp.received_by_each(), began.elapsed().as_secs_f64());
+    let info = tcp.info()? - info;
+    let heard = calls.end()?;
+    let drops = Drops::so_far(lab)?.since(drops);
+    drop(tcp);
+    drop(installed);
+    let each = after.iter().zip(&bytes);
+    let each: Vec<f64> = each.map(|(a, b)| 8.0 * (a - b) as f64 / took).collect();
+    Ok(Trial {
+        tcp_bps: each.iter().sum(),
+        fairness: fairness(&each),
+        retransmits: info.retransmits as f64,
+        marked: info.marked as f64,
+        drops,
+        ..of_calls(heard)
+    })
+}
+
+/// What calls were like, with nothing beside them.
+fn of_calls(mut heard: Heard) -> Trial {
+    heard.rtt_us.sort_by(f64::total_cmp);
+    let rtt = &heard.rtt_us;
+    let quantile = |q: f64| {
+        let at = (q * rtt.len() as f64) as usize;
+        rtt.get(at.min(rtt.len().saturating_sub(1))).copied()
+    };
+    let of = |q| quantile(q).unwrap_or(f64::INFINITY);
+    let (sent, back) = (heard.sent as f64, rtt.len() as f64);
+    let lost_of = |there: f64, before: f64| match before > 0.0 {
+        true => 1.0 - (there / before).min(1.0),
+        false => 1.0,
+    };
+    let arrived = heard.arrived as f64;
+    let loss = lost_of(arrived, sent).max(lost_of(back, arrived));
+    // A jitter buffer waits for all but the slowest hundredth.
+    let delay_ms = FRAME_MS + of(0.99) / 2e3;
+    Trial {
+        tcp_bps: 0.0,
+        fairness: 1.0,
+        retransmits: 0.0,
+        marked: 0.0,
+        sent,
+        lost: sent - back,
+        rtt_p50_us: of(0.5),
+        rtt_p99_us: of(0.99),
+        rtt_max_us: of(1.0),
+        mean_opinion_score: mean_opinion_score(delay_ms, loss),
+        drops: Drops::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_come_back_is_lost_and_a_call_without_answer_is_the_worst() {
+        let heard = Heard {
+            sent: 100,
+            arrived: 95,
+            rtt_us: (1..=90).rev().map(f64::from).collect(),
+        };
+        let trial = of_calls(heard);
+        assert_eq!((trial.sent, trial.lost), (100.0, 10.0));
+        assert_eq!((trial.rtt_p50_us, trial.rtt_max_us), (46.0, 90.0));
+        let silent = of_calls(Heard {
+            sent: 10,
+            ..Heard::default()
+        });
+        assert_eq!((silent.lost, silent.mean_opinion_score), (10.0, 1.0));
+    }
+}

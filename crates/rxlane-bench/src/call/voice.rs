@@ -1,0 +1,253 @@
+//! Calls: each a packet of speech every 20 ms both ways, marked EF. The other side sends back what it gets at once, so that
+//! all times are taken by one clock.
+//!
+//! Guarantee: who calls is woken before bulk connections of the same core, so that what waits is packets.
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::time::TimeSpec;
+use rxlane_system::threads::{self, Scheduling};
+use rxlane_system::{SystemError, Tried, netns};
+
+use super::quality::FRAME_MS;
+use crate::BenchError;
+use crate::bulk::{Hosts, SERVER};
+
+/// Expedited Forwarding (RFC 3246) in the byte of the type of service.
+const EF: u8 = 46 << 2;
+/// A frame of G.711 behind an RTP header.
+const PAYLOAD: usize = 172;
+/// Below the hosts' NAPI threads.
+const PRIORITY: i32 = 40;
+/// How long what is under way may take.
+const UNDER_WAY: Duration = Duration::from_millis(500);
+
+/// What was heard of calls.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Heard {
+    /// Packets that were sent while it counted.
+    pub(super) sent: u64,
+    /// Of these, those that the other side got.
+    pub(super) arrived: u64,
+    /// Round trips of those that came back, us.
+    pub(super) rtt_us: Vec<f64>,
+}
+
+/// Calls that go on until they are heard of.
+pub(super) struct Calls {
+    counts: Arc<AtomicBool>,
+    ends: Arc<AtomicBool>,
+    arrived: Arc<AtomicU64>,
+    callers: Option<JoinHandle<Result<Heard, SystemError>>>,
+    called: Option<JoinHandle<Result<(), SystemError>>>,
+}
+
+/// A packet's number, whether it counts, and when it was sent.
+fn packet(number: u64, counts: bool, sent_ns: u64) -> [u8; PAYLOAD] {
+    let mut payload = [0; PAYLOAD];
+    payload[..8].copy_from_slice(&number.to_be_bytes());
+    payload[8] = counts.into();
+    payload[16..24].copy_from_slice(&sent_ns.to_be_bytes());
+    payload
+}
+
+/// Whether it counts, and when it was sent.
+fn read(payload: &[u8]) -> Option<(bool, u64)> {
+    let sent = payload.get(16..24)?.try_into().ok()?;
+    (payload.len() == PAYLOAD).then(|| (payload[8] != 0, u64::from_be_bytes(sent)))
+}
+
+fn socket(netns: &str, bind: Ipv4Addr) -> Result<UdpSocket, SystemError> {
+    netns::within(netns, false, || {
+        let socket = UdpSocket::bind((bind, 0)).tried(|| format!("call from {bind}"))?;
+        setsockopt(&socket, sockopt::Ipv4Tos, &i32::from(EF))
+            .map_err(std::io::Error::from)
+            .tried(|| "mark a call EF".into())?;
+        Ok(socket)
+    })
+}
+
+impl Calls {
+    /// So many calls from clients to the server begin; what they send does not count yet.
+    ///
+    /// # Errors
+    /// When a socket cannot be had.
+    pub(super) fn begin(hosts: &Hosts, calls: u32) -> Result<Self, BenchError> {
+        let [clients, servers] = hosts.both();
+        let called = socket(servers, SERVER)?;
+        let server = called.local_addr().tried(|| "ask for a port".into())?;
+        let callers = (0..calls).map(|_| {
+            let caller = socket(clients, Ipv4Addr::UNSPECIFIED)?;
+            caller
+                .connect(server)
+                .and_then(|()| caller.set_nonblocking(true))
+                .tried(|| format!("call {server}"))?;
+            Ok(caller)
+        });
+        let callers = callers.collect::<Result<Vec<_>, SystemError>>()?;
+        called
+            .set_read_timeout(Some(Duration::from_millis(50)))
+            .tried(|| "wait for calls".into())?;
+        let (counts, ends, arrived) =
+            <(Arc<AtomicBool>, Arc<AtomicBool>, Arc<AtomicU64>)>::default();
+        let core = hosts.core();
+        Ok(Self {
+            callers: Some({
+                let (counts, ends) = (Arc::clone(&counts), Arc::clone(&ends));
+                std::thread::spawn(move || {
+                    first(core)?;
+                    call(&callers, &counts, &ends)
+                })
+            }),
+            called: Some({
+                let (ends, arrived) = (Arc::clone(&ends), Arc::clone(&arrived));
+                std::thread::spawn(move || {
+                    first(core)?;
+                    answer(&called, &ends, &arrived);
+                    Ok(())
+                })
+            }),
+            counts,
+            ends,
+            arrived,
+        })
+    }
+
+    /// From now on what is sent counts, or no longer.
+    pub(super) fn count(&self, counts: bool) {
+        self.counts.store(counts, Ordering::Relaxed);
+    }
+
+    /// Hangs up, when what is under way has had its time.
+    ///
+    /// # Errors
+    /// When calls ended by themselves.
+    pub(super) fn end(mut self) -> Result<Heard, BenchError> {
+        self.count(false);
+        std::thread::sleep(UNDER_WAY);
+        self.ends.store(true, Ordering::Relaxed);
+        let mut heard = Heard::default();
+        if let Some(callers) = self.callers.take() {
+            heard = joined(callers)?;
+        }
+        if let Some(called) = self.called.take() {
+            joined(called)?;
+        }
+        heard.arrived = self.arrived.load(Ordering::Relaxed);
+        Ok(heard)
+    }
+}
+
+impl Drop for Calls {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        if let Some(callers) = self.callers.take() {
+            let _ = callers.join();
+        }
+        if let Some(called) = self.called.take() {
+            let _ = called.join();
+        }
+    }
+}
+
+fn joined<T>(thread: JoinHandle<T>) -> T {
+    thread
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Before others on this core.
+fn first(core: usize) -> Result<(), SystemError> {
+    threads::pin(0, core)?;
+    threads::schedule(0, Scheduling::Fifo(PRIORITY))
+}
+
+fn call(
+    callers: &[UdpSocket],
+    counts: &AtomicBool,
+    ends: &AtomicBool,
+) -> Result<Heard, SystemError> {
+    let mut heard = Heard::default();
+    let began = Instant::now();
+    let every = Duration::from_secs_f64(FRAME_MS / 1e3) / callers.len().max(1) as u32;
+    let mut waiting: Vec<PollFd<'_>> = callers
+        .iter()
+        .map(|c| PollFd::new(c.as_fd(), PollFlags::POLLIN))
+        .collect();
+    let mut number = 0u64;
+    while !ends.load(Ordering::Relaxed) {
+        // Not in a burst what could not be sent in time.
+        let due = every.mul_f64(number as f64);
+        let late = began.elapsed().saturating_sub(due);
+        number += (late.as_secs_f64() / every.as_secs_f64()) as u64;
+        let due = every.mul_f64(number as f64);
+        while let Some(left) = due.checked_sub(began.elapsed()).filter(|d| !d.is_zero()) {
+            match ppoll(&mut waiting, Some(TimeSpec::from_duration(left)), None) {
+                Ok(0) | Err(Errno::EINTR) => {}
+                Ok(_) => hear(callers, &waiting, began, &mut heard),
+                Err(e) => return Err(std::io::Error::from(e)).tried(|| "wait in a call".into()),
+            }
+        }
+        let counted = counts.load(Ordering::Relaxed);
+        let payload = packet(number, counted, began.elapsed().as_nanos() as u64);
+        let caller = &callers[(number % callers.len().max(1) as u64) as usize];
+        // What finds no room is lost, as anywhere else.
+        let _ = caller.send(&payload);
+        heard.sent += u64::from(counted);
+        number += 1;
+    }
+    Ok(heard)
+}
+
+fn hear(callers: &[UdpSocket], waiting: &[PollFd<'_>], began: Instant, heard: &mut Heard) {
+    let mut payload = [0; PAYLOAD];
+    for (caller, _) in callers
+        .iter()
+        .zip(waiting)
+        .filter(|(_, w)| w.any() == Some(true))
+    {
+        while let Ok(len) = caller.recv(&mut payload) {
+            let now = began.elapsed().as_nanos() as u64;
+            if let Some((true, sent)) = read(&payload[..len]) {
+                heard.rtt_us.push(now.saturating_sub(sent) as f64 / 1e3);
+            }
+        }
+    }
+}
+
+fn answer(called: &UdpSocket, ends: &AtomicBool, arrived: &AtomicU64) {
+    let mut payload = [0; PAYLOAD];
+    while !ends.load(Ordering::Relaxed) {
+        let Ok((len, from)): Result<(usize, SocketAddr), _> = called.recv_from(&mut payload) else {
+            continue;
+        };
+        if let Some((counts, _)) = read(&payload[..len]) {
+            arrived.fetch_add(counts.into(), Ordering::Relaxed);
+            let _ = called.send_to(&payload[..len], from);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_says_what_it_was_told_and_others_say_nothing() {
+        assert_eq!(read(&packet(7, true, 12)), Some((true, 12)));
+        assert_eq!(
+            read(&packet(u64::MAX, false, u64::MAX)),
+            Some((false, u64::MAX))
+        );
+        assert_eq!(read(&[0; 12]), None);
+        assert_eq!(read(&[1; PAYLOAD + 1]), None);
+    }
+}

@@ -1,0 +1,110 @@
+//! `rxlane bench call`: calls beside TCP.
+
+use clap::Args;
+use rxlane_bench::bench::Dut;
+use rxlane_bench::call::{Direction, Matrix, Options, call};
+use rxlane_bench::lab::{Drive, Firewall, LabConfig};
+
+use super::options::{Cores, output};
+use crate::one_line;
+
+#[derive(Args)]
+pub(crate) struct Call {
+    /// Devices under test, alternating; what is worse is worse than the first
+    #[arg(
+        long,
+        default_value = "kernel,express-established,express-all-established",
+        value_delimiter = ','
+    )]
+    dut: Vec<Dut>,
+    /// Long TCP connections, of each direction
+    #[arg(long, default_value = "1,8", value_delimiter = ',')]
+    flows: Vec<u32>,
+    /// Which way their data go: down (to the clients), up, both
+    #[arg(long, default_value = "down", value_delimiter = ',')]
+    direction: Vec<Direction>,
+    /// Congestion control, by its name in Linux: cubic, bbr, reno
+    #[arg(
+        long,
+        default_value = "cubic",
+        value_delimiter = ',',
+        value_name = "NAME"
+    )]
+    congestion: Vec<String>,
+    /// Whether both ends negotiate ECN: off, on
+    #[arg(long, default_value = "off", value_delimiter = ',', value_parser = on_or_off, value_name = "off|on")]
+    ecn: Vec<bool>,
+    /// Firewalls: none, linear:N, stateful:N, flowtable:N
+    #[arg(
+        long,
+        default_value = "none,stateful:60,linear:200",
+        value_delimiter = ','
+    )]
+    firewalls: Vec<Firewall>,
+    /// Calls at a time, each 50 packets a second both ways, marked EF
+    #[arg(long, default_value_t = 4)]
+    calls: u32,
+    /// Packets that wait in front of a host's interface while the router's ring is full, as since Linux 6.16; 0: they are lost
+    #[arg(long, default_value_t = 1000, value_name = "PACKETS")]
+    host_queue: u32,
+    /// Queueing discipline of the router's ports, such as pfifo_fast, fq_codel or cake, where the kernel has it; the system's
+    /// default otherwise
+    #[arg(long, value_name = "KIND")]
+    qdisc: Option<String>,
+    /// Pace connections, none faster than so many Gbit/s
+    #[arg(long, value_name = "GBPS", value_parser = gigabits)]
+    pace: Option<u64>,
+    /// Time that counts in a trial, after a second in which connections find their rate
+    #[arg(long, default_value_t = 5.0)]
+    seconds: f64,
+    /// Repetitions; results are medians
+    #[arg(long, default_value_t = 3)]
+    repeat: u32,
+    #[command(flatten)]
+    cores: Cores,
+    /// Print JSON (docs/src/reference/bench-json.md)
+    #[arg(long)]
+    json: bool,
+}
+
+fn on_or_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(format!("`{text}`: use off or on")),
+    }
+}
+
+/// Bits a second.
+fn gigabits(text: &str) -> Result<u64, String> {
+    match text.parse::<f64>() {
+        Ok(gigabits) if (0.001..=1000.0).contains(&gigabits) => Ok((gigabits * 1e9) as u64),
+        _ => Err(format!("`{text}` is no rate: use 0.001 to 1000 Gbit/s")),
+    }
+}
+
+pub(super) fn run(args: &Call) -> Result<(), String> {
+    let matrix = Matrix {
+        firewalls: args.firewalls.clone(),
+        flows: args.flows.clone(),
+        directions: args.direction.clone(),
+        congestions: args.congestion.clone(),
+        ecn: args.ecn.clone(),
+    };
+    let options = Options {
+        lab: LabConfig {
+            generator: Drive::TestRun,
+            router_core_halts: true,
+            ..args.cores.config()?
+        },
+        duts: args.dut.clone(),
+        calls: args.calls,
+        host_queue: args.host_queue,
+        qdisc: args.qdisc.clone(),
+        paced_bps: args.pace,
+        seconds: args.seconds,
+        repeat: args.repeat,
+    };
+    let report = call(&options, &matrix).map_err(one_line)?;
+    output(&report, args.json, None, || Ok(None))
+}
