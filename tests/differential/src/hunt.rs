@@ -10,7 +10,7 @@ use rxlane_system::{stop, threads};
 
 use crate::grammar::Kinds;
 use crate::report::{Finding, describe, kind, without_digits};
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Statement};
 use crate::trial::{self, InTunnels, Outcome, Second, Settings};
 use crate::{OracleError, grammar, shrink};
 
@@ -292,6 +292,20 @@ fn is_busy(trial: &Result<Outcome, OracleError>) -> bool {
     )
 }
 
+/// Whether a tracker that ignores windows does something else. rxlane has it ignore those of the connections that it forwards, so that
+/// their segments are valid whatever they acknowledge, as with a flowtable of the kernel.
+fn is_about_windows(scenario: &Scenario, settings: &Settings) -> Result<bool, OracleError> {
+    let liberal = Statement::sysctl("net.netfilter.nf_conntrack_tcp_be_liberal", 1);
+    if !matches!(settings.second, Second::Rxlane(_)) || scenario.setup.contains(&liberal) {
+        return Ok(false);
+    }
+    let control = Settings {
+        second: Second::Changed(vec![liberal]),
+        ..settings.clone()
+    };
+    Ok(!trial::run(scenario, &control)?.mismatches.is_empty())
+}
+
 /// The finding made small, if it is one: it happens again, and not between two plain routers.
 fn confirmed(
     finding: &Finding,
@@ -317,7 +331,7 @@ fn confirmed(
         Ok(false)
     };
     let rxlane = !matches!(settings.second, Second::Plain);
-    if rxlane && plain_differ(scenario, 2)? {
+    if rxlane && (plain_differ(scenario, 2)? || is_about_windows(scenario, settings)?) {
         return Ok(None);
     }
     let way = outcome.mismatches.first().map_or("", kind);
@@ -329,7 +343,8 @@ fn confirmed(
             return Ok(false);
         }
         let again = again?;
-        let does = again.mismatches.iter().any(|m| kind(m) == way);
+        let does = again.mismatches.iter().any(|m| kind(m) == way)
+            && !(rxlane && is_about_windows(candidate, settings)?);
         if does {
             last = again;
         }
