@@ -180,6 +180,23 @@ fn what_must_see_every_packet_is_found_with_the_flows_that_meet_it() {
         ("tcp dport != 22 log", "logs packets (of flows: TCP)"),
         ("meta l4proto != tcp log", "logs packets (of flows: UDP)"),
         ("ct count over 5 drop", "counts connections (of all flows)"),
+        // What counts packets counts those that the rest of the rule is not about.
+        (
+            "limit rate 10/second udp dport 53 drop",
+            "limits packets (of all flows)",
+        ),
+        (
+            "tcp dport 443 numgen inc mod 3 1 ip dscp set cs1",
+            "treats packets by turns or by chance (of flows: TCP, to port 443)",
+        ),
+        (
+            "limit rate 5/second ct state new accept",
+            "limits packets (of all flows)",
+        ),
+        (
+            "meta length > 1000 tcp dport 80 drop",
+            "asks for the length of packets (of flows: TCP, to port 80)",
+        ),
     ] {
         let found = of_rule(rule);
         assert!(
@@ -197,6 +214,7 @@ fn what_no_established_packet_reaches_or_meets_keeps_nothing() {
         "ct state { established, related } accept; log group 1",
         "ct state vmap { established : accept, invalid : drop }; limit rate 5/second accept",
         "ct state new limit rate 5/second accept",
+        "limit rate 5/second counter",
         "ct state invalid,untracked log drop",
         "meta l4proto icmp limit rate 5/second accept",
         "meta l4proto { icmp, ipv6-icmp } limit rate 5/second accept",

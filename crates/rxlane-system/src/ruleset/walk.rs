@@ -201,6 +201,43 @@ impl Found {
     }
 }
 
+/// What counts each packet that comes to it, whatever the rest of the rule asks: one that it does not see changes what becomes of
+/// the next.
+const COUNTING: [&str; 7] = [
+    "limits packets",
+    "counts bytes against a quota",
+    "counts connections",
+    "treats packets by turns or by chance",
+    "lists who sent packets lately (recent)",
+    "accounts for packets (nfacct)",
+    "asks for a measured rate",
+];
+
+/// A comparison that packets of a flow differ in.
+struct Varying {
+    what: &'static str,
+    /// Who came to it, where it counts them.
+    counted: Option<Meets>,
+}
+
+impl Varying {
+    fn new(what: &'static str, meets: &Meets) -> Self {
+        Self {
+            what,
+            counted: COUNTING.contains(&what).then(|| meets.clone()),
+        }
+    }
+}
+
+/// Whether a rule does anything but count.
+fn does_something(rule: &Rule) -> bool {
+    rule.iter().any(|step| match step {
+        Step::Then(verdict) => *verdict != Verdict::Continue,
+        Step::Acts(_) | Step::Map(_) | Step::PerPacket(_) => true,
+        _ => false,
+    })
+}
+
 /// Where packets are after a rule.
 enum Course {
     /// Some of them at the next one.
@@ -252,19 +289,25 @@ impl<'a> Walk<'a> {
 
     fn rule(&mut self, key: &'a str, rule: &'a Rule, meets: &Meets) -> Course {
         let mut meets = meets.clone();
-        let (mut is_certain, mut varies) = (true, None);
+        let (mut is_certain, mut varies) = (true, Vec::new());
         let tracked = self.base.tracked;
         for step in rule {
             match step {
                 Step::If(test) => {
                     let met = test.meet(&meets, tracked);
                     match met.outcome {
-                        Outcome::Fails => return Course::On,
+                        Outcome::Fails => {
+                            if does_something(rule) {
+                                varies.retain(|v: &Varying| v.counted.is_some());
+                                self.vary(key, &varies, &meets);
+                            }
+                            return Course::On;
+                        }
                         Outcome::Holds => {}
                         Outcome::May => is_certain = false,
                     }
+                    varies.extend(met.varies.map(|what| Varying::new(what, &meets)));
                     meets = met.meets;
-                    varies = varies.or(met.varies);
                 }
                 Step::PerPacket(what) => self.per_packet(key, what.clone(), &meets),
                 Step::SourceMac => self.found.asks_source_mac = true,
@@ -277,12 +320,12 @@ impl<'a> Walk<'a> {
                 }
                 Step::Acts(acts) => {
                     if acts.marks || acts.rewrites || acts.filters {
-                        self.varies(key, varies, &meets);
+                        self.vary(key, &varies, &meets);
                     }
                 }
                 Step::Then(verdict) => {
                     if *verdict != Verdict::Continue {
-                        self.varies(key, varies, &meets);
+                        self.vary(key, &varies, &meets);
                     }
                     let course = self.verdict(verdict, &meets);
                     return if is_certain { course } else { Course::On };
@@ -293,7 +336,9 @@ impl<'a> Walk<'a> {
                         if met.outcome == Outcome::Fails {
                             continue;
                         }
-                        self.varies(key, varies.or(met.varies), &met.meets);
+                        self.vary(key, &varies, &met.meets);
+                        let of_this = met.varies.map(|what| Varying::new(what, &meets));
+                        self.vary(key, of_this.as_slice(), &met.meets);
                         let course = self.verdict(verdict, &met.meets);
                         if met.outcome == Outcome::Holds {
                             return if is_certain { course } else { Course::On };
@@ -318,9 +363,10 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn varies(&mut self, key: &str, what: Option<&str>, meets: &Meets) {
-        if let Some(what) = what {
-            self.per_packet(key, what.to_owned(), meets);
+    fn vary(&mut self, key: &str, all: &[Varying], meets: &Meets) {
+        for varying in all {
+            let meets = varying.counted.as_ref().unwrap_or(meets);
+            self.per_packet(key, varying.what.to_owned(), meets);
         }
     }
 

@@ -1,30 +1,32 @@
 //! `rxlane run`: the daemon. It starts the router, then sleeps until a signal or a link change.
 
+mod announce;
+mod watch;
+
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use rxlane_config::{Complaint, Configuration, Datapath, Listen, RouterConfig, STANDARD_INPUT};
-use rxlane_dataplane::DataplaneError;
+use rxlane_config::{Complaint, Configuration, Datapath, Listen, STANDARD_INPUT};
 use rxlane_dataplane::features::conntrack_is_a_module;
 use rxlane_dataplane::instance::Instance;
 use rxlane_dataplane::options::Options;
 use rxlane_dataplane::router::{self, Router};
 use rxlane_dataplane::undo::Ask;
-use rxlane_policy::class::{Lane, Trust};
 use rxlane_system::changes::Changes;
 use rxlane_system::{capabilities, links, seccomp};
 use sd_notify::NotifyState;
 use tracing::{error, info, warn};
 
+use self::announce::{Watchdog, announce, doing, serving, tell};
+use self::watch::Watch;
 use super::config::ConfigFile;
 use crate::observe::listener::Listener;
 use crate::observe::server::{Ready, Server};
 use crate::one_line;
-use crate::output::counted;
 
 #[derive(clap::Args)]
 #[command(
@@ -197,124 +199,6 @@ fn remember_metrics(router: &mut Router, metrics: Option<&Listen>) {
     }
 }
 
-/// What the router does, in a line, or why not what it was asked to.
-fn doing(router: &Router, refused: Option<&str>) -> String {
-    refused.map_or_else(
-        || serving(router),
-        |e| format!("refused a new configuration and keeps the old one: {e}"),
-    )
-}
-
-/// Tells the service manager that the loop goes round, if it wants to know: else it would start another daemon.
-struct Watchdog {
-    every: Option<Duration>,
-    fed: Option<Instant>,
-}
-
-impl Watchdog {
-    fn asked_for() -> Self {
-        Self {
-            // Half of the time that it waits, as sd_watchdog_enabled(3) recommends.
-            every: sd_notify::watchdog_enabled().map(|limit| limit / 2),
-            fed: None,
-        }
-    }
-
-    fn feed(&mut self) {
-        let Some(every) = self.every else { return };
-        // The loop goes round once a second.
-        let soon = every.saturating_sub(Router::TELL_EVERY);
-        if self.fed.is_none_or(|at| at.elapsed() >= soon) {
-            self.fed = Some(Instant::now());
-            tell(&[NotifyState::Watchdog]);
-        }
-    }
-}
-
-/// When to look at what surrounds the router.
-#[derive(Default)]
-struct Watch {
-    looked: Option<Instant>,
-    due: bool,
-}
-
-impl Watch {
-    /// A ruleset that is loaded piece by piece is looked at this often at most.
-    const APART: Duration = Duration::from_millis(100);
-    /// Where nothing is tracked the tracker is asked this often, of which nobody tells: the first flow that is may become
-    /// express.
-    const TRACKER: Duration = Duration::from_millis(20);
-
-    /// What attaching changes is news, which comes after it, closes the gates and may let workers of the engine begin anew: so
-    /// long without any, and it is over.
-    const QUIET: Duration = Duration::from_millis(20);
-    /// A machine on which something always changes is not waited for.
-    const SETTLED: Duration = Duration::from_secs(2);
-
-    /// Waits until the gates are open, because who hears that the router is ready sends packets.
-    fn settle(&mut self, router: &mut Router, monitor: &mut links::Monitor) {
-        let begun = Instant::now();
-        let mut quiet_since = begun;
-        while quiet_since.elapsed() < Self::QUIET && begun.elapsed() < Self::SETTLED {
-            if self.keep_up(router, monitor) || self.due {
-                quiet_since = Instant::now();
-            }
-            std::thread::sleep(Self::QUIET / 10);
-        }
-    }
-
-    /// Takes what news there is, and says whether there was some.
-    fn keep_up(&mut self, router: &mut Router, monitor: &mut links::Monitor) -> bool {
-        let changed = router.take_news();
-        let ports = match monitor.drain() {
-            Ok(Some(events)) if events.is_empty() => false,
-            Ok(news) => {
-                if let Err(e) = router.refresh_ports(news.as_deref()) {
-                    error!("cannot follow the ports: {}", one_line(e));
-                }
-                true
-            }
-            Err(e) => {
-                error!("{}", one_line(e));
-                false
-            }
-        };
-        if let Err(e) = self.follow(router, changed) {
-            error!(
-                "cannot follow firewall, rules and policies: {}",
-                one_line(e)
-            );
-        }
-        ports || changed
-    }
-
-    fn timeout(&self, router: &Router) -> PollTimeout {
-        let wait = match self.due {
-            _ if router.nothing_is_tracked() => Self::TRACKER,
-            true => Self::APART,
-            false => Router::TELL_EVERY,
-        };
-        PollTimeout::try_from(wait).unwrap_or(PollTimeout::ZERO)
-    }
-
-    /// News have closed the gates; they open again after a look around.
-    fn follow(&mut self, router: &mut Router, changed: bool) -> Result<(), DataplaneError> {
-        self.due |= changed;
-        let news = router.hear_of_routes()?;
-        router.hear_of_stations()?;
-        if !self.due {
-            let nothing = !news && router.still_nothing_is_tracked();
-            return if nothing { Ok(()) } else { router.keep_watch() };
-        }
-        if self.looked.is_none_or(|at| at.elapsed() >= Self::APART) {
-            router.look_around()?;
-            self.looked = Some(Instant::now());
-            self.due = false;
-        }
-        Ok(())
-    }
-}
-
 /// The socket that answers whoever may not read the maps. The router works without.
 fn status_socket() -> Option<Listener> {
     let instance = Instance::current().ok()?;
@@ -444,78 +328,4 @@ fn reload(router: &mut Router, args: &Args, server: &Server) {
     }
     let status = doing(router, error.as_deref());
     tell(&[NotifyState::Ready, NotifyState::Status(&status)]);
-}
-
-/// Tells the service manager, if one has started us and listens (`sd_notify(3)`).
-fn tell(what: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(what) {
-        warn!("cannot tell the service manager: {error}");
-    }
-}
-
-fn announce(router: &Router) {
-    let state = router.state();
-    let devices = links::all().unwrap_or_default();
-    for warning in state
-        .warnings
-        .iter()
-        .chain(&state.warnings_of_ports(&devices))
-    {
-        warn!("{warning}");
-    }
-    for (class, why) in router.accepted().unwrap_or_default() {
-        warn!(class, "passes by, as accepted: {}", why.join("; "));
-    }
-    for feature in state.features.missing() {
-        warn!(
-            "kernel {} lacks {}: {}",
-            state.features.kernel, feature.name, feature.without
-        );
-    }
-    if trusts(&state.config, |_| true).is_some() {
-        info!(
-            "express packets are not seen by tcpdump, counters of rules and qdiscs, and `ip -s link` of some drivers: `rxlane status` counts them"
-        );
-    }
-    if router.tcp_stays() && trusts(&state.config, |t| *t == Trust::Established).is_some() {
-        info!(
-            "TCP of `established` classes takes the stack: connections cannot be marked without the module nf_conntrack_netlink; load it, or set net.netfilter.nf_conntrack_tcp_be_liberal=1"
-        );
-    }
-    info!("{}", serving(router));
-}
-
-/// What the router does, in a line.
-fn serving(router: &Router) -> String {
-    let state = router.state();
-    let ports: Vec<String> = state
-        .ports
-        .iter()
-        .map(|(name, port)| {
-            let mode = port.mode.as_deref().unwrap_or("absent");
-            let vlans: Vec<&str> = port.vlans.iter().map(String::as_str).collect();
-            match &vlans[..] {
-                [] => format!("{name} ({mode})"),
-                vlans => format!("{} of {name} ({mode})", vlans.join(" and ")),
-            }
-        })
-        .collect();
-    let does = if state.options.observe {
-        "observing"
-    } else {
-        "serving"
-    };
-    format!(
-        "{does} {} on {}",
-        counted(state.config.classes.len(), "class", "classes"),
-        ports.join(", ")
-    )
-}
-
-fn trusts(config: &RouterConfig, which: impl Fn(&Trust) -> bool) -> Option<&str> {
-    config
-        .classes
-        .iter()
-        .find(|c| matches!(&c.lane, Lane::Express { trust } if which(trust)))
-        .map(|c| c.name.as_str())
 }
