@@ -1,51 +1,10 @@
 //! What is read of rules that a kernel has: those of common firewalls keep nothing, and each kind of rule that must see every packet
 //! is found with the flows that can meet it.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
+mod common;
 
-use nix::sched::{CloneFlags, unshare};
-use rxlane_system::links;
-use rxlane_system::ruleset::{Ruleset, Unannounced, per_packet_at};
-
-/// Runs on a thread in a network namespace of its own, with two ports.
-fn beside<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            unshare(CloneFlags::CLONE_NEWNET).expect("needs root: run `make test`");
-            sh("ip link set lo up; ip link add lan0 type veth peer name lan1; ip link add wan0 type veth peer name wan1");
-            work()
-        });
-        let joined = thread.join();
-        joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
-}
-
-fn sh(command: &str) {
-    let status = Command::new("sh").args(["-ec", command]).status();
-    assert!(status.is_ok_and(|s| s.success()), "{command}");
-}
-
-fn load(tool: &str, arguments: &[&str], text: &str) {
-    let mut child = Command::new(tool)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap_or_else(|e| panic!("{tool}: {e}"));
-    let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(text.as_bytes()).unwrap();
-    drop(stdin);
-    assert!(child.wait().unwrap().success(), "{tool} takes {text}");
-}
-
-/// `;;` stands for the end of a line.
-fn nft(text: &str) {
-    load("nft", &["-f", "-"], &text.replace(";;", "\n"));
-}
-
-fn read() -> Ruleset {
-    Ruleset::read(&links::all().unwrap()).unwrap()
-}
+use common::{beside, load, nft, read, sh};
+use rxlane_system::ruleset::Ruleset;
 
 /// What was found, a line for each.
 fn said() -> Vec<String> {
@@ -385,28 +344,6 @@ fn rules_that_ask_for_the_source_mac_address_are_known() {
 
 #[test]
 #[ignore = "needs root: make test"]
-fn filters_of_traffic_control_are_read_with_what_they_compare() {
-    for (matches, found) in [
-        ("match ip dst 10.0.0.1 match ip dport 5004 0xffff", false),
-        ("match ip tos 0xb8 0xfc", false),
-        ("match ip protocol 1 0xff match u8 8 0xff at 20", false),
-        ("match u8 64 0xff at 8", true),
-        ("match u32 0x41545441 0xffffffff at nexthdr+8", true),
-    ] {
-        let said = beside(|| {
-            sh(&format!(
-                "tc qdisc add dev lan0 clsact; tc filter add dev lan0 ingress protocol ip u32 {matches} flowid :1"
-            ));
-            let links = links::all().unwrap();
-            let lan0 = links.iter().find(|link| link.name == "lan0").unwrap();
-            per_packet_at(lan0).unwrap()
-        });
-        assert_eq!(!said.is_empty(), found, "{matches}: {said:?}");
-    }
-}
-
-#[test]
-#[ignore = "needs root: make test"]
 fn verdicts_in_maps_are_seen() {
     for (rule, filters) in [
         ("udp dport vmap { 6000 : drop }", true),
@@ -429,56 +366,4 @@ fn verdicts_in_maps_are_seen() {
         let marks = read.hooks.iter().any(|h| h.effects.marks);
         assert_eq!(marks, rule.contains("marks"), "{rule}");
     }
-}
-
-#[test]
-#[ignore = "needs root: make test"]
-fn what_nobody_announces_changes_the_digest_and_counters_and_time_do_not() {
-    beside(|| {
-        nft(
-            "table inet t {;; set s { type ipv4_addr; flags timeout;; };;
-            chain f { type filter hook forward priority 0; ip saddr @s drop;; };; }",
-        );
-        sh("ipset create banned hash:ip timeout 600 counters");
-        sh("iptables-legacy -A FORWARD -m set --match-set banned src -j DROP");
-        sh("iptables-legacy -A OUTPUT -p udp -j ACCEPT");
-        let uses = read().uses;
-        let mut unannounced = Unannounced::open(&uses, &[1]).unwrap();
-        let mut digest = || unannounced.digest().unwrap();
-        let mut last = digest();
-        assert_eq!(digest(), last);
-        for change in [
-            "nft add element inet t s '{ 10.0.0.1 timeout 1h }'",
-            "nft add element inet t s '{ 10.0.0.2 timeout 1h }'",
-            "nft delete element inet t s '{ 10.0.0.1 }'",
-            "ipset add banned 10.0.0.1 timeout 500",
-            "ipset add banned 10.0.0.2",
-            "ipset del banned 10.0.0.1",
-            "iptables-legacy -A FORWARD -p tcp -j ACCEPT",
-            "iptables-legacy -R FORWARD 2 -p udp -j ACCEPT",
-            "ip6tables-legacy -t mangle -A FORWARD -j ACCEPT",
-            "nft add element inet t s '{ 10.0.0.3 timeout 1s }'",
-        ] {
-            sh(change);
-            let now = digest();
-            assert_ne!(now, last, "{change}");
-            last = now;
-        }
-        // Until the time of the last element is over.
-        let with = last;
-        let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
-        while digest() == with {
-            assert!(
-                std::time::Instant::now() < end,
-                "an element goes when its time is over"
-            );
-            std::thread::sleep(std::time::Duration::from_millis(50));
-        }
-        last = digest();
-        // Counters count.
-        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.send_to(b"counted", "127.0.0.1:9").unwrap();
-        sh("ipset add banned 10.0.0.2 timeout 300 -exist");
-        assert_eq!(digest(), last);
-    });
 }
