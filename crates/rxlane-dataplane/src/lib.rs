@@ -14,6 +14,7 @@ pub mod cost;
 pub mod engine;
 pub mod features;
 pub mod foreign;
+pub mod help;
 pub mod instance;
 pub mod layout;
 mod macvlans;

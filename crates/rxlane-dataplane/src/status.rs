@@ -11,6 +11,7 @@ use crate::DataplaneError;
 use crate::bound::BoundStatus;
 use crate::engine::{self, EngineStatus};
 use crate::features::Feature;
+use crate::help::Help;
 use crate::instance::{Instance, PortState, State};
 pub use crate::lanes::latency::{LATENCY_POLLS, LatencyBucket, LatencyStatus};
 use crate::lanes::overload::Shared;
@@ -40,6 +41,8 @@ pub struct Status {
     pub config_file: String,
     /// Whether the router only observes: every packet goes to the Linux stack, and counters say what would become of it otherwise.
     pub observe: bool,
+    /// Whether the lanes help now.
+    pub help: Help,
     /// Release of the kernel.
     pub kernel: String,
     /// Features that this kernel lacks, with what that costs.
@@ -202,6 +205,7 @@ pub fn read() -> Result<Status, DataplaneError> {
         daemon,
         config_file: state.config_file.display().to_string(),
         observe: state.options.observe,
+        help: Help::of(state.options.observe, &classes, &polling, &ports),
         kernel: state.features.kernel.clone(),
         missing_features: state.features.missing().cloned().collect(),
         programs: state.programs.clone(),

@@ -226,6 +226,11 @@ fn the_group_may_look_and_others_are_told_to_join_it() {
     assert!(member.status.success(), "{member:?}");
     assert!(said.contains("voice"), "{said}");
     assert!(said.starts_with("running (pid "), "{said}");
+    let first = said.lines().next().unwrap_or_default();
+    assert!(
+        first.contains("; no help now: no core is overloaded"),
+        "{first}"
+    );
     let stranger = as_somebody(&t, "65534", "65534");
     let said = common::error_of(&stranger);
     assert!(said.contains("adduser $USER rxlane"), "{said}");

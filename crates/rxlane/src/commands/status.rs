@@ -93,18 +93,20 @@ pub(crate) fn text(s: &Status) -> String {
 }
 
 fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
-    match s.daemon {
-        Some(pid) => writeln!(
-            out,
-            "running (pid {pid}), {}, Linux {}",
-            s.config_file, s.kernel
-        )?,
-        None => writeln!(
-            out,
-            "daemon gone, lanes still forwarding, {}, Linux {}",
-            s.config_file, s.kernel
-        )?,
-    }
+    let daemon = s.daemon.map_or_else(
+        || "daemon gone, lanes still forwarding".to_owned(),
+        |pid| format!("running (pid {pid})"),
+    );
+    let helps = if s.help.now {
+        "helps now"
+    } else {
+        "no help now"
+    };
+    writeln!(
+        out,
+        "{daemon}, {}, Linux {}; {helps}: {}",
+        s.config_file, s.kernel, s.help.why
+    )?;
     let mut classes = table([
         "class",
         "lane",
