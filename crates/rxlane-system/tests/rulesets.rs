@@ -167,6 +167,23 @@ fn what_must_see_every_packet_is_found_with_the_flows_that_meet_it() {
 
 #[test]
 #[ignore = "needs root: make test"]
+fn what_counts_in_front_of_a_log_is_found_beside_it() {
+    let found = of_rule("limit rate 5/second udp dport 53 log");
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(
+        found
+            .iter()
+            .any(|f| f.contains("limits packets (of all flows)"))
+    );
+    assert!(
+        found
+            .iter()
+            .any(|f| f.contains("logs packets (of flows: UDP, to port 53)"))
+    );
+}
+
+#[test]
+#[ignore = "needs root: make test"]
 fn what_no_established_packet_reaches_or_meets_keeps_nothing() {
     for rule in [
         "ct state established,related accept; log",

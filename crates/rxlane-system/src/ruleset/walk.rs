@@ -229,6 +229,10 @@ impl Varying {
     }
 }
 
+fn counting(all: &[Varying]) -> impl Iterator<Item = &Varying> {
+    all.iter().filter(|varying| varying.counted.is_some())
+}
+
 /// Whether a rule does anything but count.
 fn does_something(rule: &Rule) -> bool {
     rule.iter().any(|step| match step {
@@ -289,7 +293,7 @@ impl<'a> Walk<'a> {
 
     fn rule(&mut self, key: &'a str, rule: &'a Rule, meets: &Meets) -> Course {
         let mut meets = meets.clone();
-        let (mut is_certain, mut varies) = (true, Vec::new());
+        let (mut is_certain, mut varies) = (true, Vec::<Varying>::new());
         let tracked = self.base.tracked;
         for step in rule {
             match step {
@@ -298,8 +302,7 @@ impl<'a> Walk<'a> {
                     match met.outcome {
                         Outcome::Fails => {
                             if does_something(rule) {
-                                varies.retain(|v: &Varying| v.counted.is_some());
-                                self.vary(key, &varies, &meets);
+                                self.vary(key, counting(&varies), &meets);
                             }
                             return Course::On;
                         }
@@ -309,7 +312,10 @@ impl<'a> Walk<'a> {
                     varies.extend(met.varies.map(|what| Varying::new(what, &meets)));
                     meets = met.meets;
                 }
-                Step::PerPacket(what) => self.per_packet(key, what.clone(), &meets),
+                Step::PerPacket(what) => {
+                    self.per_packet(key, what.clone(), &meets);
+                    self.vary(key, counting(&varies), &meets);
+                }
                 Step::SourceMac => self.found.asks_source_mac = true,
                 Step::Asks(set) => {
                     let set = (self.table.name.clone(), set.clone());
@@ -338,7 +344,7 @@ impl<'a> Walk<'a> {
                         }
                         self.vary(key, &varies, &met.meets);
                         let of_this = met.varies.map(|what| Varying::new(what, &meets));
-                        self.vary(key, of_this.as_slice(), &met.meets);
+                        self.vary(key, &of_this, &met.meets);
                         let course = self.verdict(verdict, &met.meets);
                         if met.outcome == Outcome::Holds {
                             return if is_certain { course } else { Course::On };
@@ -363,7 +369,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn vary(&mut self, key: &str, all: &[Varying], meets: &Meets) {
+    fn vary<'v>(&mut self, key: &str, all: impl IntoIterator<Item = &'v Varying>, meets: &Meets) {
         for varying in all {
             let meets = varying.counted.as_ref().unwrap_or(meets);
             self.per_packet(key, varying.what.to_owned(), meets);
