@@ -349,9 +349,13 @@ impl Bed {
 
     /// The connections of a trial, made while nothing else is under way.
     fn bulk(&self) -> Result<Option<Bulk>, BenchError> {
+        let how = How {
+            asked_by: "--tcp",
+            ..How::default()
+        };
         let hosts = self.hosts.as_ref().filter(|_| self.connections > 0);
         hosts
-            .map(|h| Bulk::connect(h, self.connections, 0, &How::default()))
+            .map(|h| Bulk::connect(h, self.connections, 0, &how))
             .transpose()
     }
 

@@ -76,6 +76,8 @@ pub(crate) struct How {
     pub(crate) congestion: Option<String>,
     /// No faster than this, bits a second, and paced, as `fq` would.
     pub(crate) paced_bps: Option<u64>,
+    /// The option that asked for them, for errors.
+    pub(crate) asked_by: &'static str,
 }
 
 /// A connection on its way.
@@ -112,7 +114,7 @@ impl Bulk {
         for i in 0..uploads + downloads {
             let client = netns::within(&hosts.clients, false, || {
                 TcpStream::connect_timeout(&server, PATIENCE)
-                    .tried(|| format!("connect to {server} through the router"))
+                    .tried(|| format!("connect to {server} through the router ({})", how.asked_by))
             })?;
             let (served, _) = listener.accept().tried(|| "accept a connection".into())?;
             let (writer, reader) = match i < uploads {

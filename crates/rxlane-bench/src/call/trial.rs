@@ -77,6 +77,7 @@ pub(super) fn run(
     let how = How {
         congestion: Some(load.congestion.clone()),
         paced_bps: options.paced_bps,
+        asked_by: "--flows",
     };
     let [up, down] = load.direction.of(load.flows);
     let mut tcp = Bulk::connect(&hosts, up, down, &how)?;
