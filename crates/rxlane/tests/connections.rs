@@ -102,10 +102,16 @@ fn a_timeout_that_is_set_while_the_router_runs_is_that_of_express_flows_from_the
     wait_for("a pause after which all is express", || {
         std::thread::sleep(Duration::from_secs(8));
         let before = t.class("voice", "express");
+        let began = std::time::Instant::now();
         assert!((0..10).all(|_| call.says() && call.is_answered()));
         let all = t.class("voice", "express") - before == 20;
         let left = left_s(&t, 7000);
-        assert!(!all || (45..=50).contains(&left), "{left}");
+        // A machine that stands still before it is read takes of it.
+        let stood = began.elapsed().as_secs() as u32;
+        assert!(
+            !all || (left <= 50 && left + stood >= 47),
+            "{left}, {stood} s"
+        );
         all
     });
 }
