@@ -134,6 +134,26 @@ impl Session {
     }
 }
 
+/// Whether there are devices, and trials of at least so many seconds.
+pub(crate) fn check(
+    duts: &[Dut],
+    seconds: f64,
+    least_s: f64,
+    repeat: u32,
+) -> Result<(), BenchError> {
+    let wrong = |text: String| Err(BenchError::Parameter(text));
+    if duts.is_empty() {
+        return wrong("--dut is empty: name at least one device under test".into());
+    }
+    if !(least_s..=3600.0).contains(&seconds) {
+        return wrong(format!("--seconds {seconds}: use {least_s} to 3600"));
+    }
+    if !(1..=1000).contains(&repeat) {
+        return wrong(format!("--repeat {repeat}: use 1 to 1000"));
+    }
+    Ok(())
+}
+
 /// How far a measurement of so many steps has come, on the terminal.
 pub(crate) fn progress(steps: u64) -> ProgressBar {
     let bar = ProgressBar::new(steps);
@@ -151,23 +171,7 @@ pub(crate) fn in_lab<T>(
     steps: u64,
     measure: impl FnOnce(&mut Session) -> Result<T, BenchError>,
 ) -> Result<T, BenchError> {
-    if options.duts.is_empty() {
-        return Err(BenchError::Parameter(
-            "--dut is empty: name at least one device under test".into(),
-        ));
-    }
-    if !(0.1..=3600.0).contains(&options.seconds) {
-        return Err(BenchError::Parameter(format!(
-            "--seconds {}: use 0.1 to 3600",
-            options.seconds
-        )));
-    }
-    if !(1..=1000).contains(&options.repeat) {
-        return Err(BenchError::Parameter(format!(
-            "--repeat {}: use 1 to 1000",
-            options.repeat
-        )));
-    }
+    check(&options.duts, options.seconds, 0.1, options.repeat)?;
     stop::listen();
     let bar = progress(steps);
     let outcome = match &options.ports {

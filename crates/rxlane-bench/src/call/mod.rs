@@ -17,7 +17,7 @@ use crate::bench::{Dut, in_turn};
 use crate::bulk::MOST;
 use crate::lab::{Firewall, Lab, LabConfig};
 use crate::report::{CallDut, CallPoint, CallReport, median};
-use crate::session::progress;
+use crate::session::{check, progress};
 
 /// Which way data go; clients are behind the router's ingress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,16 +143,8 @@ pub struct Options {
 
 impl Options {
     fn check(&self, matrix: &Matrix) -> Result<(), BenchError> {
+        check(&self.duts, self.seconds, 0.5, self.repeat)?;
         let wrong = |text: String| Err(BenchError::Parameter(text));
-        if self.duts.is_empty() {
-            return wrong("--dut is empty: name at least one device under test".into());
-        }
-        if !(0.5..=3600.0).contains(&self.seconds) {
-            return wrong(format!("--seconds {}: use 0.5 to 3600", self.seconds));
-        }
-        if !(1..=1000).contains(&self.repeat) {
-            return wrong(format!("--repeat {}: use 1 to 1000", self.repeat));
-        }
         if !(1..=200).contains(&self.calls) {
             return wrong(format!("--calls {}: use 1 to 200", self.calls));
         }
