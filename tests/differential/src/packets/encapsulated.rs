@@ -103,6 +103,10 @@ pub(crate) fn opened(packet: &[u8]) -> Option<(Outer, Vec<u8>)> {
         6 => 40 + usize::from(u16::from_be_bytes([*inner.get(4)?, *inner.get(5)?])),
         _ => return None,
     };
+    // A length that leaves no room for its own header is no packet's.
+    if long < 20 {
+        return None;
+    }
     // More than padding is a signature, which is not made here.
     if wrapping == Wrapping::Esp && inner.len() > long + ESP_TRAILER + 3 {
         return None;
