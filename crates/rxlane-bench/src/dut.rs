@@ -50,6 +50,7 @@ fn router(classes: Vec<Class>, datapath: Datapath) -> Box<RouterConfig> {
         classes,
         datapath,
         egress: BTreeMap::default(),
+        ingress: BTreeMap::default(),
         control: ControlRates::default(),
     })
 }

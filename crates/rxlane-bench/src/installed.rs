@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rxlane_config::RouterConfig;
+use rxlane_config::{Ingress, RouterConfig};
 use rxlane_system::session;
 
 use crate::BenchError;
@@ -49,10 +49,14 @@ impl Dut {
             Self::Observed(name, config, how) => (name, config, Some(*how)),
             _ => return Ok(Installed::default()),
         };
-        let config = RouterConfig {
+        let mut config = RouterConfig {
             ports: lab.router_ports(),
             ..*config.clone()
         };
+        if !lab.config.hosts_send {
+            let ports = config.ports.iter().cloned();
+            config.ingress = ports.map(|port| (port, Ingress::Xdp)).collect();
+        }
         let mut text = rxlane_config::to_toml(&config);
         if how == Some(Observation::Unsampled) {
             text.insert_str(0, "latency = false\n");

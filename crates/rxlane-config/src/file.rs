@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::rate::Rate;
-use crate::router::{Copy, Egress, Priority};
+use crate::router::{Copy, Egress, Ingress, Priority};
 
 /// The whole file: which interfaces, which classes, and who serves them.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
@@ -38,6 +38,11 @@ pub(crate) struct File {
     /// refuses frames; `"direct"` is not. Default: auto.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) egress: BTreeMap<String, Egress>,
+    /// Where packets that come in by a port are served, by its name: `lan0 = "xdp"`. An XDP program on a veth takes from senders on this machine
+    /// what holds them back, so that `"auto"` serves a veth at tc ingress, where TCP is the stack's. `"xdp"` protects a core that packets can
+    /// overload. Default: auto.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) ingress: BTreeMap<String, Ingress>,
     /// What the router itself must hear to stay a router: up to which rates that comes first on an overloaded core.
     pub(crate) control: Option<Control>,
     /// Where the daemon shows its metrics. Default: nowhere.

@@ -54,7 +54,8 @@ pub use names::MAX_PORTS;
 use place::{Mistakes, Place};
 pub use rings::{MAX_CORES, weight_of_nice};
 pub use router::{
-    Copy, Datapath, Egress, EngineConfig, Priority, RINGS, RouterConfig, ring_cores, strategy,
+    Copy, Datapath, Egress, EngineConfig, Ingress, Priority, RINGS, RouterConfig, ring_cores,
+    strategy,
 };
 pub use rules::{protocol_name, protocol_number};
 pub use write::to_toml;

@@ -12,7 +12,7 @@ use crate::file;
 use crate::place::{Mistakes, Place};
 use crate::rings::ring;
 use crate::rules::{net, rule};
-use crate::{RouterConfig, engine, names};
+use crate::{Datapath, Ingress, RouterConfig, engine, names};
 
 /// What a file means; nothing, and at least one mistake more, where it means nothing.
 pub(super) fn resolve(file: file::File, mistakes: &mut Mistakes) -> Option<RouterConfig> {
@@ -72,10 +72,21 @@ pub(super) fn resolve(file: file::File, mistakes: &mut Mistakes) -> Option<Route
     }
     let datapath = engine::datapath(file.datapath, file.afxdp, &classes, &budgets);
     let datapath = mistakes.keep(&Place::top("afxdp"), datapath)?;
-    for name in file.egress.keys().filter(|n| !file.ports.contains(n)) {
+    let egress = file.egress.keys().map(|name| ("egress", name));
+    let ingress = file.ingress.keys().map(|name| ("ingress", name));
+    for (key, name) in egress.chain(ingress) {
+        if !file.ports.contains(name) {
+            mistakes.add(
+                &Place::top(key).key(name),
+                format!("`{name}` is no port: add it to `ports`, or remove it here"),
+            );
+        }
+    }
+    let at_tc = file.ingress.iter().find(|(_, hook)| **hook == Ingress::Tc);
+    if let (Datapath::Afxdp(_), Some((name, _))) = (&datapath, at_tc) {
         mistakes.add(
-            &Place::top("egress").key(name),
-            format!("`{name}` is no port: add it to `ports`, or remove it here"),
+            &Place::top("ingress").key(name),
+            "the AF_XDP engine takes packets in XDP: use \"xdp\", or datapath = \"express\"",
         );
     }
     let control = control(file.control.as_ref(), mistakes);
@@ -84,6 +95,7 @@ pub(super) fn resolve(file: file::File, mistakes: &mut Mistakes) -> Option<Route
         classes,
         datapath,
         egress: file.egress,
+        ingress: file.ingress,
         control,
     })
 }

@@ -37,6 +37,9 @@ pub struct RouterConfig {
     /// How packets leave through ports, where that is not left to what is found.
     #[serde(default)]
     pub egress: BTreeMap<String, Egress>,
+    /// Where packets that come in by ports are served, where that is not left to what is found.
+    #[serde(default)]
+    pub ingress: BTreeMap<String, Ingress>,
     /// Up to which rates what the router itself must hear comes first.
     #[serde(default)]
     pub control: ControlRates,
@@ -53,6 +56,19 @@ pub enum Egress {
     Direct,
     /// By the stack, through its queueing discipline.
     Qdisc,
+}
+
+/// Where packets that come in by a port are served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ingress {
+    /// At tc ingress if the port is a veth that nothing lies over and that has no master, otherwise in XDP.
+    #[default]
+    Auto,
+    /// In XDP.
+    Xdp,
+    /// At tc ingress: TCP is the stack's, express packets leave through queueing disciplines, and nothing guards the core.
+    Tc,
 }
 
 /// Who serves the classes.

@@ -25,6 +25,7 @@ pub fn to_toml(config: &RouterConfig) -> String {
         latency: None,
         mode: file::Mode::default(),
         egress: config.egress.clone(),
+        ingress: config.ingress.clone(),
         control: Some(file::Control {
             source: Some(rate::Rate(config.control.source_pps)),
             all: Some(rate::Rate(config.control.all_pps)),
@@ -172,7 +173,7 @@ fn numbers(values: impl Iterator<Item = i64>) -> Option<OneOrMore<Word>> {
 
 #[cfg(test)]
 mod tests {
-    use crate::Egress;
+    use crate::{Egress, Ingress};
     use proptest::option::of;
     use proptest::prelude::*;
     use proptest::strategy::Strategy;
@@ -300,6 +301,7 @@ mod tests {
                 ],
                 datapath: engine.map_or(Datapath::Express, Datapath::Afxdp),
                 egress: way.map(|w| ("in0".to_owned(), w)).into_iter().collect(),
+                ingress: way.map(|_| ("in0".to_owned(), Ingress::Xdp)).into_iter().collect(),
                 control: ControlRates { source_pps, all_pps: source_pps + more_pps },
             };
             let text = to_toml(&config);

@@ -172,6 +172,7 @@ pub fn call(options: &Options, matrix: &Matrix) -> Result<CallReport, BenchError
     for firewall in &matrix.firewalls {
         let lab = Lab::up(LabConfig {
             firewall: *firewall,
+            hosts_send: true,
             ..options.lab.clone()
         })?;
         let mut measure = || {

@@ -102,6 +102,9 @@ pub struct LabConfig {
     /// The sink looks for packets this often instead of being woken for them; 0: woken.
     #[serde(default)]
     pub sink_coalesce_us: u32,
+    /// Whether hosts of this machine send, by sockets: else what comes in stands for what a network card receives, and is served in XDP.
+    #[serde(default)]
+    pub hosts_send: bool,
     /// The process that the lab is for: once it is gone, so may the lab. None: it stays until `lab down`.
     #[serde(default)]
     pub owner: Option<u32>,
@@ -129,6 +132,7 @@ impl Default for LabConfig {
             router_core_halts: false,
             generator: Drive::default(),
             sink_coalesce_us: 0,
+            hosts_send: false,
             owner: None,
             rxlane: this_program(),
         }

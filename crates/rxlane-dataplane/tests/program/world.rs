@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use nix::sched::{CloneFlags, unshare};
-use rxlane_config::RouterConfig;
+use rxlane_config::{Ingress, RouterConfig};
 use rxlane_dataplane::router::Router;
 use rxlane_dataplane::testing;
 use rxlane_policy::class::{Class, Lane, Trust};
@@ -168,6 +168,10 @@ pub(crate) fn start_on(ports: &[&str], classes: Vec<Class>) -> Router {
         classes,
         datapath: rxlane_config::Datapath::Express,
         egress: Default::default(),
+        ingress: ports
+            .iter()
+            .map(|port| ((*port).into(), Ingress::Xdp))
+            .collect(),
         control: ControlRates::default(),
     };
     Router::start(config, Path::new("test.toml"), false, || ()).unwrap_or_else(|e| panic!("{e}"))
