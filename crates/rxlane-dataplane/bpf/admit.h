@@ -28,7 +28,7 @@ const volatile __u8 stack_below[MAX_CLASSES] = {}; /* the next stack class; n_cl
 static __always_inline void to_core(const struct packet *p, struct core *core)
 {
 	to_numbers(p, &core->packet);
-	core->packet.control = (engine || core->guarded) && may_be_control(p);
+	core->packet.control = (engine || is_guarded(core)) && may_be_control(p);
 }
 
 /* A rate of its own function, which the verifier follows once instead of once a class. */

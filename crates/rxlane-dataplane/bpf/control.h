@@ -226,7 +226,7 @@ __noinline int comes_first(struct xdp_md *ctx, struct core *core)
 	 * Of another port it is another sender, whatever address it says. What comes in tunnels is no neighbour's, and
 	 * all of a tunnel is one sender's.
 	 */
-	device = core->came_in.tunnel ? core->came_in.tunnel : ctx->ingress_ifindex;
+	device = core->came_in.tunnel ? core->came_in.tunnel : ingress_of(ctx);
 	sender = core->came_in.tunnel ? 0 : core->heard.sender;
 	sender = (sender ^ control_salt) * 0x85ebca77 + device;
 	sender ^= sender >> 15;

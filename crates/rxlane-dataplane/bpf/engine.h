@@ -35,10 +35,10 @@ static __always_inline int to_engine(struct xdp_md *ctx, struct core *core, __u3
 	__u32 ring, index;
 	long ret;
 
-	if (ctx->rx_queue_index >= engine_queues || lacks_checksum(ctx, core))
+	if (queue_of(ctx) >= engine_queues || lacks_checksum(ctx, core))
 		return -1;
 	ring = engine_ring_of[class_index(class)];
-	index = (core->packet.port * engine_queues + ctx->rx_queue_index) * engine_rings_of_queue + ring;
+	index = (core->packet.port * engine_queues + queue_of(ctx)) * engine_rings_of_queue + ring;
 	ret = bpf_redirect_map(&sockets, index, XDP_PASS);
 	if (ret != XDP_REDIRECT)
 		return -1;

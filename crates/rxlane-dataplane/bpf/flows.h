@@ -177,7 +177,7 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	core->express = 1;
 	core->asked = class;
 	core->named = class;
-	if (core->guarded && class && !may_pass(class, 0, core->taken - 1)) {
+	if (is_guarded(core) && class && !may_pass(class, 0, core->taken - 1)) {
 		count->early_drops++;
 		return XDP_DROP;
 	}

@@ -6,12 +6,6 @@
 #ifndef RXLANE_FORWARD_H
 #define RXLANE_FORWARD_H
 
-/*
- * Of a port that is not named itself only VLAN devices send: its ifindex, to which routes lead, is not in the table,
- * but one that no device has.
- */
-#define EGRESS_BY_VLAN 0x80000000
-
 struct {
 	__uint(type, BPF_MAP_TYPE_DEVMAP_HASH);
 	__uint(max_entries, MAX_PORTS);
@@ -40,81 +34,6 @@ static __always_inline int reason_of_fib(long ret)
 	default:
 		return REASON_NOT_ROUTED;
 	}
-}
-
-/* One's complement arithmetic of RFC 1624: the checksum after `from` became `to`. */
-static __always_inline __u16 checksum_after(__u16 check, __u32 from, __u32 to)
-{
-	__u64 sum = (__u16)~check;
-
-	sum += (__u32)~from;
-	sum += to;
-	sum = (sum & 0xffffffff) + (sum >> 32);
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	return ~sum;
-}
-
-static __always_inline void age_ipv4(struct iphdr *ip)
-{
-	__u32 check = ip->check;
-
-	/* The TTL is the high byte of its word, so one less is 0x0100 more in the checksum (RFC 1141). */
-	check += bpf_htons(0x0100);
-	ip->check = check + (check >= 0xffff);
-	ip->ttl--;
-}
-
-static __always_inline void replace_ip(__be32 *field, __be32 to, __u16 *check, __u16 *ip_check)
-{
-	*check = checksum_after(*check, *field, to);
-	if (ip_check)
-		*ip_check = checksum_after(*ip_check, *field, to);
-	*field = to;
-}
-
-/* Rewrites addresses and ports as conntrack says; -1 if there are none. */
-static __always_inline int translate(struct packet *p, const struct translation *nat)
-{
-	__be16 *ports = p->l4;
-	__u16 *check_at, check;
-	int i, udp = p->protocol == IPPROTO_UDP;
-
-	if (!ports)
-		return -1;
-	if (udp) {
-		struct udphdr *h = p->l4;
-
-		if ((void *)(h + 1) > p->data_end)
-			return -1;
-		check_at = &h->check;
-	} else {
-		struct tcphdr *h = p->l4;
-
-		if ((void *)(h + 1) > p->data_end)
-			return -1;
-		check_at = &h->check;
-	}
-	check = *check_at;
-	if (!p->v6) {
-		replace_ip(&p->ip4->saddr, nat->src_ip.ip4, &check, &p->ip4->check);
-		replace_ip(&p->ip4->daddr, nat->dst_ip.ip4, &check, &p->ip4->check);
-	} else {
-		UNROLLED
-		for (i = 0; i < 4; i++) {
-			replace_ip(&p->ip6->saddr.in6_u.u6_addr32[i], nat->src_ip.ip6[i], &check, 0);
-			replace_ip(&p->ip6->daddr.in6_u.u6_addr32[i], nat->dst_ip.ip6[i], &check, 0);
-		}
-	}
-	check = checksum_after(check, ports[0], nat->src_port);
-	check = checksum_after(check, ports[1], nat->dst_port);
-	ports[0] = nat->src_port;
-	ports[1] = nat->dst_port;
-	if (udp && !p->v6 && !*check_at)
-		return 0; /* RFC 768: no checksum, and none is made up */
-	*check_at = udp && !check ? 0xffff : check;
-	return 0;
 }
 
 static __always_inline void fib_key(const struct packet *p, const struct departure *t, struct bpf_fib_lookup *fib)
@@ -187,11 +106,10 @@ static __always_inline int source_holds(struct xdp_md *ctx, const struct packet 
  */
 static __always_inline int trim(struct xdp_md *ctx, struct packet *p, __u32 l2_after)
 {
-	__u64 l2 = masked(p->l2, MAX_L2), len = l2 + ip_length(p), least = ETH_ZLEN + l2 - l2_after;
-	__u64 l4 = p->l4 ? masked(p->l4 - p->data, 127) : 0;
+	__u64 l2 = masked(p->l2, MAX_L2), len = l2 + ip_length(p), least = ON_SKB ? 0 : ETH_ZLEN + l2 - l2_after;
+	__u64 l4 = offset_of_l4(p);
 	/* Numbers, kept apart from pointers: Linux 6.1 follows no sum of both. */
-	__s64 excess = (__s64)readable(p) - (__s64)masked(len, 0x1ffff);
-	void *l3;
+	__s64 excess = (__s64)(ON_SKB ? bpf_xdp_get_buff_len(ctx) : readable(p)) - (__s64)masked(len, 0x1ffff);
 
 	/* What follows the last piece is too rare to be cut off here. */
 	if (excess < 0)
@@ -204,16 +122,7 @@ static __always_inline int trim(struct xdp_md *ctx, struct packet *p, __u32 l2_a
 		return -1;
 	if (len < least && bpf_xdp_adjust_tail(ctx, least - len))
 		return -1;
-	p->data = packet_pointer(ctx->data);
-	p->data_end = packet_pointer(ctx->data_end);
-	p->l4 = l4 ? p->data + masked(l4, 127) : 0;
-	l3 = p->data + l2;
-	if (p->v6) {
-		p->ip6 = l3;
-		return l3 + sizeof(*p->ip6) > p->data_end ? -1 : 0;
-	}
-	p->ip4 = l3;
-	return l3 + sizeof(*p->ip4) > p->data_end ? -1 : 0;
+	return point_again(ctx, p, l4);
 }
 
 /* bpf_fib_lookup knows the MTU of a device, but not that of a route, which Linux heeds (ip_dst_mtu_maybe_forward). */
@@ -264,9 +173,12 @@ static __always_inline int hand_over(struct xdp_md *ctx, struct packet *p, const
 		return XDP_REDIRECT;
 	if (trim(ctx, p, l2_of_way(way) + room) < 0)
 		return REFUSED(REASON_MALFORMED);
-	eth = p->data;
+	if (ON_SKB)
+		return rewrite_skb(ctx, p, nat, any_conntrack && nat->translated, hop->to, hop->from) ? XDP_ABORTED
+												      : XDP_REDIRECT;
 	if (full && any_conntrack && nat->translated && translate(p, nat) < 0)
 		return REFUSED(REASON_NAT);
+	eth = p->data;
 	if ((void *)(eth + 1) > p->data_end)
 		return REFUSED(REASON_MALFORMED);
 	if (!p->v6)
@@ -289,19 +201,19 @@ static __always_inline int hand_over(struct xdp_md *ctx, struct packet *p, const
 	return XDP_REDIRECT;
 }
 
-static __always_inline const struct port *egress_port(__u32 ifindex)
-{
-	__u32 zero = 0;
-	const struct port_table *table = bpf_map_lookup_elem(&ports, &zero);
-
-	return table ? find_port(table, ifindex & ~EGRESS_BY_VLAN) : 0;
-}
-
 static __always_inline int port_has(__u32 ifindex, __u8 flag)
 {
 	const struct port *port = egress_port(ifindex);
 
 	return port && port->flags & flag;
+}
+
+/* Whether what comes in by that port is served at tc ingress. */
+static __always_inline int is_at_tc(__u32 ifindex)
+{
+	const struct port *port = egress_port(ifindex);
+
+	return port && port->at_tc;
 }
 
 /* Whether what leaves there shall wait behind what waits there already. */
@@ -315,9 +227,26 @@ static __always_inline int has_refused(__u32 ifindex)
 	return port && port_refuses(port->slot);
 }
 
+/* Whether filters or hooks of any port see what leaves by it. */
+static __always_inline int is_seen_at_egress(void)
+{
+	const struct gates *g = find_gates();
+
+	return !g || g->seen_at_egress;
+}
+
 /* Redirected to a port: XDP_REDIRECT, or REFUSED. */
 static __always_inline int to_port(const struct core *core, __u32 ifindex)
 {
+	/* Sent by send_skb(), when the packet is ready. */
+	if (ON_SKB) {
+		const struct port *port = egress_port(ifindex);
+
+		if (!port || port->device != ifindex || port_of_slot[masked(port->slot, MAX_PORTS - 1)] == BY_VLAN)
+			return REFUSED(REASON_EGRESS);
+		/* What tells packets apart there by marks and connections finds none on these. */
+		return port->flags & PORT_QDISC || is_seen_at_egress() ? REFUSED(REASON_QDISC) : XDP_REDIRECT;
+	}
 	if (bpf_redirect_map(&egress, ifindex, 0) != XDP_REDIRECT)
 		return port_has(ifindex, PORT_QDISC) ? REFUSED(REASON_QDISC) : REFUSED(REASON_EGRESS);
 	if (has_refused(ifindex))
@@ -338,7 +267,7 @@ static __always_inline int choose_way(const struct core *core, const struct pack
 	int ret = to_port(core, ifindex);
 
 	*way = 0;
-	if (ret != REFUSED(REASON_EGRESS))
+	if (ON_SKB || ret != REFUSED(REASON_EGRESS))
 		return ret;
 	*way = bpf_map_lookup_elem(&vlan_ways, &ifindex);
 	if (!*way)
@@ -385,6 +314,9 @@ static __always_inline int forward(struct xdp_md *ctx, const struct core *core, 
 	    (t->egress != fib.ifindex || t->tag != tag_by(p, way) ||
 	     !((leaves < 0 && is_nobody(t->next_hop)) || is_same_mac(t->next_hop, fib.dmac))))
 		return REFUSED(REASON_UNSEEN);
+	/* The tracker sees its other direction, and must see both. */
+	if (full && t->egress && p->protocol == IPPROTO_TCP && is_at_tc(fib.ifindex))
+		return REFUSED(REASON_LOCAL_TCP);
 	if (is_longer_than_routes(p))
 		return REFUSED(REASON_MTU);
 	hop->egress = fib.ifindex;

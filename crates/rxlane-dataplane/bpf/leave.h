@@ -26,7 +26,7 @@ static __always_inline int to_qdisc(struct core *core, __u32 class)
 /* A packet of no class: ARP, or one that is not for this router. */
 static __always_inline int to_kernel(struct core *core, __u32 reason)
 {
-	if (core->guarded && core->exceptions++ >= EXCEPTIONS_PER_POLL) {
+	if (is_guarded(core) && core->exceptions++ >= EXCEPTIONS_PER_POLL) {
 		count_reason(core, REASON_SHED);
 		return XDP_DROP;
 	}
@@ -37,7 +37,7 @@ static __always_inline int to_kernel(struct core *core, __u32 reason)
 /* The same, unless the router must hear it. */
 static __always_inline int to_kernel_first(struct xdp_md *ctx, struct core *core, __u32 reason)
 {
-	if (core->guarded && comes_first(ctx, core)) {
+	if (is_guarded(core) && comes_first(ctx, core)) {
 		count_reason(core, reason);
 		return XDP_PASS;
 	}
@@ -66,7 +66,7 @@ static __always_inline int leave(struct xdp_md *ctx, struct core *core, __u32 re
 {
 	__u32 class = core->asked, below = stack_below[class_index(class)];
 
-	if (!core->guarded || below >= n_classes || (!class && core->exceptions < EXCEPTIONS_PER_POLL))
+	if (!is_guarded(core) || below >= n_classes || (!class && core->exceptions < EXCEPTIONS_PER_POLL))
 		return to_kernel(core, reason);
 	return as_stack(ctx, core, below, reason);
 }

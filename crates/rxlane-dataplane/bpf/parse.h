@@ -6,6 +6,7 @@
 #ifndef RXLANE_PARSE_H
 #define RXLANE_PARSE_H
 
+#include "skb.h"
 #include "tags.h"
 
 #define NO_VLAN 4096
@@ -47,16 +48,16 @@ static __always_inline __u32 ip_length(const struct packet *p)
 
 /*
  * What a driver cannot receive into one page comes in several pieces (multi-buffer XDP), of which the first can be
- * read. That must have all headers.
+ * read. That must have all headers; an skb that a local sender made often has no more than these there, with ports.
  */
-#define FIRST_PIECE 64
+#define FIRST_PIECE(header) (ON_SKB ? sizeof(header) + 8 : 64)
 
 /* Whether a packet of that length is there, after its first piece. */
-static __always_inline int is_there(struct xdp_md *ctx, const struct packet *p, void *l3, __u64 len)
+static __always_inline int is_there(struct xdp_md *ctx, const struct packet *p, void *l3, __u64 len, __u64 first)
 {
 	if (l3 + len <= p->data_end)
 		return 1;
-	return l3 + FIRST_PIECE <= p->data_end && bpf_xdp_get_buff_len(ctx) >= p->l2 + len;
+	return l3 + first <= p->data_end && bpf_xdp_get_buff_len(ctx) >= p->l2 + len;
 }
 
 /* Bytes of the frame that can be read. */
@@ -106,7 +107,7 @@ static __always_inline int parse_ipv4(struct xdp_md *ctx, struct packet *p, void
 	total_len = masked(bpf_ntohs(ip->tot_len), 0xffff);
 	if (ip->version != 4 || header_len < sizeof(*ip) || total_len < header_len)
 		return PARSED_MALFORMED;
-	if (!is_there(ctx, p, l3, total_len))
+	if (!is_there(ctx, p, l3, total_len, FIRST_PIECE(struct iphdr)))
 		return PARSED_MALFORMED;
 	fragmentation = bpf_ntohs(ip->frag_off) & 0x3fff;
 	p->v6 = told(0);
@@ -127,7 +128,7 @@ static __always_inline int parse_ipv6(struct xdp_md *ctx, struct packet *p, void
 	if (l3 + sizeof(*ip) > p->data_end)
 		return PARSED_MALFORMED;
 	payload_len = masked(bpf_ntohs(ip->payload_len), 0xffff);
-	if (ip->version != 6 || !is_there(ctx, p, l3, sizeof(*ip) + payload_len))
+	if (ip->version != 6 || !is_there(ctx, p, l3, sizeof(*ip) + payload_len, FIRST_PIECE(struct ipv6hdr)))
 		return PARSED_MALFORMED;
 	p->v6 = told(1);
 	p->ip6 = ip;

@@ -49,6 +49,7 @@ enum reason {
 	REASON_SESSION, /* its session may have changed, or is to be seen in use */
 	REASON_CHECKSUM, /* its sender has left the checksum to a device that there is not */
 	REASON_NOT_NAMED, /* of a port that is not named itself, and of none of its VLAN devices that are */
+	REASON_LOCAL_TCP, /* TCP of a port served at tc ingress, whose senders the stack holds back */
 	REASONS,
 };
 
@@ -76,7 +77,9 @@ struct port {
 	__u8 lacks_checksums; /* what comes in may have been sent without them */
 	__u8 teaches; /* its bridge learns from what comes in where stations are */
 	__u8 may_wait; /* what its driver refuses may wait in a qdisc: nobody wants it to be sent to directly */
-	__u8 pad[5];
+	__u8 has_bands; /* its qdisc is pfifo_fast, which has a band of its own for what is urgent */
+	__u8 at_tc; /* what comes in is served at tc ingress */
+	__u8 pad[3];
 };
 
 /* Of a port. */
@@ -325,7 +328,8 @@ struct gates {
 	struct timeouts timeouts;
 	__u8 tcp; /* TCP_*: how segments may pass the tracker by */
 	__u8 by_sender; /* rules ask for the MAC address of senders */
-	__u8 pad[6];
+	__u8 seen_at_egress; /* filters or hooks see what leaves by ports */
+	__u8 pad[5];
 };
 
 /* Where express packets went lately, by a hash of the address: of two that share a place the last. */

@@ -149,7 +149,7 @@ __noinline int to_guarded_stack(struct xdp_md *ctx, struct core *core, __u32 cla
 
 static __always_inline int to_stack(struct xdp_md *ctx, struct core *core, __u32 class)
 {
-	if (!core->guarded) {
+	if (!is_guarded(core)) {
 		core->classes[class_index(class)].passed++;
 		return XDP_PASS;
 	}

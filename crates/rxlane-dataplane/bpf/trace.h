@@ -190,7 +190,7 @@ static __always_inline void end_trace(struct xdp_md *ctx, struct core *core, int
 		return;
 	}
 	packet->took_ns = now - packet->time_ns;
-	packet->ingress = ctx->ingress_ifindex;
+	packet->ingress = ingress_of(ctx);
 	packet->egress = verdict == TRACE_EXPRESS ? core->hop.egress : 0;
 	packet->verdict = verdict;
 	packet->class = core->asked;

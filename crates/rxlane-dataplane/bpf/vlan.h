@@ -233,7 +233,7 @@ static __always_inline int retag(struct xdp_md *ctx, struct packet *p, const str
 		outer = tci_of(p, &way->push[0]);
 		inner = tci_of(p, &way->push[1]);
 	}
-	if (had != has && bpf_xdp_adjust_head(ctx, (int)had - (int)has))
+	if (had != has && bpf_xdp_adjust_head(ctx, (int)had - (int)has) < 0)
 		return -1;
 	data = packet_pointer(ctx->data);
 	end = packet_pointer(ctx->data_end);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The witness: looks at packets as the kernel gives them to a driver, after firewall, routing, IPsec and queues, and
- * says of flows that the express lane has asked for where they left. Express packets do not come by here.
+ * says of flows that the express lane has asked for where they left. Express packets do not come by here, or, from tc
+ * ingress, without a connection.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>

@@ -43,12 +43,22 @@ struct InFront {
 
 impl BoundStatus {
     /// The bound of the highest class: lower express classes are shed before it, as the stack classes are.
-    pub(crate) fn of(config: &RouterConfig, cores: &[CoreStatus], engine_works: bool) -> Self {
+    /// `all_at_tc`: no port is served in XDP.
+    pub(crate) fn of(
+        config: &RouterConfig,
+        cores: &[CoreStatus],
+        engine_works: bool,
+        all_at_tc: bool,
+    ) -> Self {
         let front = match &config.datapath {
             Datapath::Afxdp(engine) if engine_works => Some(of_engine(engine, config)),
             _ => of_lanes(&config.classes, cores),
         };
-        let (rho, note) = match (rho_rt(&config.classes), &front) {
+        let rho = match all_at_tc {
+            true => Err("ports are served at tc ingress, where nothing is shed"),
+            false => rho_rt(&config.classes),
+        };
+        let (rho, note) = match (rho, &front) {
             (Ok(rho), Some(front)) => (rho, front.what.clone()),
             (Ok(_), None) => (
                 1.0,
@@ -145,7 +155,7 @@ mod tests {
 
     fn bound(parts: &[&str], engine_works: bool) -> BoundStatus {
         let config = rxlane_config::parse(&(PORTS.to_owned() + &parts.concat()));
-        BoundStatus::of(&config.expect("a configuration"), &[], engine_works)
+        BoundStatus::of(&config.expect("a configuration"), &[], engine_works, false)
     }
 
     #[test]

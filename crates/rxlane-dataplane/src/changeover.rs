@@ -22,7 +22,7 @@ use crate::lanes::overload::{self, Shared};
 use crate::lanes::program::{self, LaneProgram, Wanted};
 use crate::lanes::{rings, witness};
 use crate::layout::GuardPlan;
-use crate::{macvlans, masters, pinned, port_links, ports, tags, vlans};
+use crate::{hooks, macvlans, masters, pinned, port_links, ports, tags, vlans};
 
 const OBSERVING: &str = "observing: every packet goes to the Linux stack as it came; counters say what would become of it otherwise";
 
@@ -32,6 +32,19 @@ pub(crate) enum Attached {
     Replaced(Link, Option<OwnedFd>),
     /// It is new, and pinned here.
     Fresh(PathBuf),
+    /// The same, in place of one at another hook, which is still at work.
+    Moved(PathBuf, Link),
+}
+
+impl Attached {
+    /// Nothing is undone any more: takes a program off the hook that its port had.
+    pub(crate) fn settle(self) {
+        if let Self::Moved(path, was) = self
+            && let Err(error) = was.detach()
+        {
+            tracing::debug!(?path, %error, "nothing to detach");
+        }
+    }
 }
 
 /// Loads the program of `state.config` and puts it in place of what `old` had; `running` is the program of `old`, unless
@@ -49,8 +62,14 @@ pub(crate) fn change(
 ) -> Result<LaneProgram, DataplaneError> {
     let devices = links::all()?;
     ports::check_ports(instance, &state.config, &devices)?;
+    let at_tc = |name: &&str| {
+        let device = devices.iter().find(|d| d.name == **name);
+        let can = state.features.tcx;
+        can && device.is_some_and(|d| hooks::is_at_tc(&state.config, d, &devices))
+    };
     let ports: Vec<String> = state.ports.keys().cloned().collect();
-    let on = masters::with_members(&ports.iter().map(String::as_str).collect(), &devices);
+    let in_xdp = ports.iter().map(String::as_str).filter(|name| !at_tc(name));
+    let on = masters::with_members(&in_xdp.collect(), &devices);
     let here = devices.iter().map(|d| d.name.as_str());
     let changed = tags::keep(instance, &here.filter(|name| on.contains(name)).collect())?;
     let outcome = replace(instance, shared, state, old, running, plan, &devices);
@@ -105,6 +124,7 @@ fn replace(
         config: &state.config,
         options: state.options,
         slots: &slots,
+        at_tc: state.features.tcx && hooks::any_at_tc(&state.config, devices),
     };
     let lane = LaneProgram::load(&wanted, shared, &class_rings, plan, maps)?;
     state.programs.extend(accepted);
@@ -142,6 +162,7 @@ fn replace(
     }
 
     // Nothing refuses any more.
+    done.into_iter().for_each(Attached::settle);
     pinned::put(&shared.guard_plans, 0, bytemuck::bytes_of(&guard))?;
     if old.is_none_or(|o| names(&o.config.classes) != names(&state.config.classes)) {
         overload::reset_counters(shared)?;
@@ -156,7 +177,7 @@ fn replace(
     }
     rings::schedule_all(&state.config.classes, &class_rings)?;
     rings::pin(instance, &class_rings)?;
-    state.programs.push(lane.accepted.clone());
+    state.programs.extend(lane.accepted.iter().cloned());
     state.pid = std::process::id();
     Ok(lane)
 }
@@ -175,8 +196,9 @@ fn attach_all(
             continue;
         };
         let lends = ports::would_lend_queues(device);
-        let (mode, attached) = ports::attach(instance, device, lane)?;
-        let is_fresh = matches!(attached, Attached::Fresh(_));
+        let at_tc = hooks::is_at_tc(&state.config, device, devices);
+        let (mode, attached) = ports::attach(instance, device, lane, at_tc)?;
+        let is_fresh = !matches!(attached, Attached::Replaced(..));
         done.push(attached);
         if engine && mode == "generic" {
             let port = name.clone();
@@ -204,9 +226,16 @@ fn undo(done: Vec<Attached>, running: Option<&LaneProgram>) {
     for attached in done.into_iter().rev() {
         let outcome = match &attached {
             Attached::Fresh(path) => pinned::detach(path).map_err(|e| e.to_string()),
+            Attached::Moved(path, was) => pinned::detach(path)
+                .and_then(|()| pinned::pin(was.as_fd(), path))
+                .map_err(|e| e.to_string()),
             Attached::Replaced(link, before) => {
                 let before = before.as_ref().map(AsFd::as_fd);
-                match before.or_else(|| running.map(|lane| lane.program.as_fd())) {
+                let of_hook = running.and_then(|lane| match pinned::is_tcx(link) {
+                    true => lane.at_tc.as_ref(),
+                    false => Some(&lane.program),
+                });
+                match before.or_else(|| of_hook.map(AsFd::as_fd)) {
                     Some(program) => {
                         pinned::replace_program(link, program).map_err(|e| e.to_string())
                     }

@@ -34,6 +34,9 @@ pub struct Features {
     /// missing without it.
     #[serde(default)]
     pub fib_skips_neighbours: bool,
+    /// Whether programs of traffic control can be attached by links (Linux 6.6): without it veths are served in XDP.
+    #[serde(default)]
+    pub tcx: bool,
 }
 
 /// Name of the feature that every program needs.
@@ -65,6 +68,7 @@ impl Features {
         Self {
             kernel: kernel_version().map_or_else(|| "unknown".into(), |(_, release)| release),
             fib_skips_neighbours: types.know("BPF_FIB_LOOKUP_SKIP_NEIGH"),
+            tcx: types.know("BPF_TCX_INGRESS"),
             features: vec![
                 feature(
                     TYPES,

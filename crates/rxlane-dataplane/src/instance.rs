@@ -101,7 +101,7 @@ pub struct PortState {
     pub slot: u8,
     /// Index of the device; `None` while it is gone.
     pub ifindex: Option<u32>,
-    /// `native` or `generic`.
+    /// `native`, `generic`, or `tc` at tc ingress.
     pub mode: Option<String>,
     /// VLAN devices over it that are named, whose packets alone are served; none where the port is named itself.
     #[serde(default)]
@@ -172,7 +172,7 @@ impl Instance {
     fn is_attached(&self) -> bool {
         self.port_links()
             .filter_map(|path| libbpf_rs::Link::open(path).ok())
-            .any(|link| pinned::xdp_link_ifindex(&link).is_some())
+            .any(|link| pinned::link_ifindex(&link).is_some())
     }
 
     /// Where the link of a port is pinned. The BPF file system takes no dots, and interfaces have no colons.

@@ -33,7 +33,7 @@ pub const PORT_PROBES: usize = 4;
 pub const RING_CPUS: usize = 256;
 
 /// Why a packet is left to the kernel: names and meanings of `enum reason`, in order.
-pub const REASONS: [(&str, &str); 28] = [
+pub const REASONS: [(&str, &str); 29] = [
     ("not_ip", "ARP, or another protocol than IPv4 and IPv6"),
     (
         "not_to_us",
@@ -134,6 +134,10 @@ pub const REASONS: [(&str, &str); 28] = [
         "not_named",
         "of a port of which only VLAN devices are named in `ports`: without a tag, or of another VLAN; as if rxlane were not there",
     ),
+    (
+        "local_tcp",
+        "TCP that came in by a port served at tc ingress (a veth): its senders stop where the stack's queues are full, and nowhere else",
+    ),
 ];
 
 /// A port by its ifindex (`struct port`).
@@ -161,8 +165,12 @@ pub struct Port {
     pub teaches: u8,
     /// Whether what its driver refuses may wait in a queueing discipline: nobody wants it to be sent to directly.
     pub may_wait: u8,
+    /// Whether its queueing disciplines have bands by priority (`pfifo_fast`).
+    pub has_bands: u8,
+    /// Whether what comes in is served at tc ingress.
+    pub at_tc: u8,
     /// Nothing: two entries share no cache line in part.
-    pub pad: [u8; 5],
+    pub pad: [u8; 3],
 }
 
 /// All ports, found by ifindex (`struct port_table`).
@@ -329,8 +337,10 @@ pub struct Gates {
     pub tcp: u8,
     /// 1: rules ask for the MAC address of senders.
     pub by_sender: u8,
+    /// 1: filters or hooks see what leaves by ports.
+    pub seen_at_egress: u8,
     /// Nothing.
-    pub pad: [u8; 6],
+    pub pad: [u8; 5],
 }
 
 /// The tracker ignores windows of connections that the daemon marks so.

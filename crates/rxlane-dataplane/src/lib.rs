@@ -15,6 +15,7 @@ pub mod engine;
 pub mod features;
 pub mod foreign;
 pub mod help;
+mod hooks;
 pub mod instance;
 pub mod layout;
 mod macvlans;

@@ -12,7 +12,7 @@ use rxlane_system::{SystemError, firewall, sysctl, tc};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{attach_points, vlans};
+use crate::{attach_points, port_links, vlans};
 
 /// A device that a port belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -136,7 +136,7 @@ pub(crate) fn filtered(
 pub(crate) fn seen_at(device: &NetDevice, hooks: &[Hook]) -> Result<Option<String>, SystemError> {
     let name = &device.name;
     let hook = hooks.iter().find(|h| h.device.as_ref() == Some(name));
-    let filters = tc::filters(device.ifindex)?;
+    let filters = tc::filters(device.ifindex, &port_links::ours())?;
     Ok(match (hook, filters.first()) {
         (Some(hook), _) => Some(format!("the chain {hook} sees packets of `{name}`")),
         (_, Some(filter)) => Some(format!("`{name}` has a filter ({filter})")),

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
+use libbpf_rs::query::LinkTypeInfo;
 use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle, MapMut, MapType};
 use nix::errno::Errno;
 use rxlane_system::xdp::{self, Mode};
@@ -31,6 +32,12 @@ pub(crate) fn attach_xdp(
     }
 }
 
+/// Whether a link holds its program at tc ingress.
+pub(crate) fn is_tcx(link: &Link) -> bool {
+    link.info()
+        .is_ok_and(|info| matches!(info.info, LinkTypeInfo::Tcx(_)))
+}
+
 /// Pins any BPF object.
 #[allow(unsafe_code)]
 pub(crate) fn pin(object: BorrowedFd<'_>, path: &Path) -> Result<(), DataplaneError> {
@@ -46,12 +53,12 @@ pub(crate) fn pin(object: BorrowedFd<'_>, path: &Path) -> Result<(), DataplaneEr
     Ok(())
 }
 
-/// Interface of a pinned XDP link; `None` when its device has gone.
-pub(crate) fn xdp_link_ifindex(link: &Link) -> Option<u32> {
+/// Interface of a pinned link of XDP or tcx; `None` when its device has gone.
+pub(crate) fn link_ifindex(link: &Link) -> Option<u32> {
     let mut info = libbpf_sys::bpf_link_info::default();
     let mut len = size_of::<libbpf_sys::bpf_link_info>() as u32;
     // SAFETY: `info` and `len` outlive the call, and `len` is the size of `info`. The union is read as
-    // XDP because the caller pinned an XDP link under this name.
+    // XDP, because the caller pinned such a link, or one of tcx, which has its interface in the same place.
     #[allow(unsafe_code)]
     let ifindex = unsafe {
         let ret = libbpf_sys::bpf_obj_get_info_by_fd(
@@ -88,6 +95,14 @@ pub(crate) fn replace_program(link: &Link, program: BorrowedFd<'_>) -> Result<()
 pub(crate) fn program_of(link: &Link) -> Option<OwnedFd> {
     let id = link.info().ok()?.prog_id;
     libbpf_rs::Program::fd_from_id(id).ok()
+}
+
+/// A program of a loaded object, to be used without the object.
+pub(crate) fn keep_program(program: BorrowedFd<'_>) -> Result<OwnedFd, DataplaneError> {
+    program
+        .try_clone_to_owned()
+        .map_err(libbpf_rs::Error::from)
+        .tried(|| "keep a program".into())
 }
 
 /// A map of a loaded object, to be used without the object.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use libbpf_rs::Link;
 use rxlane_system::links::Link as NetDevice;
+use rxlane_system::tcx;
 
 use crate::DataplaneError;
 use crate::instance::Instance;
@@ -14,17 +15,30 @@ pub(crate) fn open_link(instance: &Instance, port: &str) -> Option<Link> {
     path.exists().then(|| Link::open(path).ok())?
 }
 
+/// Our links in this network namespace, by id: who looks at what is attached leaves them out.
+pub(crate) fn ours() -> Vec<u32> {
+    let Ok(instance) = Instance::current() else {
+        return Vec::new();
+    };
+    let links = instance.port_links();
+    let links = links.filter_map(|path| Link::open(path).ok());
+    links
+        .filter_map(|link| Some(link.info().ok()?.id))
+        .collect()
+}
+
 /// Our link on a device, and where it is pinned: by another name, if the device had that when it was attached.
 pub(crate) fn link_on(instance: &Instance, device: &NetDevice) -> Option<(PathBuf, Link)> {
-    let is_on = |link: &Link| pinned::xdp_link_ifindex(link) == Some(device.ifindex);
+    let is_on = |link: &Link| pinned::link_ifindex(link) == Some(device.ifindex);
     let of_name = open_link(instance, &device.name).filter(is_on);
     if let Some(link) = of_name {
         return Some((instance.port_link(&device.name), link));
     }
     // One whose device is in another network namespace now may have this index there.
     let runs = |link: &Link| {
-        link.info()
-            .is_ok_and(|info| info.prog_id == device.xdp_program)
+        link.info().is_ok_and(|info| {
+            info.prog_id == device.xdp_program || tcx::has(device.ifindex, info.prog_id)
+        })
     };
     instance.port_links().find_map(|path| {
         let link = Link::open(&path).ok()?;
@@ -48,7 +62,7 @@ pub(crate) fn rename(instance: &Instance, was: &str, to: &str) -> Result<(), Dat
 
 /// What the device is called now that was attached to by this name.
 pub(crate) fn called_now(instance: &Instance, port: &str, devices: &[NetDevice]) -> String {
-    let attached = open_link(instance, port).and_then(|link| pinned::xdp_link_ifindex(&link));
+    let attached = open_link(instance, port).and_then(|link| pinned::link_ifindex(&link));
     let device = devices.iter().find(|d| Some(d.ifindex) == attached);
     device.map_or(port, |device| &device.name).to_owned()
 }
@@ -68,7 +82,7 @@ pub(crate) fn let_go(
     let Some(link) = open_link(instance, port) else {
         return Ok(());
     };
-    if was.is_none_or(here) && pinned::xdp_link_ifindex(&link).is_some_and(here) {
+    if was.is_none_or(here) && pinned::link_ifindex(&link).is_some_and(here) {
         return Ok(());
     }
     pinned::detach(&instance.port_link(port))

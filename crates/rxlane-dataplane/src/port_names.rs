@@ -45,6 +45,9 @@ fn rename(config: &mut RouterConfig, port: usize, to: &str) {
     if let Some(way) = config.egress.remove(&was) {
         config.egress.insert(to.to_owned(), way);
     }
+    if let Some(hook) = config.ingress.remove(&was) {
+        config.ingress.insert(to.to_owned(), hook);
+    }
 }
 
 impl State {

@@ -4,16 +4,29 @@ use rxlane_config::Datapath;
 use rxlane_system::links::Link as NetDevice;
 use rxlane_system::xdp;
 
+use crate::hooks::{self, AT_TC};
 use crate::instance::{PortState, State};
 use crate::{masters, port_names, ports, tags};
 
 impl State {
     /// Whether express packets can be sent to a port now: by its driver, or by sockets of the engine.
     pub(crate) fn sends(&self, port: &PortState) -> bool {
-        let native = port.mode.as_deref() == Some("native");
+        let native = matches!(port.mode.as_deref(), Some("native" | AT_TC));
         let engine = matches!(self.config.datapath, Datapath::Afxdp(_));
         port.ifindex
             .is_some_and(|ifindex| native && (engine || xdp::sends(ifindex)))
+    }
+
+    /// Whether express packets leave past queueing disciplines, taps and counters of the stack: those of ports that are served in XDP.
+    pub fn passes_the_stack_by(&self) -> bool {
+        hooks::any_in_xdp(&self.ports)
+    }
+
+    /// Ports that are served at tc ingress.
+    pub fn ports_at_tc(&self) -> impl Iterator<Item = &str> {
+        let at_tc = |port: &PortState| port.mode.as_deref() == Some(AT_TC);
+        let all = self.ports.iter().filter(move |(_, port)| at_tc(port));
+        all.map(|(name, _)| name.as_str())
     }
 
     /// What is to be said of its ports among these devices.
@@ -30,13 +43,14 @@ impl State {
                 ));
             }
             if port.ifindex == Some(device.ifindex)
-                && port.mode.as_deref() == Some("native")
+                && matches!(port.mode.as_deref(), Some("native" | AT_TC))
+                && self.passes_the_stack_by()
                 && !self.sends(port)
             {
                 found.push(takes_no_frames(device));
             }
         }
-        let here = self.ports.iter().filter(|(_, port)| port.ifindex.is_some());
+        let here = self.ports.iter().filter(|(_, port)| hooks::is_in_xdp(port));
         let here = here.map(|(name, _)| name.as_str()).collect();
         let all = masters::with_members(&here, devices);
         found.extend(all.into_iter().filter_map(tags::insists));

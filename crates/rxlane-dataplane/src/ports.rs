@@ -9,12 +9,14 @@ use rxlane_system::drivers;
 use rxlane_system::links::Link as NetDevice;
 use rxlane_system::sysctl;
 use rxlane_system::xdp::{self, Mode};
+use rxlane_system::{tc, tcx};
 use tracing::warn;
 
 use crate::DataplaneError;
 use crate::attach_points;
 use crate::changeover::Attached;
 use crate::foreign::Foreign;
+use crate::hooks::{self, AT_TC};
 use crate::instance::{Instance, PortState, State};
 use crate::lanes::overload::Shared;
 use crate::lanes::program::LaneProgram;
@@ -92,11 +94,12 @@ fn occupied(device: &NetDevice) -> DataplaneError {
     }
 }
 
-/// Puts the program on a port: by replacing ours where it is attached, else by attaching anew.
+/// Puts the program on a port: by replacing ours where it is attached, else by attaching anew. `at_tc`: where the kernel can.
 pub(crate) fn attach(
     instance: &Instance,
     device: &NetDevice,
     lane: &LaneProgram,
+    at_tc: bool,
 ) -> Result<(&'static str, Attached), DataplaneError> {
     let path = instance.port_link(&device.name);
     let no_xdp = |source| DataplaneError::NoXdp {
@@ -104,32 +107,64 @@ pub(crate) fn attach(
         mtu: device.mtu,
         source,
     };
-    if let Some((pin, link)) = port_links::link_on(instance, device) {
-        if pin != path {
-            pinned::rename_pin(&pin, &path)?;
-        }
-        let before = pinned::program_of(&link);
-        pinned::replace_program(&link, lane.program.as_fd()).map_err(no_xdp)?;
-        let mode = match device.xdp_is_generic {
-            true => Mode::Generic,
-            false => Mode::Native,
-        };
-        return Ok((mode.name(), Attached::Replaced(link, before)));
+    let at_tc = lane.at_tc.as_ref().filter(|_| at_tc);
+    let was = port_links::link_on(instance, device);
+    if let Some((pin, _)) = was.as_ref().filter(|(pin, _)| *pin != path) {
+        pinned::rename_pin(pin, &path)?;
     }
+    let was = was.map(|(_, link)| (pinned::is_tcx(&link), link));
+    let was = match was {
+        Some((was_at_tc, link)) if was_at_tc == at_tc.is_some() => {
+            let before = pinned::program_of(&link);
+            let program = at_tc.unwrap_or(&lane.program);
+            pinned::replace_program(&link, program.as_fd()).map_err(no_xdp)?;
+            let mode = match (was_at_tc, device.xdp_is_generic) {
+                (true, _) => AT_TC,
+                (false, true) => Mode::Generic.name(),
+                (false, false) => Mode::Native.name(),
+            };
+            return Ok((mode, Attached::Replaced(link, before)));
+        }
+        was => was.map(|(_, link)| link),
+    };
     // A port that came back may have been given to somebody else.
-    if device.xdp_program != 0 {
+    let is_ours = was.as_ref().is_some_and(|link| !pinned::is_tcx(link));
+    if device.xdp_program != 0 && !is_ours {
         return Err(occupied(device));
     }
-    pinned::detach(&path)?;
-    let (link, mode) = pinned::attach_xdp(lane.program.as_fd(), device.ifindex).map_err(no_xdp)?;
-    pinned::pin(link.as_fd(), &path)?;
-    if mode == Mode::Generic {
+    let link = at_tc.map(|program| tcx::attach(program.as_fd(), device.ifindex));
+    if let Some(Err(error)) = &link {
+        warn!(port = device.name, %error, "it cannot be served at tc ingress, and is in XDP");
+    }
+    let (link, mode) = match link {
+        Some(Ok(link)) => (link, AT_TC),
+        _ => pinned::attach_xdp(lane.program.as_fd(), device.ifindex)
+            .map(|(link, mode)| (link, mode.name()))
+            .map_err(no_xdp)?,
+    };
+    if mode == Mode::Generic.name() {
         warn!(
             port = device.name,
             "the driver has no native XDP; using generic mode"
         );
     }
-    Ok((mode.name(), Attached::Fresh(path)))
+    // Both are at work for a moment: what one has served the other does not see.
+    let attached = match was {
+        Some(was) => {
+            let beside = path.with_file_name("moving");
+            pinned::remove_pin(&beside)?;
+            pinned::pin(link.as_fd(), &beside)?;
+            pinned::rename_pin(&beside, &path)?;
+            pinned::remove_pin(&beside)?;
+            Attached::Moved(path, was)
+        }
+        None => {
+            pinned::detach(&path)?;
+            pinned::pin(link.as_fd(), &path)?;
+            Attached::Fresh(path)
+        }
+    };
+    Ok((mode, attached))
 }
 
 /// Tells the program about ports, and by which devices the packets of each come in.
@@ -144,6 +179,7 @@ pub(crate) fn write_ports(
     teaching: &BTreeSet<u32>,
 ) -> Result<(), DataplaneError> {
     let by_qdisc = qdiscs::in_the_way(&config.egress, devices)?;
+    let with_bands = tc::with_bands()?;
     let addressed = addresses::devices_with_ipv4()?;
     let whole = ports.iter().filter(|(_, port)| !port.is_by_vlan());
     let names: Vec<String> = whole.map(|(name, _)| name.clone()).collect();
@@ -173,7 +209,7 @@ pub(crate) fn write_ports(
             // Whether tags are hidden is a matter of the port, as is what leaves there.
             flags: (of_master & !PORT_HIDES_TAGS)
                 | (own & PORT_HIDES_TAGS)
-                | (u8::from(!tags::are_left(name)) * PORT_HIDES_TAGS)
+                | (u8::from(mode != Some(AT_TC) && !tags::are_left(name)) * PORT_HIDES_TAGS)
                 | (u8::from(!port.is_by_vlan() && by_qdisc.contains_key(&device.ifindex))
                     * PORT_QDISC)
                 | (u8::from(xdp::sends_pieces(device.ifindex)) * PORT_TAKES_PIECES)
@@ -181,7 +217,9 @@ pub(crate) fn write_ports(
             lacks_checksums: u8::from(lacks_checksums(device)),
             teaches: u8::from(teaching.contains(&device.ifindex)),
             may_wait: u8::from(refusing::may_wait(config, name)),
-            pad: [0; 5],
+            has_bands: u8::from(with_bands.contains(&device.ifindex)),
+            at_tc: u8::from(mode == Some(AT_TC)),
+            pad: [0; 3],
         };
         let members = masters::members(device, mode, config, devices);
         let members = members.filter(|member| !ports.contains_key(&member.name));
@@ -236,7 +274,7 @@ fn lacks_checksums(device: &NetDevice) -> bool {
 pub(crate) fn warnings(device: &NetDevice, mode: Option<&str>) -> Vec<String> {
     let (name, kind) = (&device.name, device.kind.as_deref());
     let mut found = Vec::new();
-    if kind == Some("veth") {
+    if kind == Some("veth") && mode != Some(AT_TC) {
         found.push(format!(
             "port `{name}` is a veth: what hosts behind it offload (segments, checksums) goes by Linux, until they do not (ethtool -K IF tx off tso off gso off)"
         ));
@@ -307,6 +345,8 @@ pub(crate) fn write_egress(
 ) -> Result<BTreeSet<String>, DataplaneError> {
     let by_qdisc = qdiscs::in_the_way(ways, devices)?;
     let mut mute = BTreeSet::new();
+    // What comes in elsewhere leaves as the stack's packets do.
+    let any_in_xdp = hooks::any_in_xdp(ports);
     for (name, port) in ports {
         let Some(ifindex) = port.ifindex else {
             continue;
@@ -315,7 +355,7 @@ pub(crate) fn write_egress(
         let there = devices.iter().any(|d| d.ifindex == ifindex);
         let key = port.egress_key(ifindex);
         let sends = !there || generic || xdp::sends(ifindex);
-        if !sends {
+        if !sends && any_in_xdp {
             mute.insert(name.clone());
         }
         if there && !generic && !by_qdisc.contains_key(&ifindex) && sends {

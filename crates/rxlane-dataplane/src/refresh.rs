@@ -8,6 +8,7 @@ use tracing::{info, warn};
 
 use crate::DataplaneError;
 use crate::changeover::Attached;
+use crate::hooks;
 use crate::instance::PortState;
 use crate::lanes::overload;
 use crate::layout::MAX_PORTS;
@@ -43,7 +44,7 @@ impl Router {
         for (name, port) in &mut self.state.ports {
             let device = devices.iter().find(|d| d.name == *name);
             let link = port_links::open_link(&self.instance, name);
-            let attached = link.as_ref().and_then(pinned::xdp_link_ifindex);
+            let attached = link.as_ref().and_then(pinned::link_ifindex);
             // A VLAN device may have come back by the name of a port, and another device by that of one under VLAN devices.
             let is_ours = |d: &&NetDevice| {
                 attached == Some(d.ifindex)
@@ -72,8 +73,12 @@ impl Router {
             // One that had another name for a while is still attached, and no port to the program.
             if let Some(device) = device.filter(|d| !known || attached != Some(d.ifindex)) {
                 let attach = || {
-                    tags::keep(&self.instance, &[name.as_str()].into())?;
-                    ports::attach(&self.instance, device, &self.lane)
+                    let at_tc = self.lane.at_tc.is_some()
+                        && hooks::is_at_tc(&self.state.config, device, &devices);
+                    if !at_tc {
+                        tags::keep(&self.instance, &[name.as_str()].into())?;
+                    }
+                    ports::attach(&self.instance, device, &self.lane, at_tc)
                 };
                 let lends = ports::would_lend_queues(device);
                 match attach() {
@@ -82,9 +87,10 @@ impl Router {
                         port.ifindex = Some(device.ifindex);
                         port.mode = Some(mode.into());
                         changed = true;
-                        if matches!(attached, Attached::Fresh(_)) {
+                        if !matches!(attached, Attached::Replaced(..)) {
                             port.lent_queues = lends && mode == "native";
                         }
+                        attached.settle();
                         let lent = port.lent_queues.then(|| ports::waits_for_ever(name));
                         let all = ports::warnings(device, Some(mode)).into_iter().chain(lent);
                         for warning in all {
@@ -128,7 +134,7 @@ impl Router {
         let device = devices.iter().find(|d| d.name == port);
         let device = device.ok_or_else(|| DataplaneError::NoPort(port.into()))?;
         tags::keep(&self.instance, &[port].into())?;
-        let (mode, _) = ports::attach(&self.instance, device, &self.lane)?;
+        let (mode, _) = ports::attach(&self.instance, device, &self.lane, false)?;
         if let Some(port) = self.state.ports.get_mut(port) {
             port.ifindex = Some(device.ifindex);
             port.mode = Some(mode.into());

@@ -18,7 +18,7 @@ use crate::lanes::witness::{self, WitnessMaps};
 use crate::masters;
 use crate::options::Options;
 use crate::verifier::Accepted;
-use crate::{attach_points, port_names, ports, router, surroundings, vlans, watch};
+use crate::{attach_points, hooks, port_names, ports, router, surroundings, vlans, watch};
 use rxlane_config::RouterConfig;
 
 /// What a start would find.
@@ -57,7 +57,8 @@ pub fn rehearse(config: &RouterConfig, options: Options) -> Result<Rehearsal, Da
         .filter(|d| under.contains_key(d.name.as_str()));
     for device in attach_points::whole(&config.ports, &devices).chain(under) {
         // Whether XDP will be native only attaching tells; the driver of a bond is believed to have it.
-        warnings.extend(ports::warnings(device, None));
+        let at_tc = features.tcx && hooks::is_at_tc(config, device, &devices);
+        warnings.extend(ports::warnings(device, at_tc.then_some(hooks::AT_TC)));
     }
     warnings.extend(masters::warnings(config, &devices));
     warnings.extend(vlans::warnings(config, &devices));
@@ -79,9 +80,10 @@ pub fn rehearse(config: &RouterConfig, options: Options) -> Result<Rehearsal, Da
         config,
         options,
         slots: &[],
+        at_tc: features.tcx && hooks::any_at_tc(config, &devices),
     };
     let lane = LaneProgram::load(&wanted, &shared, &rings, plan.as_ref(), witness)?;
-    programs.push(lane.accepted);
+    programs.extend(lane.accepted);
     if let Some(maps) = lane.engine {
         programs.extend(Programs::rehearse(&maps.sockets, &maps.rings, &features)?);
     }

@@ -73,7 +73,9 @@ pub struct Router {
     /// Attached while rules ask for the MAC address of senders.
     pub(crate) senders: Option<Senders>,
     /// What the sentry asks about, of which nobody tells.
-    pub(crate) asked_about: Option<(Uses, Vec<u32>)>,
+    pub(crate) asked_about: Option<(Uses, Vec<u32>, Vec<u32>)>,
+    /// Whether hooks or filters see what leaves by a port.
+    pub(crate) seen_at_egress: bool,
     /// Ports that XDP cannot send to, as it was found and said last.
     pub(crate) mute: BTreeSet<String>,
     /// What ports have on that must be off, and cannot be turned off.
@@ -145,6 +147,7 @@ impl Router {
                     state,
                     engine,
                     route_mtu: RouteMtu::follow()?,
+                    seen_at_egress: false,
                     port_mtu: 0,
                     egress_asked: Instant::now(),
                     asked: 1,

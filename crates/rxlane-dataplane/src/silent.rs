@@ -142,7 +142,7 @@ impl Router {
                             xdp_program: 0,
                             ..device.clone()
                         };
-                        ports::attach(&self.instance, &bare, &self.lane)
+                        ports::attach(&self.instance, &bare, &self.lane, false)
                     };
                     let outcome = attach();
                     changed = true;

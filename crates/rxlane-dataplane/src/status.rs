@@ -201,6 +201,8 @@ pub fn read() -> Result<Status, DataplaneError> {
     let daemon = instance.daemon();
     let polling = polling(&shared, &cores)?;
     let classes = classes(&state, &shared, &cores, &polling, daemon.is_some())?;
+    let is_here = state.ports.values().any(|port| port.ifindex.is_some());
+    let all_at_tc = is_here && !state.passes_the_stack_by();
     Ok(Status {
         daemon,
         config_file: state.config_file.display().to_string(),
@@ -217,7 +219,7 @@ pub fn read() -> Result<Status, DataplaneError> {
         reload_refused: instance.reload_error(),
         undone_in_s: state.unconfirmed.as_ref().map(|u| u.left().as_secs_f64()),
         engine: engine::status::read(&instance, &state)?,
-        rt_bound: BoundStatus::of(&state.config, &polling, daemon.is_some()),
+        rt_bound: BoundStatus::of(&state.config, &polling, daemon.is_some(), all_at_tc),
         cores: polling,
         vlans: vlans::status(&state.config, &devices),
         macvlans: macvlans::status(&state.config.ports, &devices),
@@ -270,7 +272,9 @@ fn ports(
             named: port.vlans.iter().cloned().collect(),
             ifindex: port.ifindex,
             mode: port.mode.clone(),
-            leaves: if by_qdisc.is_none() && refusing_s.is_none() && state.sends(port) {
+            leaves: if !state.passes_the_stack_by() {
+                "qdisc"
+            } else if by_qdisc.is_none() && refusing_s.is_none() && state.sends(port) {
                 "directly"
             } else {
                 "stack"

@@ -15,7 +15,7 @@ use rxlane_system::{SystemError, rules, sysctl, tc, xfrm};
 
 use crate::DataplaneError;
 use crate::lanes::program::trusts;
-use crate::{attach_points, macvlans, masters, vlans};
+use crate::{attach_points, macvlans, masters, port_links, vlans};
 
 /// What was found in a network namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -93,12 +93,15 @@ impl Surroundings {
             let of = hook.device.as_ref();
             of.is_none_or(|device| passed.contains(&device))
         });
+        let ours = port_links::ours();
         for link in links.iter().filter(|l| passed.contains(&&l.name)) {
-            let filters = tc::filters(link.ifindex)?;
+            let filters = tc::filters(link.ifindex, &ours)?;
             found
                 .filters
                 .extend(filters.into_iter().map(|f| (link.name.clone(), f)));
-            found.per_packet.extend(ruleset::per_packet_at(link)?);
+            found
+                .per_packet
+                .extend(ruleset::per_packet_at(link, &ours)?);
         }
         // What comes in or leaves by other devices is not express.
         let passes = |device: &Option<String>| device.as_ref().is_none_or(|d| passed.contains(&d));
@@ -120,6 +123,13 @@ impl Surroundings {
                 .extend(over.map(|l| (link.name.clone(), l.name.clone())));
         }
         Ok(found)
+    }
+
+    /// Whether hooks or filters see what leaves by a port: not as the stack sends it what comes in at tc ingress, which has no mark and
+    /// no connection.
+    pub(crate) fn see_what_leaves(&self) -> bool {
+        self.hooks.iter().any(|h| h.place == Place::Egress)
+            || self.filters.iter().any(|(_, f)| f.ends_with("egress"))
     }
 
     /// Whether something may give packets marks before they are routed.

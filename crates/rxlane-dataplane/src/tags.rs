@@ -13,6 +13,7 @@ use rxlane_system::offloads::{self, MERGES, STRIPS_TAGS};
 use tracing::{info, warn};
 
 use crate::DataplaneError;
+use crate::hooks;
 use crate::instance::Instance;
 use crate::masters;
 use crate::port_links;
@@ -85,7 +86,7 @@ impl Router {
     /// Turns off again what others have turned on, and says where that cannot be done.
     pub(crate) fn keep_offloads(&mut self, devices: &[NetDevice]) {
         let ports = self.state.ports.iter();
-        let here = ports.filter(|(_, port)| port.ifindex.is_some());
+        let here = ports.filter(|(_, port)| hooks::is_in_xdp(port));
         let here = here.map(|(name, _)| name.as_str()).collect();
         let on = masters::with_members(&here, devices);
         self.insisting.retain(|port, _| on.contains(port.as_str()));

@@ -21,7 +21,7 @@ use crate::layout::Gates;
 use crate::ports;
 use crate::router::Router;
 use crate::surroundings::{self, FLOWS, Surroundings};
-use crate::{macvlans, pinned, port_warnings, vlans};
+use crate::{macvlans, pinned, port_links, port_warnings, vlans};
 
 /// Drivers are asked this often whether they take frames, and the kernel told where frames went.
 const EGRESS_EVERY: Duration = Duration::from_secs(1);
@@ -78,6 +78,7 @@ impl Router {
         self.tunnels.settle_ends(&self.lane)?;
         self.hear_of_stations()?;
         let around = self.surroundings_and_sentry(&devices)?;
+        self.seen_at_egress = around.see_what_leaves();
         let config = &self.state.config;
         let accepted = self.state.options.accept_bypass;
         let objections = surroundings::against(config, &around, accepted);
@@ -130,11 +131,11 @@ impl Router {
         // Rules that go on changing are news, after which somebody looks again.
         for _ in 0..ROUNDS {
             let around = self.surroundings(devices)?;
-            let about = (around.uses.clone(), ports.clone());
+            let about = (around.uses.clone(), ports.clone(), port_links::ours());
             if self.asked_about.as_ref() == Some(&about) {
                 return Ok(around);
             }
-            let unannounced = Unannounced::open(&about.0, &about.1)?;
+            let unannounced = Unannounced::open(&about.0, &about.1, &about.2)?;
             self.sentry.ask_about(unannounced)?;
             self.asked_about = Some(about);
         }
@@ -344,6 +345,7 @@ impl Router {
             untracked: u16::from(untracked),
             idle: u8::from(untracked && gates::only_established(&config.classes)),
             tunnels: self.tunnels.obstacles(&self.route_mtu),
+            seen_at_egress: self.seen_at_egress.into(),
             ..Gates::default()
         };
         // Where it was closed again meanwhile there is news of it.
@@ -358,7 +360,8 @@ impl Router {
         }
         // Where nothing is express the stack takes packets as it did before.
         let nothing = found.idle != 0 || self.state.options.observe;
-        self.batches.follow(&self.instance, nothing);
+        let in_xdp = self.state.passes_the_stack_by();
+        self.batches.follow(&self.instance, nothing || !in_xdp);
     }
 
     /// Whether the XDP program need not be told again: some time ago nothing was tracked, and that is so. Asked many times a second, so

@@ -36,6 +36,7 @@ pub mod stations;
 pub mod stop;
 pub mod sysctl;
 pub mod tc;
+pub mod tcx;
 pub mod threads;
 pub mod tunnels;
 pub mod xdp;

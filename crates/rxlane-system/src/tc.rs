@@ -1,13 +1,11 @@
 //! Traffic control: filters, which see packets before routing and after it, and qdiscs: those that hold a link to a rate, and what waits.
 
-use std::collections::BTreeMap;
-
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use netlink_sys::protocols::NETLINK_ROUTE;
 
 use crate::dump::{attributes, dump, text};
-use crate::{SystemError, ruleset};
+use crate::{SystemError, tcx};
 
 /// `RTM_GETTFILTER` and `RTM_GETQDISC`, include/uapi/linux/rtnetlink.h.
 const GET_FILTER: u16 = 46;
@@ -42,16 +40,16 @@ pub(crate) fn options(body: &[u8]) -> Option<&[u8]> {
     all.find(|(k, _)| *k == OPTIONS).map(|(_, v)| v)
 }
 
-/// Filters of a device that packets pass on their way in or out: `KIND at ingress`; of programs of tcx, too.
+/// Filters of a device that packets pass on their way in or out: `KIND at ingress`; of programs of tcx, too, but those that links of `ours` (ids) hold.
 ///
 /// # Errors
 /// When netlink fails.
-pub fn filters(ifindex: u32) -> Result<Vec<String>, SystemError> {
+pub fn filters(ifindex: u32, ours: &[u32]) -> Result<Vec<String>, SystemError> {
     let bodies = filter_bodies(ifindex)?.into_iter();
     let mut found: Vec<String> = bodies
         .map(|(place, body)| format!("{} at {place}", kind(&body)))
         .collect();
-    let programs = ruleset::tcx(ifindex).into_iter();
+    let programs = tcx::programs(ifindex, ours).into_iter();
     found.extend(
         programs.map(|(place, program)| format!("bpf program {program} of tcx at {place}")),
     );
@@ -83,6 +81,27 @@ pub(crate) fn filter_bodies(ifindex: u32) -> Result<Vec<(&'static str, Vec<u8>)>
 /// When netlink fails.
 pub fn shapers() -> Result<Vec<(u32, String)>, SystemError> {
     Ok(qdiscs()?.iter().filter_map(|body| shaper(body)).collect())
+}
+
+/// Devices whose packets wait in bands by their priority, of which the first is served first: all their qdiscs are `pfifo_fast`, one or
+/// one a hardware queue.
+///
+/// # Errors
+/// When netlink fails.
+pub fn with_bands() -> Result<BTreeSet<u32>, SystemError> {
+    Ok(banded(&qdiscs()?))
+}
+
+fn banded(bodies: &[Vec<u8>]) -> BTreeSet<u32> {
+    let (mut banded, mut others) = (BTreeSet::new(), BTreeSet::new());
+    for body in bodies {
+        match kind(body).as_str() {
+            "pfifo_fast" => banded.extend(ifindex(body)),
+            "mq" | "clsact" | "ingress" => {}
+            _ => others.extend(ifindex(body)),
+        }
+    }
+    &banded - &others
 }
 
 fn qdiscs() -> Result<Vec<Vec<u8>>, SystemError> {
@@ -189,6 +208,24 @@ mod tests {
             assert_eq!(shaper(&qdisc(kind, &options)), wanted, "{kind}");
         }
         assert_eq!(shaper(&[1, 2, 3]), None);
+    }
+
+    #[test]
+    fn a_device_has_bands_if_all_its_qdiscs_have() {
+        let banded = |kinds: &[&str]| {
+            let bodies: Vec<_> = kinds.iter().map(|kind| qdisc(kind, &[])).collect();
+            banded(&bodies).contains(&7)
+        };
+        assert!(banded(&["pfifo_fast"]));
+        assert!(banded(&["mq", "pfifo_fast", "pfifo_fast", "clsact"]));
+        for kinds in [
+            &["noqueue"][..],
+            &["mq", "fq_codel"],
+            &["prio", "pfifo_fast"],
+            &[],
+        ] {
+            assert!(!banded(kinds), "{kinds:?}");
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ fn filters_of_traffic_control_are_read_with_what_they_compare() {
             ));
             let links = links::all().unwrap();
             let lan0 = links.iter().find(|link| link.name == "lan0").unwrap();
-            per_packet_at(lan0).unwrap()
+            per_packet_at(lan0, &[]).unwrap()
         });
         assert_eq!(!said.is_empty(), found, "{matches}: {said:?}");
     }
@@ -41,7 +41,7 @@ fn what_nobody_announces_changes_the_digest_and_counters_and_time_do_not() {
         sh("iptables-legacy -A FORWARD -m set --match-set banned src -j DROP");
         sh("iptables-legacy -A OUTPUT -p udp -j ACCEPT");
         let uses = read().uses;
-        let mut unannounced = Unannounced::open(&uses, &[1]).unwrap();
+        let mut unannounced = Unannounced::open(&uses, &[1], &[]).unwrap();
         let mut digest = || unannounced.digest().unwrap();
         let mut last = digest();
         assert_eq!(digest(), last);

@@ -104,8 +104,12 @@ fn the_stack_takes_whole_polls_from_the_first_router_until_the_last() {
     assert_eq!(batch(), 11, "as it was before the first");
 
     // A killed daemon leaves its router, and what that needs; so does the one that takes over from it.
-    one.router(&classes).end(Signal::SIGKILL);
-    one.router(&classes).end(Signal::SIGKILL);
+    for _ in 0..2 {
+        let killed = one.router(&classes);
+        // It serves a moment before it looks around.
+        wait_for("batches of whole polls", || batch() == 64);
+        killed.end(Signal::SIGKILL);
+    }
     assert_eq!(batch(), 64);
     assert!(one.rxlane(&["detach"]).status.success());
     assert_eq!(batch(), 11);

@@ -271,7 +271,7 @@ fn what_init_writes_for_a_machine_starts_there() {
         let verdict: serde_json::Value = serde_json::from_slice(&live.stdout).unwrap();
         assert_eq!(verdict["fine"], true);
         let warnings = verdict["warnings"].as_array().unwrap();
-        assert_eq!(warnings.len(), 2, "both are veth: {warnings:?}");
+        assert!(warnings.is_empty(), "{warnings:?}");
         let _router = t.router_from(&config);
     }
 }

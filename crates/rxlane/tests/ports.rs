@@ -66,7 +66,7 @@ fn reload(t: &TestLab) {
     assert!(out.status.success(), "{out:?}");
 }
 
-const PORTS: &str = "ports = [\"in0\", \"out0\"]";
+const PORTS: &str = "ports = [\"in0\", \"out0\"]\ningress = { in0 = \"xdp\", out0 = \"xdp\" }";
 
 #[test]
 #[ignore = "needs root: make test"]
@@ -108,7 +108,8 @@ fn a_port_that_gets_its_name_back_is_served_again() {
 #[ignore = "needs root: make test"]
 fn ports_that_change_names_are_told_apart_by_them() {
     let mut t = TestLab::up("swapped", |_| ());
-    let ports = "ports = [\"in0\", \"out0\"]\negress = { out0 = \"qdisc\" }";
+    let ports = format!("{PORTS}\negress = {{ out0 = \"qdisc\" }}");
+    let ports = ports.as_str();
     let first = router(&mut t, ports);
     let swap = |t: &TestLab| {
         rename(t, "in0", "inX");
@@ -217,7 +218,9 @@ fn a_port_may_be_named_by_an_alternative_name_whatever_it_is_called() {
     let mut t = TestLab::up("altname", |_| ());
     let alt = "the.way-to-the-provider";
     ip(&t, &format!("link property add dev out0 altname {alt}"));
-    let ports = format!("ports = [\"in0\", \"{alt}\"]\negress = {{ \"{alt}\" = \"direct\" }}");
+    let ports = format!(
+        "ports = [\"in0\", \"{alt}\"]\negress = {{ \"{alt}\" = \"direct\" }}\ningress = {{ in0 = \"tc\", \"{alt}\" = \"xdp\" }}"
+    );
     let first = router(&mut t, &ports);
     is_express(&t);
     let named_as = |t: &TestLab| t.status_json().unwrap()["ports"][1]["named_as"].clone();

@@ -14,10 +14,12 @@ use rxlane_policy::Pps;
 
 /// Express is what comes in at `port`; nothing that the lab sends comes in anywhere but at in0.
 fn only_from(ports: &[&str], port: &str) -> String {
+    let in_xdp: Vec<String> = ports.iter().map(|p| format!("{p} = \"xdp\"")).collect();
     let ports: Vec<String> = ports.iter().map(|p| format!("\"{p}\"")).collect();
     format!(
-        "ports = [{}]\n[[class]]\nname = \"voice\"\nlane = \"express\"\ntrust = \"all\"\nmatch = [{{ port = \"{port}\" }}]\n{REST}",
-        ports.join(", ")
+        "ports = [{}]\ningress = {{ {} }}\n[[class]]\nname = \"voice\"\nlane = \"express\"\ntrust = \"all\"\nmatch = [{{ port = \"{port}\" }}]\n{REST}",
+        ports.join(", "),
+        in_xdp.join(", ")
     )
 }
 

@@ -97,7 +97,7 @@ fn a_refused_start_and_a_port_left_out_by_a_reload_turn_it_on_again() {
     assert!(!takes_tags(&t, "in1"));
     std::fs::write(
         &config,
-        all.replace("\"in1\", ", "").replace("\"out1\", ", ""),
+        all.replace("\"in1\", ", "").replace("in1 = \"xdp\", ", ""),
     )
     .unwrap();
     let reloaded = t.rxlane(&["reload"]);

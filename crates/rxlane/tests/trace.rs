@@ -75,7 +75,7 @@ fn packets_are_seen_with_their_rule_their_way_and_the_reason_for_it() {
             (&a["class"], &a["named"]),
             (&"voice".into(), &"voice".into())
         );
-        assert_eq!((&a["rule"], &a["line"]), (&1.into(), &6.into()), "{a}");
+        assert_eq!((&a["rule"], &a["line"]), (&1.into(), &7.into()), "{a}");
         assert_eq!((&a["trust"], &a["reason"]), (&"all".into(), &Value::Null));
         let packet = a["packet"].as_str().unwrap();
         assert!(packet.starts_with("icmp 10."), "{a}");

@@ -175,6 +175,7 @@ mod tests {
                 ports: Vec::new(),
                 classes: Vec::new(),
                 engine: false,
+                at_tc: false,
             },
             alive: hosts.map(|host| host.parse().unwrap()).to_vec(),
             steps: Vec::new(),

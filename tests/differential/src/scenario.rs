@@ -176,6 +176,9 @@ pub struct Lanes {
     /// The AF_XDP engine forwards instead of the XDP program.
     #[serde(default)]
     pub engine: bool,
+    /// Ports are served at tc ingress instead of in XDP.
+    #[serde(default)]
+    pub at_tc: bool,
 }
 
 /// A class of rxlane.toml.
@@ -229,6 +232,10 @@ impl Lanes {
         if self.engine {
             text += "datapath = \"afxdp\"\n";
         }
+        let hook = if self.at_tc { "tc" } else { "xdp" };
+        let hooks = self.ports.iter().map(|port| format!("{port} = \"{hook}\""));
+        let hooks: Vec<String> = hooks.collect();
+        let _ = writeln!(text, "ingress = {{ {} }}", hooks.join(", "));
         for class in &self.classes {
             let _ = write!(text, "\n[[class]]\nname = \"{}\"\n", class.name);
             match &class.trust {

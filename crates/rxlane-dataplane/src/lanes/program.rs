@@ -9,15 +9,18 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use libbpf_rs::MapHandle;
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use rxlane_policy::bits::RuleSet;
 use rxlane_policy::class::{Class, Lane, Overload, Trust};
 use rxlane_policy::compile::Classifier;
+
+use tracing::warn;
 
 use crate::DataplaneError;
 use crate::engine::{self, RingMap};
 use crate::error::BpfTried;
 use crate::features::Features;
+use crate::lanes::at_tc;
 use crate::lanes::overload::Shared;
 use crate::lanes::rings;
 use crate::lanes::tables::{self, TableMaps};
@@ -39,6 +42,8 @@ const KNOWN_FLOWS: u32 = 8192;
 pub(crate) struct LaneProgram {
     /// The XDP program.
     pub(crate) program: OwnedFd,
+    /// The same lane for ports that are served at tc ingress, where there may be any.
+    pub(crate) at_tc: Option<OwnedFd>,
     /// Devices that the express lane may send to.
     pub(crate) egress: MapHandle,
     /// VLAN devices by port and tags, and how packets leave through them ([`crate::vlans`]).
@@ -60,8 +65,8 @@ pub(crate) struct LaneProgram {
     pub(crate) mac_devices: MapHandle,
     /// Where express packets went lately ([`crate::layout::NextHops`]).
     pub(crate) next_hops: MapHandle,
-    /// What it took to be accepted.
-    pub(crate) accepted: Accepted,
+    /// What it took the programs to be accepted.
+    pub(crate) accepted: Vec<Accepted>,
     /// What `trust = "established"` is judged by, where a class has it.
     pub(crate) witness: Option<Arc<WitnessMaps>>,
     /// What the engine works with, where there is one.
@@ -83,6 +88,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) options: Options,
     /// Of ports that are named themselves, each with its position in the configuration.
     pub(crate) slots: &'a [(u8, u8)],
+    /// Whether ports may be served at tc ingress.
+    pub(crate) at_tc: bool,
 }
 
 impl LaneProgram {
@@ -199,15 +206,25 @@ impl LaneProgram {
             }),
             None => None,
         };
+        let mut accepted = vec![Accepted::ask(name, program.as_fd())];
+        let at_tc = wanted.at_tc.then(|| at_tc::load(loaded.object()));
+        let at_tc = match at_tc.transpose() {
+            Ok(at_tc) => at_tc,
+            Err(error) => {
+                warn!(%error, "all ports are served in XDP");
+                None
+            }
+        };
+        let at_tc = at_tc.map(|(program, of_tc)| {
+            accepted.push(of_tc);
+            program
+        });
         Ok(Self {
+            at_tc,
             engine,
             witness: witness.map(Arc::new),
-            accepted: Accepted::ask(name, program.as_fd()),
-            program: program
-                .as_fd()
-                .try_clone_to_owned()
-                .map_err(libbpf_rs::Error::from)
-                .tried(|| "keep the XDP program".into())?,
+            accepted,
+            program: pinned::keep_program(program.as_fd())?,
             egress: pinned::keep(&m.egress)?,
             vlan_devices: pinned::keep(&m.vlan_devices)?,
             mac_devices: pinned::keep(&m.mac_devices)?,

@@ -27,7 +27,6 @@ mod walk;
 mod xt;
 
 pub use meets::Meets;
-pub(crate) use programs::tcx;
 pub use traffic_control::per_packet_at;
 pub use unannounced::Unannounced;
 pub(crate) use walk::{Found, Table};

@@ -192,37 +192,3 @@ pub(crate) fn program(hook: &[u8]) -> Option<u32> {
     }
     of(of(info, 1)?, 1).and_then(be32)
 }
-
-/// Programs of tcx at a device: `ingress` or `egress`, and the id of each.
-pub(crate) fn tcx(ifindex: u32) -> Vec<(&'static str, u32)> {
-    const PLACES: [(u32, &str); 2] = [
-        (libbpf_sys::BPF_TCX_INGRESS, "ingress"),
-        (libbpf_sys::BPF_TCX_EGRESS, "egress"),
-    ];
-    let mut found = Vec::new();
-    for (place, name) in PLACES {
-        found.extend(programs_at(ifindex, place).into_iter().map(|id| (name, id)));
-    }
-    found
-}
-
-/// Programs at a place of a device; none where the kernel does not know such places.
-#[allow(unsafe_code)]
-fn programs_at(ifindex: u32, place: u32) -> Vec<u32> {
-    let mut ids = [0u32; 64];
-    let mut options = libbpf_sys::bpf_prog_query_opts {
-        sz: size_of::<libbpf_sys::bpf_prog_query_opts>() as _,
-        ..Default::default()
-    };
-    options.prog_ids = ids.as_mut_ptr();
-    options.__bindgen_anon_1.count = ids.len() as u32;
-    // SAFETY: options and room for as many ids as they say outlive the call.
-    let outcome =
-        unsafe { libbpf_sys::bpf_prog_query_opts(ifindex as i32, place, &raw mut options) };
-    // SAFETY: a number, whichever name it has.
-    let count = unsafe { options.__bindgen_anon_1.count } as usize;
-    match outcome {
-        0 => ids[..count.min(ids.len())].to_vec(),
-        _ => Vec::new(),
-    }
-}

@@ -1,23 +1,23 @@
 //! Filters of traffic control that must see every packet: their actions (include/uapi/linux/pkt_cls.h).
 
+use super::PerPacket;
 use super::meets::Meets;
 use super::tc_match::{differs_within_a_flow, is_for_others};
-use super::{PerPacket, programs};
 use crate::SystemError;
 use crate::dump::{attributes, text};
 use crate::links::Link;
-use crate::tc;
+use crate::{tc, tcx};
 
-/// What must see every packet at a device that comes in by it or leaves by it.
+/// What must see every packet at a device that comes in by it or leaves by it, but the programs that links of `ours` (ids) hold.
 ///
 /// # Errors
 /// When netlink fails.
-pub fn per_packet_at(device: &Link) -> Result<Vec<PerPacket>, SystemError> {
+pub fn per_packet_at(device: &Link, ours: &[u32]) -> Result<Vec<PerPacket>, SystemError> {
     let mut all = Vec::new();
     for (place, body) in tc::filter_bodies(device.ifindex)? {
         all.extend(of_filter(&device.name, place, &body));
     }
-    for (place, program) in programs::tcx(device.ifindex) {
+    for (place, program) in tcx::programs(device.ifindex, ours) {
         all.push(PerPacket {
             what: format!("has the BPF program {program}, which may do anything with each packet"),
             place: format!("port `{}` (tcx, {place})", device.name),

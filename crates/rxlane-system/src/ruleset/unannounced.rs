@@ -18,7 +18,7 @@ use super::sockopt::blob_of;
 use super::{Uses, programs};
 use crate::datagram::{self, Broken};
 use crate::dump::{attributes, request};
-use crate::{SystemError, Tried};
+use crate::{SystemError, Tried, tcx};
 
 /// `IPSET_CMD_LIST` of the subsystem ipset, include/uapi/linux/netfilter/ipset/ip_set.h.
 const LIST: u16 = 6 << 8 | 7;
@@ -29,6 +29,8 @@ pub struct Unannounced {
     sets: Vec<(Vec<u8>, Kind)>,
     /// Devices whose programs are asked for, by index.
     devices: Vec<u32>,
+    /// Links that are left out.
+    ours: Vec<u32>,
     lists_hooks: bool,
     legacy: [Option<OwnedFd>; 2],
     netfilter: Option<Socket>,
@@ -48,14 +50,15 @@ const BUFFER: usize = 64 << 10;
 const ATTEMPTS: usize = 8;
 
 impl Unannounced {
-    /// For the sets that rules use, and the programs of devices (indices). Tables of legacy iptables are found when they come.
+    /// For the sets that rules use, and the programs of devices (indices), but those that links of `ours` (ids) hold. Tables of legacy iptables are found when they come.
     ///
     /// # Errors
     /// When netlink fails.
-    pub fn open(uses: &Uses, devices: &[u32]) -> Result<Self, SystemError> {
+    pub fn open(uses: &Uses, devices: &[u32], ours: &[u32]) -> Result<Self, SystemError> {
         let mut this = Self {
             sets: Vec::new(),
             devices: devices.to_vec(),
+            ours: ours.to_vec(),
             lists_hooks: programs::lists_hooks(),
             legacy: [None, None],
             netfilter: None,
@@ -95,7 +98,7 @@ impl Unannounced {
                 .hash(&mut hasher);
         }
         for device in &self.devices {
-            programs::tcx(*device).hash(&mut hasher);
+            tcx::programs(*device, &self.ours).hash(&mut hasher);
         }
         programs::digest(self.lists_hooks)?.hash(&mut hasher);
         Ok(hasher.finish())

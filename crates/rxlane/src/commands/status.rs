@@ -211,6 +211,7 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
                 None if p.ifindex.is_none() => String::new(),
                 None if p.refusing_s.is_some() => "stack: its driver refuses".to_owned(),
                 None if p.leaves == "stack" => "by the stack".to_owned(),
+                None if p.leaves == "qdisc" => "through its qdisc".to_owned(),
                 None => p.leaves.to_owned(),
             },
             p.egress.tx_packets.to_string(),

@@ -79,14 +79,14 @@ impl TestLab {
             .unwrap()
     }
 
+    /// A configuration of the lab's ports, which stand for those of network cards: served in XDP.
     pub fn config(&mut self, name: &str, classes: &str) -> PathBuf {
-        let ports: Vec<String> = self
-            .lab
-            .router_ports()
-            .iter()
-            .map(|p| format!("\"{p}\""))
-            .collect();
-        self.file(name, &format!("ports = [{}]\n{classes}", ports.join(", ")))
+        let ports = self.lab.router_ports();
+        let named: Vec<String> = ports.iter().map(|p| format!("\"{p}\"")).collect();
+        let in_xdp: Vec<String> = ports.iter().map(|p| format!("{p} = \"xdp\"")).collect();
+        let (named, in_xdp) = (named.join(", "), in_xdp.join(", "));
+        let text = format!("ports = [{named}]\ningress = {{ {in_xdp} }}\n{classes}");
+        self.file(name, &text)
     }
 
     /// A whole configuration file, removed with the lab.

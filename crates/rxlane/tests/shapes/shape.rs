@@ -96,7 +96,7 @@ fn pairwise(row: &[usize]) -> Shape {
         datapath
     };
     let police = if lanes.len() == 1 { "" } else { police };
-    let mut toml = "ports = [\"in0\", \"out0\"]\noverlap = \"first-match\"\n".to_owned();
+    let mut toml = "ports = [\"in0\", \"out0\"]\ningress = { in0 = \"xdp\", out0 = \"xdp\" }\noverlap = \"first-match\"\n".to_owned();
     if datapath != "express" {
         toml += &format!("datapath = \"afxdp\"\n[afxdp]\nstrategy = \"{datapath}\"\n");
     }

@@ -23,6 +23,9 @@ const RULES: [&str; 10] = [
 /// In one of so many configurations the AF_XDP engine forwards. By the seed, so that the dice fall as they did before.
 const ENGINE_EVERY: u64 = 8;
 
+/// In one of so many ports are served at tc ingress.
+const AT_TC_EVERY: u64 = 3;
+
 pub(super) fn draw(dice: &mut Dice, seed: u64) -> Lanes {
     let ports = if dice.chance(85) { 3 } else { 2 };
     // One kind most often, as firewalls suit one.
@@ -66,6 +69,7 @@ pub(super) fn draw(dice: &mut Dice, seed: u64) -> Lanes {
         ports: PORTS[..ports].iter().map(|p| (*p).to_owned()).collect(),
         classes,
         engine: seed.is_multiple_of(ENGINE_EVERY),
+        at_tc: !seed.is_multiple_of(ENGINE_EVERY) && seed.is_multiple_of(AT_TC_EVERY),
     }
 }
 

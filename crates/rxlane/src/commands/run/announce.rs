@@ -71,9 +71,16 @@ pub(super) fn announce(router: &Router) {
             state.features.kernel, feature.name, feature.without
         );
     }
-    if trusts(&state.config, |_| true).is_some() {
+    if trusts(&state.config, |_| true).is_some() && state.passes_the_stack_by() {
         info!(
             "express packets are not seen by tcpdump, counters of rules and qdiscs, and `ip -s link` of some drivers: `rxlane status` counts them"
+        );
+    }
+    let at_tc: Vec<&str> = state.ports_at_tc().collect();
+    if !at_tc.is_empty() {
+        info!(
+            "served at tc ingress, as veths are: {}; TCP that comes in there stays with Linux, whose queues hold its senders back (`ingress` says otherwise)",
+            at_tc.join(", ")
         );
     }
     if router.tcp_stays() && trusts(&state.config, |t| *t == Trust::Established).is_some() {

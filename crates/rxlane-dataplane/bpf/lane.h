@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The way of a packet through an ingress port: parse, classify, admit (trust, police), then the express lane or the
+ * stack lane. lane.bpf.c makes an XDP program of it, and tc.bpf.c one of traffic control, which gets skbs (ON_SKB).
+ */
+#ifndef RXLANE_LANE_H
+#define RXLANE_LANE_H
+
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/tcp.h>
+#include <linux/udp.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_core_read.h>
+
+#include "shared.h"
+#include "bounds.h"
+#include "skb.h"
+#include "kernel.h"
+
+/* Kept across configurations; overload.bpf.c owns them, and those of cpu.h. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct port_table);
+} ports SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, MAX_PORTS);
+	__type(key, __u32);
+	__type(value, struct core);
+} cores SEC(".maps");
+
+static __always_inline const struct port *find_port(const struct port_table *table, __u32 ifindex)
+{
+	__u32 i;
+
+	UNROLLED
+	for (i = 0; i < PORT_PROBES; i++) {
+		const struct port *port = &table->at[(ifindex + i) & (PORT_TABLE - 1)];
+
+		if (port->ifindex == ifindex)
+			return port;
+	}
+	return 0;
+}
+
+/*
+ * Of a port that is not named itself only VLAN devices send: its ifindex, to which routes lead, is not in the table,
+ * but one that no device has.
+ */
+#define EGRESS_BY_VLAN 0x80000000
+
+static __always_inline const struct port *egress_port(__u32 ifindex)
+{
+	__u32 zero = 0;
+	const struct port_table *table = bpf_map_lookup_elem(&ports, &zero);
+
+	return table ? find_port(table, ifindex & ~EGRESS_BY_VLAN) : 0;
+}
+
+/*
+ * What the configuration calls the port of a slot: slots outlive configurations. BY_VLAN: nothing, but it may name VLAN
+ * devices over it (vlan.h).
+ */
+#define BY_VLAN 255
+const volatile __u8 port_of_slot[MAX_PORTS] = {};
+
+#include "cpu.h"
+#include "latency.h"
+#include "parse.h"
+#include "numbers.h"
+#include "checksum.h"
+#include "classify.h"
+#include "police.h"
+#include "control.h"
+#include "witness.h"
+#include "tracker.h"
+#include "refusing.h"
+#include "trust.h"
+#include "engine.h"
+#include "vlan.h"
+#include "bridge.h"
+#include "admit.h"
+#include "outer.h"
+#include "tunnel_way.h"
+#include "vxlan.h"
+#include "sum.h"
+#include "rewrite.h"
+#include "forward.h"
+#include "macvlan.h"
+#include "session.h"
+#include "tunnel.h"
+#include "stack.h"
+#include "leave.h"
+#include "apart.h"
+#include "flows.h"
+#include "trace.h"
+#include "look.h"
+
+/* As by_tunnel(), with a checksum where there shall be one. */
+static __always_inline int into_tunnel(struct xdp_md *ctx, struct core *core)
+{
+	int ret = by_tunnel(ctx, core);
+
+	return ret == XDP_REDIRECT && core->leaves.summed && !observes ? sum_outer(ctx, core) : ret;
+}
+
+/*
+ * Serves the packet that the core has: numbers in memory, of which the verifier knows nothing, so that all that the
+ * packet could be up to here ends here. They are also what global functions get.
+ */
+static __always_inline int serve(struct xdp_md *ctx, struct core *core, const int full)
+{
+	struct packet p = {};
+	struct departure own = {}, *t = full ? &core->departure : &own;
+	const volatile struct class *c;
+	struct class_counters *count;
+	__u32 class;
+	int ret;
+
+	barrier();
+	if (!full && from_numbers(ctx, &core->packet, &p) < 0)
+		return XDP_PASS;
+	if (full) {
+		core->place = 0;
+		__builtin_memset(core->sender, 0, sizeof(core->sender));
+		if (may_be_known() && known_dscps >> (core->packet.dscp & 63) & 1 &&
+		    (!core->came_in.tunnel ||
+		     (!core->came_in.unfollowed && outer_is_ours(ctx, core) && outer_sum_holds(ctx, core)))) {
+			ret = by_known_flow(ctx, core);
+			if (!ON_SKB && ret == KNOWN_BY_TUNNEL) {
+				class = class_index(core->asked);
+				c = &classes[class];
+				count = &core->classes[class];
+				ret = into_tunnel(ctx, core);
+				goto forwarded;
+			}
+			if (ret >= 0)
+				return ret;
+		}
+		__builtin_memset(t, 0, sizeof(*t));
+		ret = admit_apart(ctx, core);
+	} else {
+		class = classify(&p, 0);
+		if (core->look)
+			core->named = class;
+		ret = admit(ctx, &p, core, class, t, 0);
+	}
+	if (ret < 0)
+		return leave(ctx, core, REFUSED(ret));
+	class = class_index(ret);
+	c = &classes[class];
+	count = &core->classes[class];
+	if (c->lane == LANE_EXPRESS) {
+		/* It has its class's share of the core, and asking for more would be in vain. */
+		if (full && t->flow && core->came_in.tunnel && core->came_in.unfollowed)
+			return leave(ctx, core, REASON_UNSEEN);
+		/* Of a VRF's packets Linux does not note by which member they came in. Their source tells that. */
+		if (full && t->flow && core->packet.seen_as != core->packet.ingress)
+			t->source = SOURCE_STRICT;
+		if (core->came_in.tunnel && !outer_is_ours(ctx, core))
+			return leave(ctx, core, REASON_SOURCE);
+		/* First the source, so that who forges it from elsewhere asks for nothing in the flow's name. */
+		if (t->source != SOURCE_ANY && !(full ? source_apart(ctx, core) : source_holds(ctx, &p, t)))
+			return leave(ctx, core, REASON_SOURCE);
+		if (full && t->flow) {
+			ret = is_witnessed(core);
+			if (ret <= 0)
+				return leave(ctx, core, ret ? REASON_OBJECTION : REASON_UNSEEN);
+		}
+		if (full && t->flow && core->came_in.tunnel && !entry_is_witnessed(core))
+			return leave(ctx, core, REASON_UNSEEN);
+		if (!(full && t->flow) && passes_by_rules(core))
+			return leave(ctx, core, REASON_OBJECTION);
+	}
+	if (engine) {
+		if (passes_first(ctx, core, class))
+			return XDP_PASS;
+		/* A translated packet would look odd to a kernel that gets it back. */
+		if (t->nat.translated)
+			return leave(ctx, core, REASON_NAT);
+		if (full && t->flow && !goes_as_seen(ctx, core))
+			return leave(ctx, core, REASON_UNSEEN);
+		/* Its rings hold frames of one piece. */
+		if (core->packet.in_pieces)
+			return leave(ctx, core, REASON_MTU);
+		ret = to_engine(ctx, core, class);
+		if (ret >= 0)
+			return ret;
+	}
+	if (c->lane == LANE_STACK)
+		return to_stack(ctx, core, class);
+	core->express = 1;
+	if (is_guarded(core) && class && !may_pass(class, 0, core->taken - 1)) {
+		if (passes_first(ctx, core, class))
+			return XDP_PASS;
+		count->early_drops++;
+		return XDP_DROP;
+	}
+	/* Linux drops what has a wrong one. Asked last, since it takes a look at all of the packet. */
+	if (core->came_in.tunnel && !outer_sum_holds(ctx, core))
+		return leave(ctx, core, REASON_CHECKSUM);
+	ret = full ? forward_apart(ctx, core) : forward(ctx, core, &p, t, &core->hop, 0);
+	if (!ON_SKB && ret == REFUSED(REASON_EGRESS)) {
+		if (!full)
+			core->departure.flow = core->departure.nat.translated = 0;
+		ret = into_tunnel(ctx, core);
+	}
+forwarded:
+	/* Only if cutting off the tail has failed, after which the verifier takes the packet's pointers for lost. */
+	if (ret == REFUSED(REASON_MALFORMED))
+		return to_kernel(core, REASON_MALFORMED);
+	if (ret == REFUSED(REASON_QDISC)) {
+		if (full && may_be_known() && t->flow)
+			remember(core, class);
+		return to_qdisc(core, class);
+	}
+	if (ret < 0)
+		return leave(ctx, core, REFUSED(ret));
+	if (ret == XDP_ABORTED) {
+		count_reason(core, REASON_MALFORMED);
+		return ret;
+	}
+	count->express++;
+	if (full && may_be_known() && t->flow)
+		remember(core, class);
+	return ret;
+}
+
+/*
+ * Sends it through the qdisc of its egress port, with the priority that Linux gives what it forwards (ip_forward; none
+ * to IPv6), but that of its first band to the highest class, where pfifo_fast would let it wait behind others.
+ */
+static __always_inline int send_skb(struct xdp_md *ctx, const struct core *core)
+{
+#if ON_SKB
+	const struct port *port = egress_port(core->hop.egress);
+	/* ip_tos2prio of net/ipv4/route.c, by the two bits that count: besteffort, bulk, interactive, both. */
+	__u32 of_tos = 0x4620 >> (core->packet.dscp >> 1 & 3) * 4 & 15;
+
+	if (port && port->has_bands && !core->asked && n_classes > 1)
+		ctx->priority = 6; /* TC_PRIO_INTERACTIVE */
+	else
+		ctx->priority = core->packet.v6 ? 0 : of_tos;
+	return bpf_redirect(core->hop.egress, 0) < 0 ? XDP_ABORTED : XDP_REDIRECT;
+#else
+	return XDP_ABORTED;
+#endif
+}
+
+/* For the program that ends the poll. An skb is in none that it knows of. */
+static __always_inline void note_poll(struct xdp_md *ctx, struct core *core)
+{
+	if (!ON_SKB)
+		core->queue = queue_of(ctx) + 1;
+}
+
+static __always_inline int ingress(struct xdp_md *ctx, const int full)
+{
+	const struct port_table *table;
+	const struct port *port;
+	struct packet p = {};
+	struct core *core;
+	__u32 zero = 0, slot, served = 0;
+	int action = XDP_PASS;
+
+	table = bpf_map_lookup_elem(&ports, &zero);
+	if (!table)
+		return XDP_PASS;
+	port = find_port(table, ingress_of(ctx));
+	if (!port)
+		return XDP_PASS;
+	slot = port->slot;
+	core = bpf_map_lookup_elem(&cores, &slot);
+	if (!core)
+		return XDP_PASS;
+	if (is_of_local_tcp(ctx)) {
+		count_reason(core, REASON_LOCAL_TCP);
+		return XDP_PASS;
+	}
+	arm(core);
+	if (core->look & LOOK_ARMED)
+		begin_trace(ctx, core);
+	/* Where the lane can do nothing for anybody it costs as little as it can. */
+	if (!is_guarded(core) && !engine && is_idle()) {
+		count_reason(core, REASON_IDLE);
+		note_poll(ctx, core);
+		return core->look ? look_back(ctx, core, 0, XDP_PASS) : XDP_PASS;
+	}
+	if (is_guarded(core) && !core->queue)
+		core->guarded = begin_poll(slot, queue_of(ctx));
+	if (!ON_SKB && measures_latency && !core->queue)
+		begin_latency(core);
+	core->taken++;
+	note_poll(ctx, core);
+	/* There, and not with the packet, which has no room on the stack for it until it is needed. */
+	core->packet.port = port_of_slot[masked(slot, MAX_PORTS - 1)];
+	if (core->packet.port == BY_VLAN && !enter_named(ctx, core, port->device)) {
+		count_reason(core, REASON_NOT_NAMED);
+		return core->look ? look_back(ctx, core, 0, XDP_PASS) : XDP_PASS;
+	}
+	p.data = packet_pointer(ctx->data);
+	p.data_end = packet_pointer(ctx->data_end);
+	p.port_flags = port->flags;
+	p.ingress = port->device;
+	core->packet.seen_as = port->seen_as;
+	/* Beside an skb it says so. */
+	core->packet.may_lack_checksum = !ON_SKB && port->lacks_checksums;
+	core->master = port->master;
+	core->came_in.tunnel = 0;
+	if (p.data + sizeof(struct ethhdr) > p.data_end)
+		action = to_kernel(core, REASON_MALFORMED);
+	else if (has_hidden_tag(ctx))
+		action = to_kernel(core, REASON_VLAN);
+	else if (is_merged(ctx))
+		action = to_kernel(core, REASON_MTU);
+	else if (!is_to_us(&p, core, port))
+		action = to_kernel_first(ctx, core, REASON_NOT_TO_US);
+	else
+		switch (parse(ctx, &p)) {
+		case PARSED_IPV4:
+		case PARSED_IPV6:
+			if (p.tags) {
+				enter_vlan(&p, core);
+				core->master = 0;
+			} else if (core->master && enter_bridge(&p, core->master, port->teaches)) {
+				core->master = 0;
+			}
+			p.port = core->packet.port;
+			to_core(&p, core);
+			served = 1;
+			break;
+		case PARSED_NOT_IP:
+			if (!ON_SKB && p.type == bpf_htons(ETH_P_PPP_SES)) {
+				core->packet.port_flags = p.port_flags;
+				core->packet.ingress = p.ingress;
+				served = enter_session(ctx, core);
+			}
+			if (!served)
+				action = to_kernel_first(ctx, core, REASON_NOT_IP);
+			break;
+		default:
+			action = to_kernel(core, REASON_MALFORMED);
+		}
+	if (served) {
+		if (!ON_SKB && may_be_tunneled(&core->packet) && enter_tunnel(ctx, core) == HEARD_ELSEWHERE)
+			heard_elsewhere(ctx, core);
+		action = serve(ctx, core, full);
+	}
+	if (core->look)
+		action = look_back(ctx, core, served, action);
+	if (observes)
+		return XDP_PASS;
+	return ON_SKB && action == XDP_REDIRECT ? send_skb(ctx, core) : action;
+}
+
+#endif

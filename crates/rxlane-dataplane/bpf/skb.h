@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What differs where packets are skbs (tc.bpf.c): the context, and the helpers that look beyond its first piece. What
+ * makes room in front of a packet (tags, sessions, tunnels) is left to Linux there, and nothing is guarded: local
+ * senders wait for the core by themselves.
+ */
+#ifndef RXLANE_SKB_H
+#define RXLANE_SKB_H
+
+#ifndef ON_SKB
+#define ON_SKB 0
+#endif
+
+#if ON_SKB
+#define xdp_md __sk_buff
+static __always_inline long has_no_room(struct xdp_md *ctx, int bytes)
+{
+	return -1;
+}
+#define bpf_xdp_adjust_head has_no_room
+#define bpf_xdp_get_buff_len(ctx) ((ctx)->len)
+#define bpf_xdp_load_bytes bpf_skb_load_bytes
+#define bpf_xdp_store_bytes(ctx, at, from, bytes) bpf_skb_store_bytes(ctx, at, from, bytes, 0)
+#define bpf_xdp_adjust_tail(ctx, by) bpf_skb_change_tail(ctx, (ctx)->len + (by), 0)
+#define bpf_xdp_ct_lookup bpf_skb_ct_lookup
+#define queue_of(ctx) 0
+#define ingress_of(ctx) ((ctx)->ifindex)
+#else
+#define ingress_of(ctx) ((ctx)->ingress_ifindex)
+#define queue_of(ctx) ((ctx)->rx_queue_index)
+#endif
+
+/* A tag that the stack has taken out of the frame. */
+static __always_inline int has_hidden_tag(struct xdp_md *ctx)
+{
+#if ON_SKB
+	return ctx->vlan_present;
+#else
+	return 0;
+#endif
+}
+
+/* Several packets, of which GRO or their sender has made one. */
+static __always_inline int is_merged(struct xdp_md *ctx)
+{
+#if ON_SKB
+	return ctx->gso_size != 0;
+#else
+	return 0;
+#endif
+}
+
+/*
+ * Whether it is TCP, of which a sender on this machine stops where the stack's queues are full, and nowhere else: the
+ * stack's, before anything else is asked.
+ */
+static __always_inline int is_of_local_tcp(struct xdp_md *ctx)
+{
+#if ON_SKB
+	const struct ethhdr *eth = packet_pointer(ctx->data);
+	const void *end = packet_pointer(ctx->data_end);
+	const struct ipv6hdr *ip6 = (const void *)(eth + 1);
+	const struct iphdr *ip4 = (const void *)(eth + 1);
+
+	if ((const void *)(ip4 + 1) > end)
+		return 0;
+	if (eth->h_proto == bpf_htons(ETH_P_IP))
+		return ip4->protocol == IPPROTO_TCP;
+	return eth->h_proto == bpf_htons(ETH_P_IPV6) && ip6->nexthdr == IPPROTO_TCP;
+#else
+	return 0;
+#endif
+}
+
+/* Whether the core is overloaded, and packets are served by class. */
+#define is_guarded(core) (!ON_SKB && (core)->guarded)
+
+#endif

@@ -1,0 +1,181 @@
+//! Ports that are served at tc ingress, as veths are unless the configuration says otherwise.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::time::Duration;
+
+use common::{Background, REST, TestLab, VOICE_ALL, VOICE_ESTABLISHED, udp, wait_for};
+use nix::sys::signal::Signal;
+use nix::sys::socket::{setsockopt, sockopt};
+use rxlane_bench::lab::Place;
+use rxlane_system::netns::within;
+
+const PORTS: &str = "ports = [\"in0\", \"out0\"]\n";
+const NAT: &str = "table inet fw { chain f { type filter hook forward priority 0; policy drop; ct state established,related accept; iifname \"in0\" accept; }; chain n { type nat hook postrouting priority srcnat; oifname \"out0\" masquerade; }; }";
+
+fn start(t: &mut TestLab, text: &str) -> Background {
+    let config = t.file("router", &format!("{PORTS}{text}{REST}"));
+    t.router_from(&config)
+}
+
+fn port(t: &TestLab, name: &str, key: &str) -> String {
+    let status = t.status_json().expect("a router");
+    let ports = status["ports"].as_array().unwrap();
+    let port = ports.iter().find(|p| p["name"] == name).expect("the port");
+    port[key].as_str().unwrap_or_default().to_owned()
+}
+
+/// Both directions are express, in order.
+fn is_express(t: &TestLab) {
+    wait_for("both directions are express", || {
+        let before = t.class("voice", "express");
+        t.exec(Place::Gen, "ping -Q 0xb8 -c 5 -i 0.2 -W 1 10.20.0.2");
+        t.class("voice", "express") == before + 10
+    });
+}
+
+/// Packets that a queueing discipline of the router has sent.
+fn sent(t: &TestLab, port: &str) -> u64 {
+    let out = t.exec(Place::Router, &format!("tc -s qdisc show dev {port}"));
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let of_root = text.split("qdisc ").find(|q| q.contains(" root "));
+    let words: Vec<&str> = of_root.unwrap_or_default().split_whitespace().collect();
+    let at = words.iter().position(|w| *w == "pkt").expect("statistics");
+    words[at - 1].parse().expect("a number")
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn datagrams_of_a_veth_are_express_through_the_queueing_discipline_of_their_egress() {
+    let mut t = TestLab::up("tcqdisc", |_| ());
+    t.must(Place::Router, "tc qdisc replace dev out0 root pfifo_fast");
+    let router = start(&mut t, VOICE_ALL);
+    for name in ["in0", "out0"] {
+        assert_eq!(port(&t, name, "mode"), "tc");
+        assert_eq!(port(&t, name, "leaves"), "qdisc");
+    }
+    is_express(&t);
+    let (before, express) = (sent(&t, "out0"), t.class("voice", "express"));
+    t.must(Place::Gen, "ping -Q 0xb8 -c 5 -i 0.2 -W 5 10.20.0.2");
+    assert_eq!(t.class("voice", "express"), express + 10);
+    assert!(sent(&t, "out0") >= before + 5);
+    // Packets to the router, and those that need an error, are Linux's.
+    t.must(Place::Gen, "ping -Q 0xb8 -c 1 -W 5 10.10.0.1");
+    t.exec(Place::Gen, "ping -Q 0xb8 -c 1 -W 1 -t 1 10.20.0.2");
+    assert!(t.to_kernel("not_routed") >= 1 && t.to_kernel("ttl") >= 1);
+    router.end(Signal::SIGTERM);
+    t.must(Place::Gen, "ping -Q 0xb8 -c 1 -W 5 10.20.0.2");
+}
+
+/// A call between hosts, in either family of addresses.
+fn call(t: &TestLab, v6: bool) -> (UdpSocket, UdpSocket) {
+    let [from, to] = match v6 {
+        false => ["10.10.0.2:6000", "10.20.0.2:7000"],
+        true => ["[fd10::2]:6000", "[fd20::2]:7000"],
+    };
+    let ends = (udp(t, Place::Gen, from), udp(t, Place::Sink, to));
+    for socket in [&ends.0, &ends.1] {
+        match v6 {
+            false => setsockopt(socket, sockopt::Ipv4Tos, &0xb8).unwrap(),
+            true => setsockopt(socket, sockopt::Ipv6TClass, &0xb8).unwrap(),
+        }
+    }
+    ends
+}
+
+/// Each is heard and answered, to the address that it came from.
+fn talk(from: &UdpSocket, to: &UdpSocket, bytes: usize) -> bool {
+    let mut heard = [0; 2000];
+    from.send_to(&vec![7; bytes], to.local_addr().unwrap())
+        .unwrap();
+    let Ok((n, sender)) = to.recv_from(&mut heard) else {
+        return false;
+    };
+    to.send_to(&heard[..n], sender).unwrap();
+    from.recv(&mut heard).is_ok_and(|n| n == bytes)
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn translated_flows_are_express_whether_or_not_their_senders_leave_checksums_to_a_device() {
+    let mut t = TestLab::up("tcnat", |_| ());
+    t.must(Place::Router, &format!("nft '{NAT}'"));
+    let _router = start(&mut t, VOICE_ESTABLISHED);
+    for v6 in [false, true] {
+        for offloads in ["on", "off"] {
+            for place in [Place::Gen, Place::Sink] {
+                let all = "$(ls /sys/class/net | grep -v '^lo$')";
+                let each = format!("for d in {all}; do ethtool -K $d tx {offloads}; done");
+                t.exec(place, &each);
+            }
+            let (from, to) = call(&t, v6);
+            // The receiving kernel drops what has a wrong checksum, odd lengths among them.
+            wait_for("the call is express", || {
+                let before = t.class("voice", "express");
+                let heard = (0..20).filter(|n| talk(&from, &to, 100 + n)).count();
+                heard == 20 && t.class("voice", "express") >= before + 40
+            });
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn tcp_of_a_veth_is_linuxs_and_counted() {
+    let mut t = TestLab::up("tctcp", |_| ());
+    let _router = start(&mut t, VOICE_ALL);
+    let server: SocketAddr = "10.20.0.2:7000".parse().unwrap();
+    let listen = || Ok(TcpListener::bind(server).expect("a listener"));
+    let listener = within(&t.lab.netns(Place::Sink), false, listen).expect("the namespace");
+    let reach = || Ok(TcpStream::connect_timeout(&server, Duration::from_secs(20)));
+    let one = within(&t.lab.netns(Place::Gen), false, reach).expect("the namespace");
+    let (mut one, mut other) = (one.expect("a connection"), listener.accept().unwrap().0);
+    let mut bytes = vec![3; 100_000];
+    let sender = std::thread::spawn(move || {
+        for _ in 0..20 {
+            one.write_all(&[5; 100_000]).expect("sent");
+        }
+        one
+    });
+    for _ in 0..20 {
+        other.read_exact(&mut bytes).expect("received");
+    }
+    drop(sender.join().expect("all is sent"));
+    assert!(t.to_kernel("local_tcp") > 10);
+    assert_eq!(t.to_kernel("malformed"), 0);
+    is_express(&t);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_reload_moves_a_port_between_hooks_and_nothing_is_left_behind() {
+    let mut t = TestLab::up("tcmove", |_| ());
+    let text = |hook: &str| format!("{PORTS}ingress = {{ in0 = \"{hook}\" }}\n{VOICE_ALL}{REST}");
+    let config = t.file("router", &text("xdp"));
+    let router = t.router_from(&config);
+    for (hook, mode) in [("tc", "tc"), ("xdp", "native"), ("auto", "tc")] {
+        std::fs::write(&config, text(hook)).unwrap();
+        let out = t.rxlane(&["reload"]);
+        assert!(out.status.success(), "{out:?}");
+        assert_eq!(port(&t, "in0", "mode"), mode, "{hook}");
+        is_express(&t);
+    }
+    // One that cannot be in force leaves the port where it is.
+    std::fs::write(&config, format!("datapath = \"afxdp\"\n{}", text("tc"))).unwrap();
+    assert!(!t.rxlane(&["reload"]).status.success());
+    assert_eq!(port(&t, "in0", "mode"), "tc");
+    is_express(&t);
+    // A daemon that was killed is followed by one that finds both kinds of links.
+    router.end(Signal::SIGKILL);
+    std::fs::write(&config, text("xdp")).unwrap();
+    let router = t.router_from(&config);
+    wait_for("one has moved", || port(&t, "in0", "mode") == "native");
+    assert_eq!(port(&t, "out0", "mode"), "tc");
+    is_express(&t);
+    router.end(Signal::SIGTERM);
+    let links = t.exec(Place::Router, "ip -d link show");
+    let text = String::from_utf8_lossy(&links.stdout).into_owned();
+    assert!(!text.contains("xdp"), "{text}");
+}
