@@ -131,6 +131,23 @@ struct {
 	__type(value, struct witnessed);
 } questions SEC(".maps");
 
+/* Calls the daemon, which has the witness look (src/sentry.rs), unless he was seen to look or was called just now. */
+static __always_inline void call_witness(struct witness *witness, __u32 ticks)
+{
+	struct unmarked *call;
+
+	if (ticks - witness->looked_ticks < WITNESS_AT_WORK_TICKS ||
+	    ticks - witness->called_ticks < WITNESS_AT_WORK_TICKS)
+		return;
+	witness->called_ticks = ticks;
+	call = bpf_ringbuf_reserve(&unmarked, sizeof(*call), 0);
+	if (!call)
+		return;
+	__builtin_memset(call, 0, sizeof(*call));
+	call->v6 = CALLS_WITNESS;
+	bpf_ringbuf_submit(call, 0);
+}
+
 /* Somebody asks, `again` for what has no answer yet: whatever was counted, the witness must look. */
 static __always_inline void want_answer(struct witness *witness, __u32 again)
 {
@@ -139,6 +156,7 @@ static __always_inline void want_answer(struct witness *witness, __u32 again)
 	if (ticks - witness->asked_ticks > WITNESS_ANSWER_TICKS)
 		witness->open = 0;
 	witness->asked_ticks = ticks;
+	call_witness(witness, ticks);
 	if (!again || !witness->open)
 		__sync_fetch_and_add(&witness->open, 1);
 }

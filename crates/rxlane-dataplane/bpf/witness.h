@@ -18,6 +18,8 @@
 #define WITNESS_STALE_NS 30000000000LL
 /* Between two such single packets, if the first was not seen to leave. */
 #define WITNESS_ASK_NS 250000000ULL
+/* Who answers passes every packet that the machine sends, and so is at work only while somebody asks. */
+#define WITNESS_AT_WORK_TICKS 4
 /* A packet leaves this long after it was asked for, even through a queue. */
 #define WITNESS_ANSWER_NS 2000000000ULL
 /* The same in jiffies at the highest rate of ticks, and more at others. */
@@ -31,6 +33,8 @@ struct witness {
 		     */
 	__u16 kept; /* how many of kept_flows there are */
 	__u16 by_sender; /* rules ask for the MAC address of senders */
+	__u32 looked_ticks; /* when whoever answers was at work last, as far as somebody asked */
+	__u32 called_ticks; /* when he was called last */
 };
 
 /* One direction of a flow, and one type of service: a call has voice and video between the same ports. */
@@ -109,9 +113,14 @@ static __always_inline struct witness *who_asks(void)
 	__u32 zero = 0;
 	struct witness *witness = bpf_map_lookup_elem(&witnesses, &zero);
 
-	if (!witness || !witness->open || bpf_jiffies64() - witness->asked_ticks > WITNESS_ANSWER_TICKS)
+	__u64 ticks;
+
+	if (!witness || !witness->open)
 		return 0;
-	return witness;
+	ticks = bpf_jiffies64();
+	if (witness->looked_ticks != (__u32)ticks)
+		witness->looked_ticks = ticks;
+	return ticks - witness->asked_ticks > WITNESS_ANSWER_TICKS ? 0 : witness;
 }
 
 /* One question less, if it was open; what was seen is noted by whoever calls. */

@@ -612,6 +612,10 @@ pub struct Witness {
     pub kept: u16,
     /// 1: rules ask for the MAC address of senders.
     pub by_sender: u16,
+    /// When the witness was at work last, as far as somebody asked, in jiffies.
+    pub looked_ticks: u32,
+    /// When it was called last.
+    pub called_ticks: u32,
 }
 
 /// The most [`KeptFlows`].
@@ -657,9 +661,12 @@ pub struct Unmarked {
     pub from_port: [u8; 2],
     /// In network order.
     pub to_port: [u8; 2],
-    /// 1: IPv6.
+    /// 1: IPv6; [`CALLS_WITNESS`].
     pub v6: u32,
 }
+
+/// In place of [`Unmarked::v6`]: no connection, but somebody asks the witness.
+pub const CALLS_WITNESS: u32 = 2;
 
 /// A direction of a flow (`struct witnessed` of bpf/witness.h).
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]

@@ -73,7 +73,7 @@ pub fn rehearse(config: &RouterConfig, options: Options) -> Result<Rehearsal, Da
         .then(WitnessMaps::create)
         .transpose()?;
     if let Some(maps) = &witness {
-        programs.push(witness::load(maps, &shared.tunnels, None)?);
+        programs.push(witness::load(maps, &shared.tunnels)?.1);
     }
     let wanted = Wanted {
         features: &features,

@@ -125,6 +125,36 @@ fn a_timeout_of_a_policy_is_that_of_the_express_flows_that_have_it() {
     has_left(&t, &call, 38..=40);
 }
 
+/// Whether the daemon has what Linux sends looked at, which each packet of the machine pays for.
+fn looks(router: &Background) -> bool {
+    let own = std::fs::read_dir(format!("/proc/{}/fdinfo", router.0.id())).unwrap();
+    let mut texts = own.filter_map(|file| std::fs::read_to_string(file.ok()?.path()).ok());
+    texts.any(|text| text.contains("net_dev_start_xmit"))
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn what_the_machine_sends_is_looked_at_only_while_flows_are_asked_for() {
+    let (t, router) = lab("looks", &[STATEFUL]);
+    let call = Call::settled(&t);
+    wait_for("a flow that begins is looked at", || {
+        let from = udp(&t, Place::Gen, "10.10.0.2:0");
+        for _ in 0..3 {
+            from.send_to(b"said", SINK).expect("sent");
+            let Ok((_, sender)) = call.1.recv_from(&mut [0; 64]) else {
+                return false;
+            };
+            call.1.send_to(b"answer", sender).expect("sent");
+            assert!(arrives(&from));
+        }
+        looks(&router)
+    });
+    wait_for("nothing is asked any more", || !looks(&router));
+    let before = t.class("voice", "express");
+    assert!(call.says() && call.is_answered());
+    assert_eq!(t.class("voice", "express"), before + 2);
+}
+
 /// A connection of TCP through the router, whose ends wait for what they read.
 fn connect(t: &TestLab, server: &str) -> (TcpStream, TcpStream) {
     let server: SocketAddr = server.parse().unwrap();

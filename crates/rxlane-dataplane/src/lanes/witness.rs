@@ -1,12 +1,13 @@
 //! The witness of `trust = "established"`: a tracing program that sees what Linux itself forwards.
 //!
-//! It is attached only while a class needs it, because its tracepoint is passed by every packet that this machine sends.
+//! Its tracepoint is passed by every packet that this machine sends, which costs each some tens of ns. So it is attached only while somebody
+//! asks: the program that does calls the daemon ([`crate::sentry`]), and the flow's next packet is seen.
 
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{MapHandle, MapType};
+use libbpf_rs::{MapHandle, MapType, Program};
 
 use crate::DataplaneError;
 use crate::error::BpfTried;
@@ -17,7 +18,7 @@ use crate::pinned;
 use crate::skeletons::witness as skel;
 use crate::verifier::{self, Accepted};
 
-/// Name of the program, and of its pinned link.
+/// Name of the program, and of its pin.
 const PROGRAM: &str = "linux_forwards";
 /// Directions of flows that are known at once; those used least recently are forgotten, and asked for again.
 const FLOWS: usize = 1 << 16;
@@ -34,6 +35,8 @@ pub(crate) struct WitnessMaps {
     pub(crate) senders: MapHandle,
     pub(crate) connections: MapHandle,
     pub(crate) unmarked: MapHandle,
+    /// Who answers, if he may be had to.
+    program: Option<OwnedFd>,
 }
 
 /// Their names, in order.
@@ -79,6 +82,7 @@ impl WitnessMaps {
             senders: senders?,
             connections: connections?,
             unmarked: unmarked?,
+            program: None,
         };
         pinned::check_layout::<Witness>(&maps.witnesses, "witnesses")?;
         pinned::check_layout::<Witnessed>(&maps.flows, "witnessed_flows")?;
@@ -98,7 +102,32 @@ impl WitnessMaps {
             senders: create(MapType::LruHash, MAPS[3], 8, SENDER_BYTES, SENDERS)?,
             connections: tracker::connections()?,
             unmarked: tracker::unmarked()?,
+            program: None,
         })
+    }
+
+    /// Has the witness look, until what is returned is dropped.
+    #[allow(unsafe_code)]
+    pub(crate) fn look(&self) -> Result<Option<OwnedFd>, DataplaneError> {
+        let Some(program) = &self.program else {
+            return Ok(None);
+        };
+        // SAFETY: the program's descriptor is open; a program of this kind knows its tracepoint, so that none is named.
+        let fd = unsafe {
+            libbpf_sys::bpf_raw_tracepoint_open(std::ptr::null(), program.as_fd().as_raw_fd())
+        };
+        if fd < 0 {
+            return Err(libbpf_rs::Error::from_raw_os_error(-fd))
+                .tried(|| format!("attach the tracing program `{PROGRAM}`"));
+        }
+        // SAFETY: the call returned a new descriptor that nobody else owns.
+        Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// When somebody asked last, in jiffies, and whether questions may be open still.
+    pub(crate) fn asked(&self) -> Result<(u64, bool), DataplaneError> {
+        let witness: Witness = pinned::get(&self.witnesses, 0)?.unwrap_or_default();
+        Ok((witness.asked_ticks, witness.open != 0))
     }
 
     /// Of which flows a rule is to see each packet, and whether rules ask for the MAC address of senders. What was seen before is not
@@ -133,12 +162,11 @@ impl WitnessMaps {
     }
 }
 
-/// Loads the program, and attaches and pins it unless this is a rehearsal.
+/// Loads the program.
 pub(crate) fn load(
     maps: &WitnessMaps,
     tunnels: &MapHandle,
-    instance: Option<&Instance>,
-) -> Result<Accepted, DataplaneError> {
+) -> Result<(OwnedFd, Accepted), DataplaneError> {
     let mut storage = MaybeUninit::uninit();
     let mut open = skel::WitnessSkelBuilder::default()
         .open(&mut storage)
@@ -160,35 +188,37 @@ pub(crate) fn load(
     m.senders.reuse_fd(maps.senders.as_fd()).tried(reuse)?;
     m.tunnels.reuse_fd(tunnels.as_fd()).tried(reuse)?;
     let loaded = verifier::load(PROGRAM, || open.load())?;
-    let program = &loaded.progs.linux_forwards;
-    if let Some(instance) = instance {
-        let link = program
-            .attach()
-            .tried(|| format!("attach the tracing program `{PROGRAM}`"))?;
-        pinned::pin(link.as_fd(), &instance.pins.join(PROGRAM))?;
-    }
-    Ok(Accepted::ask(PROGRAM, program.as_fd()))
+    let program = loaded.progs.linux_forwards.as_fd();
+    Ok((
+        pinned::keep_program(program)?,
+        Accepted::ask(PROGRAM, program),
+    ))
 }
 
-/// Attaches the witness, unless it is there: then what it has seen stays believed.
+/// Finds the witness, or loads and pins it: what one that is there has seen stays believed.
 pub(crate) fn settle(
     instance: &Instance,
     tunnels: &MapHandle,
     known: &[Accepted],
 ) -> Result<(WitnessMaps, Accepted), DataplaneError> {
-    let link = instance.pins.join(PROGRAM);
-    let maps = WitnessMaps::open_or_create(instance)?;
-    match known.iter().find(|p| p.name == PROGRAM) {
-        Some(accepted) if link.exists() => Ok((maps, accepted.clone())),
+    let pin = instance.pins.join(PROGRAM);
+    let mut maps = WitnessMaps::open_or_create(instance)?;
+    let accepted = known.iter().find(|p| p.name == PROGRAM);
+    let pinned = Program::fd_from_pinned_path(&pin).ok();
+    let (program, accepted) = match (pinned, accepted) {
+        (Some(program), Some(accepted)) => (program, accepted.clone()),
         _ => {
-            pinned::remove_pin(&link)?;
-            let accepted = load(&maps, tunnels, Some(instance))?;
-            Ok((maps, accepted))
+            pinned::remove_pin(&pin)?;
+            let (program, accepted) = load(&maps, tunnels)?;
+            pinned::pin(program.as_fd(), &pin)?;
+            (program, accepted)
         }
-    }
+    };
+    maps.program = Some(program);
+    Ok((maps, accepted))
 }
 
-/// Takes the witness off, when no class needs it any more.
+/// Removes the witness, when no class needs it any more.
 pub(crate) fn remove(instance: &Instance) -> Result<(), DataplaneError> {
     pinned::remove_pin(&instance.pins.join(PROGRAM))
 }
