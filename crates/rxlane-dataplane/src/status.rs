@@ -93,10 +93,10 @@ pub struct PortStatus {
     pub named: Vec<String>,
     /// Index; `None` while the device is gone.
     pub ifindex: Option<u32>,
-    /// `native` or `generic`.
+    /// `native` or `generic` XDP, or `tc`: at tc ingress.
     pub mode: Option<String>,
-    /// How packets of express classes leave through the port now: `directly`, or by the `stack` and its queueing discipline, as where its driver takes no
-    /// frames from XDP.
+    /// How packets of express classes leave through the port now: `directly`; by the `stack` and its queueing discipline, as where its driver takes no
+    /// frames from XDP; or, where no port is served in XDP, as the lane's through its `qdisc`.
     pub leaves: &'static str,
     /// Where packets leave by the stack because the port's driver has refused frames: for how many seconds nothing may wait in its queueing
     /// discipline before they leave directly again.
