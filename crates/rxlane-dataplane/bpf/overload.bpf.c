@@ -10,6 +10,7 @@
 
 #include "shared.h"
 #include "bounds.h"
+#include "ports.h"
 #include "kernel.h"
 #include "cpu.h"
 #include "latency.h"
@@ -27,20 +28,6 @@ const volatile __u32 awaits = 1;
 #define RING_QUIET_NS 1000000ULL /* a ring must be empty this long before its class is passed again */
 
 const volatile __u64 netns_cookie = 0;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct port_table);
-} ports SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, MAX_PORTS);
-	__type(key, __u32);
-	__type(value, struct core);
-} cores SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -2,7 +2,7 @@
 //! million routes), the express lane closes at once, and only a look around that began afterwards opens it again.
 
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -16,20 +16,17 @@ use rxlane_system::{SystemError, Tried};
 use tracing::{error, warn};
 
 use crate::DataplaneError;
+use crate::lanes::asks::Lanes;
 use crate::lanes::gates;
-use crate::lanes::tracker::{Tracker, Tracking, Unmarkeds};
+use crate::lanes::tracker::{Tracker, Tracking};
 use crate::lanes::witness::WitnessMaps;
-use crate::layout::{CALLS_WITNESS, Gates, KeptFlows};
+use crate::layout::{Gates, KeptFlows};
 use crate::pinned;
 
 /// What nobody announces is asked for this often,
 const ASK_EVERY: Duration = Duration::from_millis(100);
 /// or at least this often, however much there is.
 const ASK_AT_LATEST: Duration = Duration::from_millis(800);
-/// For so long the witness looks on after the last question: flows begin together.
-const LOOKS_ON: Duration = Duration::from_secs(1);
-/// The same where a question has no answer yet: the packet that asked has left by then, and the flow's next may be a keepalive.
-const UNANSWERED: Duration = Duration::from_secs(60);
 
 /// The thread, and what it shares.
 pub(crate) struct Sentry {
@@ -288,7 +285,7 @@ fn listen(
     loop {
         let mut waiting: Vec<PollFd<'_>> = changes
             .sources()
-            .chain(lanes.as_ref().map(|lanes| lanes.maps.unmarked.as_fd()))
+            .chain(lanes.as_ref().map(Lanes::as_fd))
             .chain([teller.as_fd()])
             .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
             .collect();
@@ -310,19 +307,12 @@ fn listen(
         if changed {
             close(&mut lock(shared), teller);
         }
-        if let Err(error) = settle(&mut lanes, shared) {
+        let witness = lock(shared).witness.clone();
+        if let Err(error) = Lanes::follow(&mut lanes, witness) {
             warn!(%error, "`established` classes stay with the kernel");
         }
         if let Some(lanes) = &mut lanes {
-            let (calls, connections): (Vec<_>, Vec<_>) = lanes
-                .asks
-                .take()
-                .into_iter()
-                .partition(|asked| asked.v6 == CALLS_WITNESS);
-            if !calls.is_empty() {
-                lanes.look();
-            }
-            tracker.mark(&connections);
+            tracker.mark(&lanes.heed());
         }
         // Not as often as flows want to be seen, and connections to be marked.
         if Instant::now() >= due {
@@ -352,74 +342,4 @@ fn ask(tracker: &mut Tracker, shared: &Mutex<Shared>, teller: &UnixStream) {
         held.tracking = now;
         close(&mut held, teller);
     }
-}
-
-/// What lanes of established flows ask for.
-struct Lanes {
-    maps: Arc<WitnessMaps>,
-    asks: Unmarkeds,
-    looks: Option<Looks>,
-    said: bool,
-}
-
-/// The witness at work.
-struct Looks {
-    _link: OwnedFd,
-    /// When somebody asked last, in jiffies, and when that was seen.
-    asked: (u64, Instant),
-}
-
-impl Lanes {
-    /// Somebody asks.
-    fn look(&mut self) {
-        if self.looks.is_some() {
-            return;
-        }
-        match self.maps.look() {
-            Ok(link) => {
-                self.looks = link.map(|link| Looks {
-                    _link: link,
-                    asked: (0, Instant::now()),
-                });
-            }
-            Err(error) if !std::mem::replace(&mut self.said, true) => {
-                warn!(%error, "`established` classes stay with the kernel");
-            }
-            Err(_) => {}
-        }
-    }
-
-    /// Ends the witness's work once nobody has asked for a while.
-    fn look_away(&mut self) {
-        let Some(looks) = &mut self.looks else { return };
-        // Where that cannot be told he goes on.
-        let Ok((asked, is_open)) = self.maps.asked() else {
-            return;
-        };
-        if looks.asked.0 != asked {
-            looks.asked = (asked, Instant::now());
-        }
-        let patience = if is_open { UNANSWERED } else { LOOKS_ON };
-        if looks.asked.1.elapsed() > patience {
-            self.looks = None;
-        }
-    }
-}
-
-/// Reads what the maps of now have.
-fn settle(lanes: &mut Option<Lanes>, shared: &Mutex<Shared>) -> Result<(), DataplaneError> {
-    let now = lock(shared).witness.clone();
-    let known = lanes.as_ref().map(|lanes| &lanes.maps);
-    if known.map(Arc::as_ptr) != now.as_ref().map(Arc::as_ptr) {
-        *lanes = None;
-        if let Some(maps) = now {
-            *lanes = Some(Lanes {
-                asks: Unmarkeds::open(&maps.unmarked)?,
-                maps,
-                looks: None,
-                said: false,
-            });
-        }
-    }
-    Ok(())
 }

@@ -1,33 +1,17 @@
 //! BPF programs of traffic control on interfaces, attached by BPF links (tcx, since Linux 6.6).
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use crate::xdp;
 
 /// Attaches a program where packets come in by an interface of this network namespace, behind those that are there. Closing the
 /// descriptor detaches, unless the link is pinned.
 ///
 /// # Errors
 /// The kernel's answer; `EINVAL` before Linux 6.6.
-#[allow(unsafe_code)]
 pub fn attach(program: BorrowedFd<'_>, ifindex: u32) -> Result<OwnedFd, io::Error> {
-    let options = libbpf_sys::bpf_link_create_opts {
-        sz: size_of::<libbpf_sys::bpf_link_create_opts>() as _,
-        ..Default::default()
-    };
-    // SAFETY: the program descriptor and the options outlive the call.
-    let fd = unsafe {
-        libbpf_sys::bpf_link_create(
-            program.as_raw_fd(),
-            ifindex as i32,
-            libbpf_sys::BPF_TCX_INGRESS,
-            &raw const options,
-        )
-    };
-    if fd < 0 {
-        return Err(io::Error::from_raw_os_error(-fd));
-    }
-    // SAFETY: the call returned a new descriptor that nobody else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    xdp::link(program, ifindex, libbpf_sys::BPF_TCX_INGRESS, 0)
 }
 
 /// Whether a device has a program where packets come in.

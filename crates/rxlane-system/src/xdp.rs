@@ -65,21 +65,26 @@ fn features(ifindex: u32) -> Option<u64> {
 ///
 /// # Errors
 /// The kernel's answer.
-#[allow(unsafe_code)]
 pub fn attach(program: BorrowedFd<'_>, ifindex: u32, mode: Mode) -> Result<OwnedFd, io::Error> {
+    link(program, ifindex, libbpf_sys::BPF_XDP, mode.flags())
+}
+
+/// Has a link hold a program at a hook of an interface.
+#[allow(unsafe_code)]
+pub(crate) fn link(
+    program: BorrowedFd<'_>,
+    ifindex: u32,
+    hook: libbpf_sys::bpf_attach_type,
+    flags: u32,
+) -> Result<OwnedFd, io::Error> {
     let opts = libbpf_sys::bpf_link_create_opts {
         sz: size_of::<libbpf_sys::bpf_link_create_opts>() as _,
-        flags: mode.flags(),
+        flags,
         ..Default::default()
     };
     // SAFETY: the program descriptor and the options outlive the call.
     let fd = unsafe {
-        libbpf_sys::bpf_link_create(
-            program.as_raw_fd(),
-            ifindex as i32,
-            libbpf_sys::BPF_XDP,
-            &raw const opts,
-        )
+        libbpf_sys::bpf_link_create(program.as_raw_fd(), ifindex as i32, hook, &raw const opts)
     };
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(-fd));

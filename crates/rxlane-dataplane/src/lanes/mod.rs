@@ -2,6 +2,7 @@
 //! the witness of what Linux forwards, the sessions of ppp devices, the entries of tunnels,
 //! and what Linux is told of what it does not see.
 
+pub(crate) mod asks;
 pub(crate) mod at_tc;
 pub(crate) mod gates;
 pub(crate) mod guard;
