@@ -166,7 +166,7 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	if (core->came_in.tunnel && !entry_is_witnessed(core))
 		return -1;
 	leaves = choose_way(core, &p, 0, flow->egress, flow->to, &way);
-	if (leaves < 0 && leaves != REFUSED(REASON_QDISC) && leaves != REFUSED(REASON_EGRESS))
+	if (leaves < 0 && leaves != REFUSED(REASON_QDISC) && (ON_SKB || leaves != REFUSED(REASON_EGRESS)))
 		return -1;
 	bytes = core->packet.length;
 	count = &core->classes[class];

@@ -54,7 +54,12 @@ pub(crate) fn any_in_xdp(ports: &BTreeMap<String, PortState>) -> bool {
 
 /// Whether a port is there, and served in XDP.
 pub(crate) fn is_in_xdp(port: &PortState) -> bool {
-    port.ifindex.is_some() && port.mode.as_deref() != Some(AT_TC)
+    port.ifindex.is_some() && !is_at_tc_now(port)
+}
+
+/// Whether a port is served at tc ingress.
+pub(crate) fn is_at_tc_now(port: &PortState) -> bool {
+    port.mode.as_deref() == Some(AT_TC)
 }
 
 /// Whether frames of ports may be others than packets to the next router: tags, tunnels, sessions, stations of bridges, which the lane

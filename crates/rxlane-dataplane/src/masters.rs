@@ -119,9 +119,9 @@ pub(crate) fn filtered(
             chain.map(|chain| format!("the chain {chain} sees what bridges take and send"))
         }
     };
-    let mut found = BTreeMap::new();
+    let (mut found, ours) = (BTreeMap::new(), port_links::ours());
     for port in ports {
-        let own = seen_at(port, &hooks)?;
+        let own = seen_at(port, &hooks, &ours)?;
         if let Some(why) = all.clone().or(own) {
             found.insert(port.ifindex, why);
         }
@@ -129,14 +129,18 @@ pub(crate) fn filtered(
     Ok(found)
 }
 
-/// What sees packets of a device itself: a hook of it, or a filter of traffic control.
+/// What sees packets of a device itself: a hook of it, or a filter of traffic control, but programs that links of `ours` hold.
 ///
 /// # Errors
 /// When the kernel cannot be asked.
-pub(crate) fn seen_at(device: &NetDevice, hooks: &[Hook]) -> Result<Option<String>, SystemError> {
+pub(crate) fn seen_at(
+    device: &NetDevice,
+    hooks: &[Hook],
+    ours: &[u32],
+) -> Result<Option<String>, SystemError> {
     let name = &device.name;
     let hook = hooks.iter().find(|h| h.device.as_ref() == Some(name));
-    let filters = tc::filters(device.ifindex, &port_links::ours())?;
+    let filters = tc::filters(device.ifindex, ours)?;
     Ok(match (hook, filters.first()) {
         (Some(hook), _) => Some(format!("the chain {hook} sees packets of `{name}`")),
         (_, Some(filter)) => Some(format!("`{name}` has a filter ({filter})")),

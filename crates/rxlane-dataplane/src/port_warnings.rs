@@ -24,8 +24,8 @@ impl State {
 
     /// Ports that are served at tc ingress.
     pub fn ports_at_tc(&self) -> impl Iterator<Item = &str> {
-        let at_tc = |port: &PortState| port.mode.as_deref() == Some(AT_TC);
-        let all = self.ports.iter().filter(move |(_, port)| at_tc(port));
+        let all = self.ports.iter();
+        let all = all.filter(|(_, port)| hooks::is_at_tc_now(port));
         all.map(|(name, _)| name.as_str())
     }
 

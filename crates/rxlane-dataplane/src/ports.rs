@@ -125,10 +125,10 @@ pub(crate) fn attach(
             };
             return Ok((mode, Attached::Replaced(link, before)));
         }
-        was => was.map(|(_, link)| link),
+        was => was,
     };
     // A port that came back may have been given to somebody else.
-    let is_ours = was.as_ref().is_some_and(|link| !pinned::is_tcx(link));
+    let is_ours = was.as_ref().is_some_and(|(was_at_tc, _)| !was_at_tc);
     if device.xdp_program != 0 && !is_ours {
         return Err(occupied(device));
     }
@@ -150,7 +150,7 @@ pub(crate) fn attach(
     }
     // Both are at work for a moment: what one has served the other does not see.
     let attached = match was {
-        Some(was) => {
+        Some((_, was)) => {
             let beside = path.with_file_name("moving");
             pinned::remove_pin(&beside)?;
             pinned::pin(link.as_fd(), &beside)?;
@@ -179,7 +179,10 @@ pub(crate) fn write_ports(
     teaching: &BTreeSet<u32>,
 ) -> Result<(), DataplaneError> {
     let by_qdisc = qdiscs::in_the_way(&config.egress, devices)?;
-    let with_bands = tc::with_bands()?;
+    // Others pass them by.
+    let any_at_tc = ports.values().any(hooks::is_at_tc_now);
+    let with_bands = any_at_tc.then(tc::with_bands).transpose()?;
+    let with_bands = with_bands.unwrap_or_default();
     let addressed = addresses::devices_with_ipv4()?;
     let whole = ports.iter().filter(|(_, port)| !port.is_by_vlan());
     let names: Vec<String> = whole.map(|(name, _)| name.clone()).collect();

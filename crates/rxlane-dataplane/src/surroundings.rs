@@ -41,6 +41,8 @@ pub struct Surroundings {
     pub asks_source_mac: bool,
     /// Sets that such rules ask.
     pub uses: Uses,
+    /// Links of this router's own, by id, which are left out.
+    pub(crate) ours: Vec<u32>,
 }
 
 impl Surroundings {
@@ -93,15 +95,15 @@ impl Surroundings {
             let of = hook.device.as_ref();
             of.is_none_or(|device| passed.contains(&device))
         });
-        let ours = port_links::ours();
+        found.ours = port_links::ours();
         for link in links.iter().filter(|l| passed.contains(&&l.name)) {
-            let filters = tc::filters(link.ifindex, &ours)?;
+            let filters = tc::filters(link.ifindex, &found.ours)?;
             found
                 .filters
                 .extend(filters.into_iter().map(|f| (link.name.clone(), f)));
             found
                 .per_packet
-                .extend(ruleset::per_packet_at(link, &ours)?);
+                .extend(ruleset::per_packet_at(link, &found.ours)?);
         }
         // What comes in or leaves by other devices is not express.
         let passes = |device: &Option<String>| device.as_ref().is_none_or(|d| passed.contains(&d));

@@ -21,7 +21,7 @@ use crate::layout::Gates;
 use crate::ports;
 use crate::router::Router;
 use crate::surroundings::{self, FLOWS, Surroundings};
-use crate::{macvlans, pinned, port_links, port_warnings, vlans};
+use crate::{macvlans, pinned, port_warnings, vlans};
 
 /// Drivers are asked this often whether they take frames, and the kernel told where frames went.
 const EGRESS_EVERY: Duration = Duration::from_secs(1);
@@ -131,7 +131,7 @@ impl Router {
         // Rules that go on changing are news, after which somebody looks again.
         for _ in 0..ROUNDS {
             let around = self.surroundings(devices)?;
-            let about = (around.uses.clone(), ports.clone(), port_links::ours());
+            let about = (around.uses.clone(), ports.clone(), around.ours.clone());
             if self.asked_about.as_ref() == Some(&about) {
                 return Ok(around);
             }

@@ -9,7 +9,7 @@ use rxlane_system::links::Link as NetDevice;
 use crate::DataplaneError;
 use crate::instance::PortState;
 use crate::lanes::sessions::{AGAINST, FoundSession};
-use crate::{masters, ports, vlans};
+use crate::{masters, port_links, ports, vlans};
 
 /// What decides about all sessions.
 pub(super) struct Around<'a> {
@@ -69,7 +69,7 @@ pub(super) fn filtered(
     found: &[FoundSession],
     devices: &[NetDevice],
 ) -> Result<BTreeMap<u32, String>, DataplaneError> {
-    let hooks = firewall::hooks()?;
+    let (hooks, ours) = (firewall::hooks()?, port_links::ours());
     let mut all = BTreeMap::new();
     for root in found.iter().map(|f| f.device).collect::<BTreeSet<u32>>() {
         let mut to_ask = vec![root];
@@ -83,7 +83,7 @@ pub(super) fn filtered(
             }
             let members = devices.iter().filter(|d| d.master == Some(ifindex));
             to_ask.extend(members.map(|d| d.ifindex).chain(device.under));
-            if let Some(why) = masters::seen_at(device, &hooks)? {
+            if let Some(why) = masters::seen_at(device, &hooks, &ours)? {
                 all.insert(root, why);
                 break;
             }
