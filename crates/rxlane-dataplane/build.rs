@@ -2,7 +2,7 @@
 
 fn main() {
     rxlane_bpf_build::main(&[
-        "control", "engine", "lane", "lockstep", "overload", "sender", "sessions", "tc", "tunnels",
-        "witness",
+        "control", "engine", "fast", "lane", "lockstep", "overload", "sender", "sessions", "tc",
+        "tunnels", "witness",
     ]);
 }

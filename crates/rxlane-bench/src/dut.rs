@@ -80,7 +80,7 @@ fn be(lane: Lane) -> Class {
 }
 
 fn express(trust: Trust) -> Lane {
-    Lane::Express { trust }
+    Lane::express(trust)
 }
 
 fn stack(overload: Overload, aim: Aim) -> Lane {

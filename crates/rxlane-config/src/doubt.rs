@@ -16,7 +16,7 @@ pub(crate) fn of(file: &File, warnings: &mut Mistakes) {
     // Packets above the rate go to the next class, those that are not trusted to the next stack class.
     for (i, pair) in file.class.windows(2).enumerate() {
         let [above, class] = pair else { continue };
-        let untrusted = above.lane == Lane::Express && class.lane == Lane::Stack;
+        let untrusted = above.lane != Lane::Stack && class.lane == Lane::Stack;
         let is_last = i + 2 == file.class.len();
         if class.rules.is_empty() && !is_last && above.police.is_none() && !untrusted {
             warnings.add(&Place::top("class").index(i + 1), ruleless(&class.name));

@@ -145,7 +145,7 @@ pub(crate) struct Class {
     pub(crate) name: String,
     /// Whether the class passes by the stack.
     pub(crate) lane: Lane,
-    /// Who may pass by the firewall; required for lane = "express".
+    /// Who may pass by the firewall; required for lane = "express" and "fast".
     pub(crate) trust: Option<Trust>,
     /// The rate above which a packet is treated as the next class.
     pub(crate) police: Option<Police>,
@@ -168,11 +168,13 @@ pub(crate) struct Class {
     pub(crate) aim: Option<Aim>,
 }
 
-/// Forwarded inside the driver's poll, or by the Linux stack.
+/// Forwarded inside the driver's poll (`"express"`); past firewall and routing too, but through the queueing discipline of the port that
+/// packets leave by (`"fast"`, since Linux 6.6), where they are merged and wait as Linux's do; or by the Linux stack (`"stack"`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Lane {
     Express,
+    Fast,
     Stack,
 }
 

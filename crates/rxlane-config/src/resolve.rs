@@ -89,6 +89,13 @@ pub(super) fn resolve(file: file::File, mistakes: &mut Mistakes) -> Option<Route
             "the AF_XDP engine takes packets in XDP: use \"xdp\", or datapath = \"express\"",
         );
     }
+    let is_fast = |class: &Class| matches!(class.lane, Lane::Express { by_qdisc: true, .. });
+    if let (Datapath::Afxdp(_), Some(fast)) = (&datapath, classes.iter().position(is_fast)) {
+        mistakes.add(
+            &Place::top("class").index(fast).key("lane"),
+            "the AF_XDP engine sends by rings of its own: use \"express\", or datapath = \"express\"",
+        );
+    }
     let control = control(file.control.as_ref(), mistakes);
     (mistakes.0.len() == before).then_some(RouterConfig {
         ports: file.ports,
@@ -166,7 +173,7 @@ fn class(raw: file::Class, at: &Place, ports: &[String], mistakes: &mut Mistakes
         None => Some(None),
     };
     let lane = match raw.lane {
-        file::Lane::Express => {
+        file::Lane::Express | file::Lane::Fast => {
             for (key, set) in [
                 ("ring", raw.ring.is_some()),
                 ("cores", raw.cores.is_some()),
@@ -182,11 +189,14 @@ fn class(raw: file::Class, at: &Place, ports: &[String], mistakes: &mut Mistakes
             match &raw.trust {
                 Some(trust) => mistakes
                     .keep(&at.key("trust"), trust_of(trust).map_err(named))
-                    .map(|trust| Lane::Express { trust }),
+                    .map(|trust| Lane::Express {
+                        trust,
+                        by_qdisc: raw.lane == file::Lane::Fast,
+                    }),
                 None => {
                     mistakes.add(
                         at,
-                        named("an express class passes by the firewall and needs `trust`: \"established\", { prefixes = [...] } or \"all\"".into()),
+                        named("a class that is not lane = \"stack\" passes by the firewall and needs `trust`: \"established\", { prefixes = [...] } or \"all\"".into()),
                     );
                     None
                 }

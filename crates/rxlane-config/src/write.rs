@@ -85,8 +85,11 @@ fn class(c: &Class, ports: &[String], budget: Option<u32>) -> file::Class {
         aim: None,
     };
     match &c.lane {
-        Lane::Express { trust } => {
-            written.lane = file::Lane::Express;
+        Lane::Express { trust, by_qdisc } => {
+            written.lane = match by_qdisc {
+                true => file::Lane::Fast,
+                false => file::Lane::Express,
+            };
             written.trust = Some(match trust {
                 Trust::All => file::Trust::Word(file::TrustWord::All),
                 Trust::Established => file::Trust::Word(file::TrustWord::Established),
@@ -243,7 +246,10 @@ mod tests {
                 overload: Overload::Queue,
                 aim: Aim::Latency,
             });
-        prop_oneof![trust.prop_map(|trust| Lane::Express { trust }), stack]
+        prop_oneof![
+            (trust, any::<bool>()).prop_map(|(trust, by_qdisc)| Lane::Express { trust, by_qdisc }),
+            stack
+        ]
     }
 
     fn an_engine() -> impl Strategy<Value = EngineConfig> {
@@ -277,13 +283,16 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_means_the_same_when_it_is_read(
-            lane in a_lane(),
+            mut lane in a_lane(),
             rules in proptest::collection::vec(a_rule(), 1..4),
-            police in of((1u64..1_000_000, any::<bool>(), 2_000u64..100_000)),
+            police in of((8u64..1_000_000, any::<bool>(), 2_000u64..100_000)),
             engine in of(an_engine()),
             way in of(prop_oneof![Just(Egress::Auto), Just(Egress::Direct), Just(Egress::Qdisc)]),
             (source_pps, more_pps) in (1u64..1_000_000, 0u64..1_000_000),
         ) {
+            if let Lane::Express { by_qdisc, .. } = &mut lane {
+                *by_qdisc &= engine.is_none();
+            }
             let police = police.map(|(n, packets, burst)| Police {
                 rate: if packets { Rate::Pps(n) } else { Rate::Bps(n * 1000) },
                 burst,

@@ -53,7 +53,7 @@ fn the_commented_example_names_every_key_and_is_valid() {
 
 #[test]
 fn mistakes_are_reported_with_their_line_and_a_cure() {
-    let cases: [(&str, usize, &str); 18] = [
+    let cases: [(&str, usize, &str); 20] = [
         (
             "ports = [\"a\"]\ndatapath = \"afxdp\"\n[afxdp]\nprb = [4, 60]\n",
             4,
@@ -63,6 +63,16 @@ fn mistakes_are_reported_with_their_line_and_a_cure() {
             "ports = [\"a\"]\n[[class]]\nname = \"v\"\nlane = \"stack\"\nbudget = 4\n",
             5,
             "`budget` belongs to datapath = \"afxdp\"",
+        ),
+        (
+            "ports = [\"a\"]\ndatapath = \"afxdp\"\n[[class]]\nname = \"v\"\nlane = \"fast\"\ntrust = \"all\"\n",
+            5,
+            "the AF_XDP engine sends by rings of its own",
+        ),
+        (
+            "ports = [\"a\"]\n[[class]]\nname = \"v\"\nlane = \"fast\"\n",
+            2,
+            "needs `trust`",
         ),
         (
             "ports = [\"a\"]\ndatapath = \"afxdp\"\n[afxdp]\nring = [8, 16]\n[[class]]\nname = \"v\"\nlane = \"stack\"\n",
@@ -189,7 +199,7 @@ fn an_excerpt_shows_the_line_and_marks_the_place() {
     let text = wrong.expect_err("wrong").excerpts("r.toml", false);
     assert_eq!(
         text,
-        "error: \"stakc\" is unknown: write \"express\" or \"stack\"; did you mean \"stack\"?\n --> r.toml:5:8\n  |\n5 | lane = \"stakc\"\n  |        ^^^^^^^\n"
+        "error: \"stakc\" is unknown: write \"express\", \"fast\" or \"stack\"; did you mean \"stack\"?\n --> r.toml:5:8\n  |\n5 | lane = \"stakc\"\n  |        ^^^^^^^\n"
     );
 }
 

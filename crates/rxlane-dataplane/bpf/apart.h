@@ -44,7 +44,7 @@ __noinline int goes_as_seen(struct xdp_md *ctx, struct core *core)
 	/* A link of PPP, by which the engine sends nothing. */
 	if (is_nobody(core->departure.next_hop))
 		return 0;
-	fib_key(&p, &core->departure, &fib);
+	fib_key(&p, core->packet.ip_bytes, &core->departure, &fib);
 	return bpf_fib_lookup(ctx, &fib, sizeof(fib), 0) == BPF_FIB_LKUP_RET_SUCCESS &&
 	       fib.ifindex == core->departure.egress && is_same_mac(core->departure.next_hop, fib.dmac);
 }

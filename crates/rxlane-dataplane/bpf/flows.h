@@ -160,8 +160,8 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 		return -1;
 	class = class_index(flow->class);
 	if (is_closed(g, class) || !is_watched_at(g, now) ||
-	    (g->by_sender && !is_same_mac(flow->sender, core->sender)) || ip_length(&p) > flow->mtu ||
-	    is_longer_than_routes(&p))
+	    (g->by_sender && !is_same_mac(flow->sender, core->sender)) || core->packet.ip_bytes > flow->mtu ||
+	    is_longer_than_routes(&p, core->packet.ip_bytes))
 		return -1;
 	if (core->came_in.tunnel && !entry_is_witnessed(core))
 		return -1;
@@ -196,14 +196,23 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	/* Global functions may have changed the packet, for all that the verifier knows. */
 	if (from_numbers(ctx, &core->packet, &p) < 0)
 		return XDP_DROP;
-	ret = hand_over(ctx, &p, &flow->nat, &core->hop, way, 0, 1);
+	ret = hand_over(ctx, core, &p, leaves, &flow->nat, &core->hop, way, 0, 1);
+	if (ret == BY_QDISC) {
+		count->fast++;
+		return XDP_PASS;
+	}
+	if (ret == REFUSED(REASON_QDISC))
+		return to_qdisc(core, class);
 	if (ret < 0)
 		return to_kernel(core, REASON_MALFORMED);
 	if (ret == XDP_ABORTED) {
 		count_reason(core, REASON_MALFORMED);
 		return ret;
 	}
-	count->express++;
+	if (ON_SKB && classes[class].lane == LANE_FAST)
+		count->fast++;
+	else
+		count->express++;
 	return ret;
 }
 

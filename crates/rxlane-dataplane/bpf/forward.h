@@ -36,8 +36,10 @@ static __always_inline int reason_of_fib(long ret)
 	}
 }
 
-static __always_inline void fib_key(const struct packet *p, const struct departure *t, struct bpf_fib_lookup *fib)
+static __always_inline void fib_key(const struct packet *p, __u32 ip_bytes, const struct departure *t,
+				    struct bpf_fib_lookup *fib)
 {
+	fib->tot_len = ip_bytes;
 	fib->ifindex = p->ingress;
 	fib->l4_protocol = p->protocol;
 	if (p->src_port != NO_PORT) {
@@ -47,13 +49,11 @@ static __always_inline void fib_key(const struct packet *p, const struct departu
 	/* Routing comes after destination and before source translation, as in the stack. */
 	if (!p->v6) {
 		fib->family = 2; /* AF_INET */
-		fib->tot_len = bpf_ntohs(p->ip4->tot_len);
 		fib->tos = p->ip4->tos;
 		fib->ipv4_src = p->ip4->saddr;
 		fib->ipv4_dst = t->nat.translated ? t->nat.dst_ip.ip4 : p->ip4->daddr;
 	} else {
 		fib->family = 10; /* AF_INET6 */
-		fib->tot_len = bpf_ntohs(p->ip6->payload_len) + sizeof(struct ipv6hdr);
 		fib->flowinfo = *(__be32 *)p->ip6 & bpf_htonl(0x0fffffff);
 		__builtin_memcpy(fib->ipv6_src, &p->ip6->saddr, 16);
 		if (t->nat.translated)
@@ -126,7 +126,7 @@ static __always_inline int trim(struct xdp_md *ctx, struct packet *p, __u32 l2_a
 }
 
 /* bpf_fib_lookup knows the MTU of a device, but not that of a route, which Linux heeds (ip_dst_mtu_maybe_forward). */
-static __always_inline int is_longer_than_routes(const struct packet *p)
+static __always_inline int is_longer_than_routes(const struct packet *p, __u32 ip_bytes)
 {
 	const struct gates *g = find_gates();
 	__u32 mtu;
@@ -134,7 +134,7 @@ static __always_inline int is_longer_than_routes(const struct packet *p)
 	if (!g)
 		return 1;
 	mtu = p->v6 ? g->route_mtu[1] : g->route_mtu[0];
-	return mtu && ip_length(p) > mtu;
+	return mtu && ip_bytes > mtu;
 }
 
 /*
@@ -160,19 +160,60 @@ static __always_inline void note_next_hop(const struct bpf_fib_lookup *fib)
 	hop->used_ticks = bpf_jiffies64();
 }
 
+/* No action of XDP: what comes in is to leave through the queueing discipline of its egress. */
+#define BY_QDISC 65
+
+/*
+ * Leaves the rest to the program at tc ingress, where the packet is an skb that may be merged with others and wait:
+ * BY_QDISC, or REFUSED.
+ */
+static __always_inline int to_tc(struct xdp_md *ctx, const struct packet *p, const struct translation *nat,
+				 const struct hop *hop, __u32 class)
+{
+#if !ON_SKB
+	struct handed_over *over;
+
+	if (p->v6 && any_conntrack && nat->translated)
+		return REFUSED(REASON_NAT);
+	if (bpf_xdp_adjust_meta(ctx, -(int)sizeof(*over)))
+		return REFUSED(REASON_QDISC);
+	over = packet_pointer(ctx->data_meta);
+	if ((void *)(over + 1) > packet_pointer(ctx->data))
+		return REFUSED(REASON_QDISC);
+	over->magic = HANDED_OVER;
+	over->egress = hop->egress;
+	__builtin_memcpy(over->to, hop->to, ETH_ALEN);
+	over->urgent = !class && n_classes > 1;
+	over->translated = any_conntrack && nat->translated;
+	over->source = nat->src_ip.ip4;
+	over->destination = nat->dst_ip.ip4;
+	over->src_port = nat->src_port;
+	over->dst_port = nat->dst_port;
+	return BY_QDISC;
+#else
+	return REFUSED(REASON_QDISC);
+#endif
+}
+
 /*
  * Makes of the packet what the next hop gets, for an egress that has been redirected to: XDP_REDIRECT, or REFUSED
- * with the reason for leaving the packet, unchanged but for its padding, to the kernel.
+ * with the reason for leaving the packet, unchanged but for its padding, to the kernel. `leaves` as choose_way() says;
+ * what BY_QDISC is left to the program at tc ingress.
  */
-static __always_inline int hand_over(struct xdp_md *ctx, struct packet *p, const struct translation *nat,
-				     const struct hop *hop, const struct vlan_way *way, __u32 room, const int full)
+static __always_inline int hand_over(struct xdp_md *ctx, const struct core *core, struct packet *p, int leaves,
+				     const struct translation *nat, const struct hop *hop, const struct vlan_way *way,
+				     __u32 room, const int full)
 {
 	struct ethhdr *eth;
 
+	if (leaves == BY_QDISC && (way || room || p->l2 != ETH_HLEN))
+		return REFUSED(REASON_QDISC);
 	if (observes)
-		return XDP_REDIRECT;
+		return leaves;
 	if (trim(ctx, p, l2_of_way(way) + room) < 0)
 		return REFUSED(REASON_MALFORMED);
+	if (leaves == BY_QDISC)
+		return to_tc(ctx, p, nat, hop, core->asked);
 	if (ON_SKB)
 		return rewrite_skb(ctx, p, nat, any_conntrack && nat->translated, hop->to, hop->from) ? XDP_ABORTED
 												      : XDP_REDIRECT;
@@ -235,22 +276,31 @@ static __always_inline int is_seen_at_egress(void)
 	return !g || g->seen_at_egress;
 }
 
-/* Redirected to a port: XDP_REDIRECT, or REFUSED. */
+/* Through the queueing discipline of a port: BY_QDISC, or REFUSED. */
+static __always_inline int by_qdisc_of(const struct core *core, __u32 ifindex)
+{
+	const struct port *port = egress_port(ifindex);
+
+	if (!port || port->device != ifindex || port_of_slot[masked(port->slot, MAX_PORTS - 1)] == BY_VLAN)
+		return REFUSED(REASON_EGRESS);
+	/* What tells packets apart there by marks and connections finds none on these. */
+	if (port->flags & PORT_QDISC || is_seen_at_egress() || !(ON_SKB || core->packet.hands_over))
+		return REFUSED(REASON_QDISC);
+	return BY_QDISC;
+}
+
+/* To a port: XDP_REDIRECT or BY_QDISC, or REFUSED. */
 static __always_inline int to_port(const struct core *core, __u32 ifindex)
 {
 	/* Sent by send_skb(), when the packet is ready. */
-	if (ON_SKB) {
-		const struct port *port = egress_port(ifindex);
-
-		if (!port || port->device != ifindex || port_of_slot[masked(port->slot, MAX_PORTS - 1)] == BY_VLAN)
-			return REFUSED(REASON_EGRESS);
-		/* What tells packets apart there by marks and connections finds none on these. */
-		return port->flags & PORT_QDISC || is_seen_at_egress() ? REFUSED(REASON_QDISC) : XDP_REDIRECT;
-	}
+	if (ON_SKB)
+		return by_qdisc_of(core, ifindex) == BY_QDISC ? XDP_REDIRECT : by_qdisc_of(core, ifindex);
+	if (classes[class_index(core->asked)].lane == LANE_FAST)
+		return by_qdisc_of(core, ifindex);
 	if (bpf_redirect_map(&egress, ifindex, 0) != XDP_REDIRECT)
 		return port_has(ifindex, PORT_QDISC) ? REFUSED(REASON_QDISC) : REFUSED(REASON_EGRESS);
 	if (has_refused(ifindex))
-		return REFUSED(REASON_QDISC);
+		return by_qdisc_of(core, ifindex);
 	if (core->packet.in_pieces && !port_has(ifindex, PORT_TAKES_PIECES))
 		return REFUSED(REASON_MTU);
 	return XDP_REDIRECT;
@@ -258,8 +308,8 @@ static __always_inline int to_port(const struct core *core, __u32 ifindex)
 
 /*
  * How a packet, with `room` for outer headers, to a neighbour leaves through an interface, a port, a VLAN device or a
- * session over one or a bridge over some: XDP_REDIRECT, with the target set, or REFUSED. `way` is that of the VLAN
- * device or session, or null.
+ * session over one or a bridge over some: XDP_REDIRECT, with the target set, BY_QDISC, or REFUSED. `way` is that of the
+ * VLAN device or session, or null.
  */
 static __always_inline int choose_way(const struct core *core, const struct packet *p, __u32 room, __u32 ifindex,
 				      const __u8 *to, const struct vlan_way **way)
@@ -283,7 +333,7 @@ static __always_inline int choose_way(const struct core *core, const struct pack
 	return to_port(core, (*way)->port);
 }
 
-/* Asks the kernel's routes and neighbours: XDP_REDIRECT, or REFUSED as above. */
+/* Asks the kernel's routes and neighbours: XDP_REDIRECT or BY_QDISC, or REFUSED as above. */
 static __always_inline int forward(struct xdp_md *ctx, const struct core *core, struct packet *p,
 				   const struct departure *t, struct hop *hop, const int full)
 {
@@ -293,7 +343,7 @@ static __always_inline int forward(struct xdp_md *ctx, const struct core *core, 
 	long ret;
 
 	hop->egress = 0;
-	fib_key(p, t, &fib);
+	fib_key(p, core->packet.ip_bytes, t, &fib);
 	ret = bpf_fib_lookup(ctx, &fib, sizeof(fib), 0);
 	if (ret != BPF_FIB_LKUP_RET_SUCCESS)
 		return REFUSED(reason_of_fib(ret));
@@ -315,9 +365,10 @@ static __always_inline int forward(struct xdp_md *ctx, const struct core *core, 
 	     !((leaves < 0 && is_nobody(t->next_hop)) || is_same_mac(t->next_hop, fib.dmac))))
 		return REFUSED(REASON_UNSEEN);
 	/* The tracker sees its other direction, and must see both. */
-	if (full && t->egress && p->protocol == IPPROTO_TCP && is_at_tc(fib.ifindex))
+	if (full && t->egress && p->protocol == IPPROTO_TCP && is_at_tc(fib.ifindex) &&
+	    classes[class_index(core->asked)].lane != LANE_FAST)
 		return REFUSED(REASON_LOCAL_TCP);
-	if (is_longer_than_routes(p))
+	if (is_longer_than_routes(p, core->packet.ip_bytes))
 		return REFUSED(REASON_MTU);
 	hop->egress = fib.ifindex;
 	hop->mtu = fib.mtu_result;
@@ -332,7 +383,7 @@ static __always_inline int forward(struct xdp_md *ctx, const struct core *core, 
 	/* The other end of a session is nobody's neighbour. */
 	if (!way || !way->session.there)
 		note_next_hop(&fib);
-	return hand_over(ctx, p, &t->nat, hop, way, 0, full);
+	return hand_over(ctx, core, p, leaves, &t->nat, hop, way, 0, full);
 }
 
 #endif

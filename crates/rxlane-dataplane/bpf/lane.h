@@ -61,6 +61,9 @@ const volatile __u8 port_of_slot[MAX_PORTS] = {};
 #include "flows.h"
 #include "trace.h"
 #include "look.h"
+#if ON_SKB
+#include "send_skb.h"
+#endif
 
 /* As by_tunnel(), with a checksum where there shall be one. */
 static __always_inline int into_tunnel(struct xdp_md *ctx, struct core *core)
@@ -116,7 +119,7 @@ static __always_inline int serve(struct xdp_md *ctx, struct core *core, const in
 	class = class_index(ret);
 	c = &classes[class];
 	count = &core->classes[class];
-	if (c->lane == LANE_EXPRESS) {
+	if (c->lane != LANE_STACK) {
 		/* It has its class's share of the core, and asking for more would be in vain. */
 		if (full && t->flow && core->came_in.tunnel && core->came_in.unfollowed)
 			return leave(ctx, core, REASON_UNSEEN);
@@ -186,32 +189,21 @@ forwarded:
 		count_reason(core, REASON_MALFORMED);
 		return ret;
 	}
-	count->express++;
+	if (c->lane == LANE_FAST || ret == BY_QDISC)
+		count->fast++;
+	else
+		count->express++;
 	if (full && may_be_known() && t->flow)
 		remember(core, class);
-	return ret;
+	return ret == BY_QDISC ? XDP_PASS : ret;
 }
 
-/*
- * Sends it through the qdisc of its egress port, with the priority that Linux gives what it forwards (ip_forward; none
- * to IPv6), but that of its first band to the highest class, where pfifo_fast would let it wait behind others.
- */
-static __always_inline int send_skb(struct xdp_md *ctx, const struct core *core)
-{
 #if ON_SKB
-	const struct port *port = egress_port(core->hop.egress);
-	/* ip_tos2prio of net/ipv4/route.c, by the two bits that count: besteffort, bulk, interactive, both. */
-	__u32 of_tos = 0x4620 >> (core->packet.dscp >> 1 & 3) * 4 & 15;
-
-	if (port && port->has_bands && !core->asked && n_classes > 1)
-		ctx->priority = 6; /* TC_PRIO_INTERACTIVE */
-	else
-		ctx->priority = core->packet.v6 ? 0 : of_tos;
-	return bpf_redirect(core->hop.egress, 0) < 0 ? XDP_ABORTED : XDP_REDIRECT;
+#define send(ctx, core) \
+	send_skb(ctx, (core)->hop.egress, !(core)->asked && n_classes > 1, (core)->packet.v6, (core)->packet.dscp)
 #else
-	return XDP_ABORTED;
+#define send(ctx, core) XDP_REDIRECT
 #endif
-}
 
 /* For the program that ends the poll. An skb is in none that it knows of. */
 static __always_inline void note_poll(struct xdp_md *ctx, struct core *core)
@@ -239,7 +231,7 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 	core = bpf_map_lookup_elem(&cores, &slot);
 	if (!core)
 		return XDP_PASS;
-	if (is_of_local_tcp(ctx)) {
+	if (!any_fast && is_of_local_tcp(ctx)) {
 		count_reason(core, REASON_LOCAL_TCP);
 		return XDP_PASS;
 	}
@@ -271,13 +263,15 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 	core->packet.seen_as = port->seen_as;
 	/* Beside an skb it says so. */
 	core->packet.may_lack_checksum = !ON_SKB && port->lacks_checksums;
+	core->packet.hands_over = port->hands_over;
+	core->packet.merged = merged_bytes(ctx);
 	core->master = port->master;
 	core->came_in.tunnel = 0;
 	if (p.data + sizeof(struct ethhdr) > p.data_end)
 		action = to_kernel(core, REASON_MALFORMED);
 	else if (has_hidden_tag(ctx))
 		action = to_kernel(core, REASON_VLAN);
-	else if (is_merged(ctx))
+	else if (core->packet.merged && !any_fast)
 		action = to_kernel(core, REASON_MTU);
 	else if (!is_to_us(&p, core, port))
 		action = to_kernel_first(ctx, core, REASON_NOT_TO_US);
@@ -316,7 +310,7 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 		action = look_back(ctx, core, served, action);
 	if (observes)
 		return XDP_PASS;
-	return ON_SKB && action == XDP_REDIRECT ? send_skb(ctx, core) : action;
+	return action == XDP_REDIRECT ? send(ctx, core) : action;
 }
 
 #endif

@@ -21,7 +21,7 @@ __noinline int look_back(struct xdp_md *ctx, struct core *core, __u32 served, in
 		if (action == XDP_PASS)
 			count_latency(class, bpf_ktime_get_ns() - core->began_ns, 1);
 		/* What is queued leaves its ring by another thread. */
-		else if (action == XDP_REDIRECT && classes[class].lane == LANE_EXPRESS)
+		else if (action == XDP_REDIRECT && classes[class].lane != LANE_STACK)
 			core->sampled[class]++;
 	}
 	if (core->look & LOOK_TRACED)

@@ -5,11 +5,31 @@
 #ifndef RXLANE_NUMBERS_H
 #define RXLANE_NUMBERS_H
 
+#include <linux/tcp.h>
+#include <linux/udp.h>
+
+/* Bytes of the longest IP packet that a frame leaves as; what is merged is cut into pieces again. */
+static __always_inline __u32 longest_packet(const struct packet *p, __u32 merged)
+{
+	const struct tcphdr *tcp = p->l4;
+	__u32 header = sizeof(struct udphdr);
+
+	if (!merged || !tcp)
+		return ip_length(p);
+	if (p->protocol == IPPROTO_TCP) {
+		if ((void *)(tcp + 1) > p->data_end)
+			return ip_length(p);
+		header = tcp->doff * 4;
+	}
+	return ip_length(p) - p->l4_len + header + merged;
+}
+
 static __always_inline void to_numbers(const struct packet *p, struct parsed_packet *n)
 {
 	n->in_pieces = is_in_pieces(p);
 	n->length = n->in_pieces ? p->l2 + ip_length(p) : readable(p);
 	n->l4_len = p->l4_len;
+	n->ip_bytes = longest_packet(p, ON_SKB ? n->merged : 0);
 	n->ingress = p->ingress;
 	n->tags = p->tags;
 	n->vlan = p->vlan;

@@ -11,6 +11,7 @@
 #include "shared.h"
 #include "bounds.h"
 #include "ports.h"
+#include "port_counts.h"
 #include "kernel.h"
 #include "cpu.h"
 #include "latency.h"
@@ -50,13 +51,6 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } ring_totals SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, MAX_PORTS);
-	__type(key, __u32);
-	__type(value, struct port_counters);
-} port_counts SEC(".maps");
 
 static __always_inline const struct port *port_at(__u32 ifindex)
 {

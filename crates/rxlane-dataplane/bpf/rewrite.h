@@ -114,17 +114,19 @@ static __always_inline __u32 folded_to_word(__u64 sum)
 }
 
 /*
- * As translate(), of UDP, whose checksum may be left to a device (CHECKSUM_PARTIAL) or be that of the whole frame
+ * As translate(); the checksum may be left to a device (CHECKSUM_PARTIAL) or be that of the whole frame
  * (CHECKSUM_COMPLETE): the helper knows which. The header of IP is not written yet.
  */
 static __always_inline int translate_skb(struct xdp_md *ctx, struct packet *p, const struct translation *nat)
 {
 	__u64 l4 = offset_of_l4(p), addresses, between;
 	__be16 *ports = p->l4, to[2] = {nat->src_port, nat->dst_port};
-	__u32 check = l4 + __builtin_offsetof(struct udphdr, check);
-	int i;
+	int i, udp = p->protocol == IPPROTO_UDP;
+	__u32 check = l4 + (udp ? __builtin_offsetof(struct udphdr, check) : __builtin_offsetof(struct tcphdr, check));
+	/* RFC 768: no checksum, and none is made up. */
+	__u64 flags = udp ? BPF_F_MARK_MANGLED_0 : 0;
 
-	if (!ports || p->protocol != IPPROTO_UDP || (void *)(ports + 4) > p->data_end)
+	if (!ports || (void *)(ports + 4) > p->data_end)
 		return -1;
 	between = after(ports[0], to[0]) + after(ports[1], to[1]);
 	if (!p->v6) {
@@ -137,9 +139,9 @@ static __always_inline int translate_skb(struct xdp_md *ctx, struct packet *p, c
 			addresses += after(p->ip6->daddr.in6_u.u6_addr32[i], nat->dst_ip.ip6[i]);
 		}
 	}
-	if (bpf_l4_csum_replace(ctx, check, 0, folded_to_word(addresses), BPF_F_PSEUDO_HDR | BPF_F_MARK_MANGLED_0))
+	if (bpf_l4_csum_replace(ctx, check, 0, folded_to_word(addresses), BPF_F_PSEUDO_HDR | flags))
 		return -1;
-	bpf_l4_csum_replace(ctx, check, 0, folded_to_word(between), BPF_F_MARK_MANGLED_0);
+	bpf_l4_csum_replace(ctx, check, 0, folded_to_word(between), flags);
 	bpf_skb_store_bytes(ctx, l4, to, sizeof(to), 0);
 	return point_again(ctx, p, l4);
 }

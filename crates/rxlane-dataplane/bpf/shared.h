@@ -16,7 +16,7 @@
 
 /* Serving a class from the stack: what its lane does while the core is guarded. */
 enum overload { OVERLOAD_AUTO, OVERLOAD_QUEUE, OVERLOAD_SHED };
-enum lane { LANE_STACK, LANE_EXPRESS };
+enum lane { LANE_STACK, LANE_EXPRESS, LANE_FAST };
 enum trust { TRUST_ALL, TRUST_ESTABLISHED, TRUST_PREFIXES };
 
 /* Why a packet was left to the kernel although its class is express, or unclassified. */
@@ -79,7 +79,8 @@ struct port {
 	__u8 may_wait; /* what its driver refuses may wait in a qdisc: nobody wants it to be sent to directly */
 	__u8 has_bands; /* its qdisc is pfifo_fast, which has a band of its own for what is urgent */
 	__u8 at_tc; /* what comes in is served at tc ingress */
-	__u8 pad[3];
+	__u8 hands_over; /* what XDP decides there a program at tc ingress does (fast.bpf.c) */
+	__u8 pad[2];
 };
 
 /* Of a port. */
@@ -112,6 +113,7 @@ struct class_counters {
 	__u64 packets;
 	__u64 bytes;
 	__u64 express; /* redirected by the express lane */
+	__u64 fast; /* of XDP: left to the program at tc ingress, to leave through a queueing discipline */
 	__u64 passed; /* given to the stack within the poll */
 	__u64 queued; /* sent to the class's ring */
 	__u64 early_drops; /* shed before an skb existed */
@@ -128,6 +130,8 @@ struct parsed_packet {
 	__u32 src_port;
 	__u32 dst_port;
 	__u32 l4_len;
+	__u32 ip_bytes; /* of the longest IP packet that leaves as this */
+	__u16 merged; /* bytes of payload in each packet that has been merged into this; 0: it is one */
 	__u16 vlan;
 	__u8 pcp;
 	__u8 l3; /* offsets in the frame; l4 is 0 where there are no ports */
@@ -142,6 +146,7 @@ struct parsed_packet {
 	__u8 in_pieces; /* the frame is longer than what can be read of it */
 	__u8 may_lack_checksum; /* it came in where packets do that have none, which nobody but the kernel still knows
 				 */
+	__u8 hands_over; /* as of its port */
 };
 
 /* What becomes of addresses and ports. */
@@ -348,6 +353,23 @@ struct port_counters {
 	__u64 tx_packets; /* express frames that the egress driver took */
 	__u64 tx_drops; /* express frames that it refused, or that could not be given to it */
 	__u64 refusals; /* times that it began to refuse frames, after which they leave by the stack for a while */
+	__u64 by_qdisc; /* packets that lanes gave to its queueing discipline; several that are one skb count as several
+			 */
+};
+
+/*
+ * What XDP hands over to the program at tc ingress, in front of the packet (data_meta): all that is still to be done.
+ * It has the room that kernels before 6.8 allow. GRO merges no packets of which this differs.
+ */
+#define HANDED_OVER 0x72786c31
+struct handed_over {
+	__u32 magic;
+	__u32 egress;
+	__u8 to[6];
+	__u8 urgent; /* of the highest class */
+	__u8 translated; /* 0: nothing; else as in struct translation, IPv4 alone */
+	__be32 source, destination;
+	__be16 src_port, dst_port;
 };
 
 #endif

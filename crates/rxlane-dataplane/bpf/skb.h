@@ -40,11 +40,11 @@ static __always_inline int has_hidden_tag(struct xdp_md *ctx)
 #endif
 }
 
-/* Several packets, of which GRO or their sender has made one. */
-static __always_inline int is_merged(struct xdp_md *ctx)
+/* Of several packets, of which GRO or their sender has made one: bytes of payload in each but the last. */
+static __always_inline __u32 merged_bytes(struct xdp_md *ctx)
 {
 #if ON_SKB
-	return ctx->gso_size != 0;
+	return ctx->gso_size;
 #else
 	return 0;
 #endif

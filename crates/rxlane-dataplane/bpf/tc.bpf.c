@@ -6,11 +6,7 @@
  */
 #define ON_SKB 1
 #include "lane.h"
-
-/* enum tcx_action_base of the kernel since 6.6, the same as TC_ACT_*. */
-#define TCX_NEXT -1
-#define TCX_DROP 2
-#define TCX_REDIRECT 7
+#include "tcx.h"
 
 SEC("tcx/ingress")
 int rxlane_tc(struct xdp_md *ctx)

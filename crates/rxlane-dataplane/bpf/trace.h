@@ -12,7 +12,7 @@
 #define TRACE_BYTES 255
 #define NO_CLASS MAX_CLASSES
 
-enum trace_verdict { TRACE_EXPRESS, TRACE_QUEUED, TRACE_KERNEL, TRACE_DROPPED };
+enum trace_verdict { TRACE_EXPRESS, TRACE_QUEUED, TRACE_KERNEL, TRACE_DROPPED, TRACE_FAST };
 
 /* What is wanted. Written by the tracer alone, but for the end, which the program notes, too. */
 struct trace_switch {
@@ -165,9 +165,9 @@ static __always_inline __u8 verdict_of(const struct core *core, int action)
 {
 	if (action == XDP_DROP || action == XDP_ABORTED)
 		return TRACE_DROPPED;
-	if (action != XDP_REDIRECT)
-		return TRACE_KERNEL;
-	return core->hop.egress && core->reason == REASONS ? TRACE_EXPRESS : TRACE_QUEUED;
+	if (core->hop.egress && core->reason == REASONS)
+		return action == XDP_REDIRECT ? TRACE_EXPRESS : TRACE_FAST;
+	return action == XDP_REDIRECT ? TRACE_QUEUED : TRACE_KERNEL;
 }
 
 /* What became of it. */
@@ -191,7 +191,7 @@ static __always_inline void end_trace(struct xdp_md *ctx, struct core *core, int
 	}
 	packet->took_ns = now - packet->time_ns;
 	packet->ingress = ingress_of(ctx);
-	packet->egress = verdict == TRACE_EXPRESS ? core->hop.egress : 0;
+	packet->egress = verdict == TRACE_EXPRESS || verdict == TRACE_FAST ? core->hop.egress : 0;
 	packet->verdict = verdict;
 	packet->class = core->asked;
 	packet->named = core->named;

@@ -350,7 +350,7 @@ __noinline int by_tunnel(struct xdp_md *ctx, struct core *core)
 		note_next_hop(fib);
 	l2 = l2_of_way(way);
 	core->leaves.at = l2;
-	ret = hand_over(ctx, &p, &core->departure.nat, &core->outer_hop, way, room, 1);
+	ret = hand_over(ctx, core, &p, leaves, &core->departure.nat, &core->outer_hop, way, room, 1);
 	if (ret == XDP_REDIRECT && !observes && write_outer(ctx, core, out, l2, p.v6))
 		return XDP_ABORTED;
 	return ret;

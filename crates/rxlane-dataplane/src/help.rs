@@ -25,7 +25,7 @@ impl Help {
         if observes {
             return not("only observes: every packet goes to Linux".into());
         }
-        let express = || classes.iter().filter(|class| class.lane == "express");
+        let express = || classes.iter().filter(|class| class.lane != "stack");
         if express().next().is_none() {
             return not("no class is express".into());
         }

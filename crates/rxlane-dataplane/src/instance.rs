@@ -95,7 +95,7 @@ pub struct State {
 const PORT_LINK: &str = "port_";
 
 /// A port.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortState {
     /// Position in the maps.
     pub slot: u8,
@@ -109,6 +109,9 @@ pub struct PortState {
     /// Whether its driver gave XDP queues that it had to spare, and never gets back.
     #[serde(default)]
     pub lent_queues: bool,
+    /// Whether what XDP decides there a program at tc ingress does (the fast lane).
+    #[serde(default)]
+    pub hands_over: bool,
 }
 
 impl PortState {
@@ -387,7 +390,8 @@ impl Instance {
     /// # Errors
     /// When a file cannot be removed.
     pub fn remove_pins(&self) -> Result<(), DataplaneError> {
-        for link in self.port_links() {
+        let fast = self.fast_links().into_iter().map(|(_, path)| path);
+        for link in self.port_links().chain(fast) {
             pinned::detach(&link)?;
         }
         remove_tree(&self.pins)

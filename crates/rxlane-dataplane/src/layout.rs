@@ -169,8 +169,10 @@ pub struct Port {
     pub has_bands: u8,
     /// Whether what comes in is served at tc ingress.
     pub at_tc: u8,
+    /// Whether a program at tc ingress does there what XDP decides.
+    pub hands_over: u8,
     /// Nothing: two entries share no cache line in part.
-    pub pad: [u8; 3],
+    pub pad: [u8; 2],
 }
 
 /// All ports, found by ifindex (`struct port_table`).
@@ -208,6 +210,8 @@ pub struct ClassCounters {
     pub bytes: u64,
     /// Redirected by the express lane.
     pub express: u64,
+    /// Of ports in XDP: left to the program at tc ingress, to leave through a queueing discipline (the fast lane).
+    pub fast: u64,
     /// Given to the stack within the poll.
     pub passed: u64,
     /// Sent to the class's ring.
@@ -225,6 +229,7 @@ impl std::ops::AddAssign for ClassCounters {
         self.packets += o.packets;
         self.bytes += o.bytes;
         self.express += o.express;
+        self.fast += o.fast;
         self.passed += o.passed;
         self.queued += o.queued;
         self.early_drops += o.early_drops;
@@ -278,7 +283,7 @@ pub struct Core {
     pub reasons: [u64; REASONS.len()],
     pub classes: PerClass<ClassCounters>,
     /// Of the packet in hand: nothing for others to read.
-    pub packet: [u32; 12],
+    pub packet: [u32; 14],
     pub tuple: [u32; 10],
     pub departure: [u32; 20],
     pub flow: [u32; 22],
@@ -718,6 +723,8 @@ pub struct PortCounters {
     pub tx_drops: u64,
     /// Times that it began to refuse frames, after which express packets left by the stack for a while.
     pub refusals: u64,
+    /// Packets that lanes gave to its queueing discipline.
+    pub by_qdisc: u64,
 }
 
 #[cfg(test)]

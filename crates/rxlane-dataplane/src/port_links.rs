@@ -20,9 +20,10 @@ pub(crate) fn ours() -> Vec<u32> {
     let Ok(instance) = Instance::current() else {
         return Vec::new();
     };
-    let links = instance.port_links();
-    let links = links.filter_map(|path| Link::open(path).ok());
+    let fast = instance.fast_links().into_iter().map(|(_, path)| path);
+    let links = instance.port_links().chain(fast);
     links
+        .filter_map(|path| Link::open(path).ok())
         .filter_map(|link| Some(link.info().ok()?.id))
         .collect()
 }

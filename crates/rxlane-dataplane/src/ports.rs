@@ -61,6 +61,7 @@ pub(crate) fn slots(
             mode: before.and_then(|port| port.mode.clone()),
             vlans,
             lent_queues: before.is_some_and(|port| port.lent_queues),
+            hands_over: before.is_some_and(|port| port.hands_over),
         };
         ports.insert(name.to_owned(), state);
     }
@@ -180,8 +181,9 @@ pub(crate) fn write_ports(
 ) -> Result<(), DataplaneError> {
     let by_qdisc = qdiscs::in_the_way(&config.egress, devices)?;
     // Others pass them by.
-    let any_at_tc = ports.values().any(hooks::is_at_tc_now);
-    let with_bands = any_at_tc.then(tc::with_bands).transpose()?;
+    let meets = |port: &PortState| port.hands_over || hooks::is_at_tc_now(port);
+    let any_meets = ports.values().any(meets);
+    let with_bands = any_meets.then(tc::with_bands).transpose()?;
     let with_bands = with_bands.unwrap_or_default();
     let addressed = addresses::devices_with_ipv4()?;
     let whole = ports.iter().filter(|(_, port)| !port.is_by_vlan());
@@ -222,7 +224,8 @@ pub(crate) fn write_ports(
             may_wait: u8::from(refusing::may_wait(config, name)),
             has_bands: u8::from(with_bands.contains(&device.ifindex)),
             at_tc: u8::from(mode == Some(AT_TC)),
-            pad: [0; 3],
+            hands_over: u8::from(port.hands_over),
+            pad: [0; 2],
         };
         let members = masters::members(device, mode, config, devices);
         let members = members.filter(|member| !ports.contains_key(&member.name));

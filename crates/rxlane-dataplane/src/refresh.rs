@@ -190,10 +190,8 @@ impl Router {
                     overload::reset_port(&self.shared, slot)?;
                     let state = PortState {
                         slot,
-                        ifindex: None,
-                        mode: None,
                         vlans: vlans.clone(),
-                        lent_queues: false,
+                        ..PortState::default()
                     };
                     self.state.ports.insert((*name).to_owned(), state);
                 }

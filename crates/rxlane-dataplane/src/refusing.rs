@@ -11,6 +11,7 @@ use rxlane_system::tc::{self, Waiting};
 use tracing::{info, warn};
 
 use crate::DataplaneError;
+use crate::lanes::fast;
 use crate::lanes::overload::Shared;
 use crate::layout::MAX_PORTS;
 use crate::pinned;
@@ -110,6 +111,24 @@ impl Port {
 pub(crate) struct Refusing(BTreeMap<String, Port>);
 
 impl Router {
+    /// Has packets that are to leave through queueing disciplines leave by the fast lane, while there are any: of classes that want it, and
+    /// of ports that refuse, or have.
+    ///
+    /// # Errors
+    /// As [`Fast::follow`](crate::lanes::fast::Fast::follow).
+    pub(crate) fn follow_fast(&mut self, devices: &[NetDevice]) -> Result<(), DataplaneError> {
+        let state = &mut self.state;
+        let lanes = self.engine.is_none() && !state.options.observe && state.features.tcx;
+        let any = fast::any_class(&state.config) || !self.refusing.0.is_empty();
+        self.fast.follow(
+            &self.instance,
+            &self.shared,
+            &mut state.ports,
+            devices,
+            lanes && any,
+        )
+    }
+
     /// Lets packets leave directly again by ports where nothing waits any more.
     ///
     /// # Errors

@@ -21,6 +21,7 @@ use crate::changeover;
 use crate::engine::{self, Engine, Maps, Programs, RingMap, WantedPorts};
 use crate::features::{AF_XDP, CONNTRACK, CPUMAP_TRACE, Features, TYPES};
 use crate::instance::{Instance, State};
+use crate::lanes::fast::Fast;
 use crate::lanes::next_hops::Noted;
 use crate::lanes::overload::{self, Shared};
 use crate::lanes::program::LaneProgram;
@@ -81,6 +82,7 @@ pub struct Router {
     /// What ports have on that must be off, and cannot be turned off.
     pub(crate) insisting: BTreeMap<String, BTreeSet<String>>,
     pub(crate) refusing: Refusing,
+    pub(crate) fast: Fast,
     pub(crate) bridges: Bridges,
     pub(crate) sessions: Sessions,
     pub(crate) tunnels: Tunnels,
@@ -160,6 +162,7 @@ impl Router {
                     mute: BTreeSet::new(),
                     insisting: BTreeMap::new(),
                     refusing: Refusing::default(),
+                    fast: Fast::default(),
                     bridges: Bridges::default(),
                     sessions,
                     tunnels: Tunnels::default(),
@@ -501,6 +504,7 @@ pub(crate) fn check(
         match &class.lane {
             Lane::Express {
                 trust: Trust::Established,
+                ..
             } if !features.has(CONNTRACK) => {
                 return Err(unsupported(
                     "trust = \"established\" needs conntrack lookups from XDP (nf_conntrack and its BTF); load the module, or trust prefixes".into(),

@@ -13,6 +13,10 @@ pub(crate) mod control {
     include!(concat!(env!("OUT_DIR"), "/control.skel.rs"));
 }
 
+pub(crate) mod fast {
+    include!(concat!(env!("OUT_DIR"), "/fast.skel.rs"));
+}
+
 pub(crate) mod lane {
     include!(concat!(env!("OUT_DIR"), "/lane.skel.rs"));
 }

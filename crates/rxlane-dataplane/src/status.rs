@@ -96,7 +96,7 @@ pub struct PortStatus {
     /// `native` or `generic` XDP, or `tc`: at tc ingress.
     pub mode: Option<String>,
     /// How packets of express classes leave through the port now: `directly`; by the `stack` and its queueing discipline, as where its driver takes no
-    /// frames from XDP; or, where no port is served in XDP, as the lane's through its `qdisc`.
+    /// frames from XDP; or as the lane's through its `qdisc`, as where no port is served in XDP and while its driver refuses frames.
     pub leaves: &'static str,
     /// Where packets leave by the stack because the port's driver has refused frames: for how many seconds nothing may wait in its queueing
     /// discipline before they leave directly again.
@@ -151,7 +151,7 @@ pub struct CoreStatus {
 pub struct ClassStatus {
     /// Name as configured.
     pub name: String,
-    /// `express` or `stack`.
+    /// `express`, `fast` or `stack`.
     pub lane: &'static str,
     /// Sums over ports and cores.
     #[serde(flatten)]
@@ -242,6 +242,7 @@ fn ports(
         let device = devices.iter().find(|d| d.name == *name)?;
         in_the_way.get(&device.ifindex)
     };
+    let hands_over = state.ports.values().any(|port| port.hands_over);
     let mut all = Vec::new();
     for (name, port) in in_order(state) {
         let own = port.ifindex.and_then(|ifindex| in_the_way.get(&ifindex));
@@ -256,6 +257,7 @@ fn ports(
             egress.tx_packets += count.tx_packets;
             egress.tx_drops += count.tx_drops;
             egress.refusals += count.refusals;
+            egress.by_qdisc += count.by_qdisc;
         }
         let reasons = REASONS
             .iter()
@@ -272,7 +274,9 @@ fn ports(
             named: port.vlans.iter().cloned().collect(),
             ifindex: port.ifindex,
             mode: port.mode.clone(),
-            leaves: if !state.passes_the_stack_by() {
+            leaves: if !state.passes_the_stack_by()
+                || (refusing_s.is_some() && by_qdisc.is_none() && hands_over)
+            {
                 "qdisc"
             } else if by_qdisc.is_none() && refusing_s.is_none() && state.sends(port) {
                 "directly"
@@ -394,11 +398,7 @@ fn classes(
         };
         all.push(ClassStatus {
             name: class.name.clone(),
-            lane: if class.lane.is_express() {
-                "express"
-            } else {
-                "stack"
-            },
+            lane: class.lane.name(),
             counters,
             at_work,
             why,
@@ -427,12 +427,18 @@ fn latency(
 }
 
 fn trusts_established(class: &Class) -> bool {
-    matches!(&class.lane, Lane::Express { trust } if *trust == Trust::Established)
+    matches!(&class.lane, Lane::Express { trust, .. } if *trust == Trust::Established)
 }
 
 fn at_work(class: &Class, overloaded: &[usize], has_rings: bool) -> (&'static str, String) {
     let Lane::Stack { overload, aim, .. } = &class.lane else {
-        return ("forward", "express lane: forwarded inside the poll".into());
+        let why = match class.lane.name() {
+            "fast" => {
+                "fast lane: forwarded through the egress port's queueing discipline, past firewall and routing"
+            }
+            _ => "express lane: forwarded inside the poll",
+        };
+        return ("forward", why.into());
     };
     if overloaded.is_empty() {
         let why = match aim {

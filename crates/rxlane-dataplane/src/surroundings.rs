@@ -267,7 +267,7 @@ pub fn kept_of_classes(
         return Vec::new();
     }
     let kept: Vec<String> = kept.iter().map(ToString::to_string).collect();
-    let of = |class: &&Class| matches!(&class.lane, Lane::Express { trust } if *trust == Trust::Established);
+    let of = |class: &&Class| matches!(&class.lane, Lane::Express { trust, .. } if *trust == Trust::Established);
     let classes = config.classes.iter().filter(of);
     classes.map(|c| (c.name.clone(), kept.clone())).collect()
 }
@@ -280,7 +280,7 @@ pub fn against(
 ) -> Vec<(String, Vec<String>)> {
     let mut all = Vec::new();
     for class in &config.classes {
-        let Lane::Express { trust } = &class.lane else {
+        let Lane::Express { trust, .. } = &class.lane else {
             continue;
         };
         let against: Vec<String> = objections(trust, around)
@@ -347,7 +347,7 @@ pub fn refuse(
     let never = against(config, around, true);
     let may_stay = |class: &str| {
         let mut of = config.classes.iter().filter(|c| c.name == class);
-        of.all(|c| matches!(&c.lane, Lane::Express { trust } if *trust == Trust::Established))
+        of.all(|c| matches!(&c.lane, Lane::Express { trust, .. } if *trust == Trust::Established))
             && never.iter().all(|(name, _)| name != class)
     };
     let mut against = against(config, around, accepted).into_iter();

@@ -42,11 +42,19 @@ pub enum Verdict {
     Kernel,
     /// It was dropped.
     Dropped,
+    /// It leaves through its egress port's queueing discipline, past firewall and routing.
+    Fast,
 }
 
 impl Verdict {
     /// All of them, by number.
-    pub const ALL: [Self; 4] = [Self::Express, Self::Queued, Self::Kernel, Self::Dropped];
+    pub const ALL: [Self; 5] = [
+        Self::Express,
+        Self::Queued,
+        Self::Kernel,
+        Self::Dropped,
+        Self::Fast,
+    ];
 }
 
 /// Why a class does not trust a packet: meanings of `enum distrust` of bpf/shared.h, in order.

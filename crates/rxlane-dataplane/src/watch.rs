@@ -199,6 +199,7 @@ impl Router {
 
     /// Tells the program about ports, and where packets may leave.
     pub(crate) fn write_ports(&mut self, devices: &[Link]) -> Result<(), DataplaneError> {
+        self.follow_fast(devices)?;
         let (ports, config) = (&self.state.ports, &self.state.config);
         let teaching = self.bridges.teaching(devices);
         ports::write_ports(&self.shared, ports, config, devices, &teaching)?;
@@ -306,8 +307,8 @@ impl Router {
             let devices = links::all()?;
             self.wake_silent_ports(&devices)?;
             self.keep_offloads(&devices);
-            self.write_ports(&devices)?;
             self.follow_refusals(&devices)?;
+            self.write_ports(&devices)?;
             // Maps of priorities may change without news, and so may XDP programs over a port and ebtables.
             let again = self.asked.is_multiple_of(10);
             self.asked += 1;

@@ -88,10 +88,13 @@ pub struct Ring {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "lane", rename_all = "snake_case")]
 pub enum Lane {
-    /// Forwarded inside the driver's poll.
+    /// Forwarded inside the driver's poll, past the stack.
     Express {
         /// Who may use it.
         trust: Trust,
+        /// Whether packets leave through the queueing discipline of their egress port (`lane = "fast"`), and not directly.
+        #[serde(default)]
+        by_qdisc: bool,
     },
     /// The ordinary Linux stack.
     Stack {
@@ -105,7 +108,24 @@ pub enum Lane {
 }
 
 impl Lane {
-    /// Whether this is the express lane.
+    /// The express lane.
+    pub fn express(trust: Trust) -> Self {
+        Self::Express {
+            trust,
+            by_qdisc: false,
+        }
+    }
+
+    /// As the configuration calls it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Express { by_qdisc: true, .. } => "fast",
+            Self::Express { .. } => "express",
+            Self::Stack { .. } => "stack",
+        }
+    }
+
+    /// Whether packets pass by the stack.
     pub fn is_express(&self) -> bool {
         matches!(self, Self::Express { .. })
     }
@@ -130,6 +150,7 @@ impl Class {
         let trusted = match &self.lane {
             Lane::Express {
                 trust: Trust::Prefixes(nets),
+                ..
             } => nets.len(),
             _ => 0,
         };

@@ -195,7 +195,7 @@ mod tests {
             name: name.into(),
             rules,
             police: None,
-            lane: Lane::Express { trust: Trust::All },
+            lane: Lane::express(Trust::All),
         }
     }
 

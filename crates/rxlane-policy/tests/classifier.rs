@@ -115,7 +115,7 @@ proptest! {
                 name: i.to_string(),
                 rules,
                 police: None,
-                lane: Lane::Express { trust: Trust::All },
+                lane: Lane::express(Trust::All),
             })
             .collect();
         let compiled = Classifier::compile(&classes).unwrap();

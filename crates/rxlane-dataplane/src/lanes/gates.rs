@@ -24,7 +24,7 @@ pub(crate) fn closed(classes: &[Class], objections: &[(String, Vec<String>)]) ->
 /// Whether only established flows can be express, so that nothing is where connection tracking knows of none.
 pub(crate) fn only_established(classes: &[Class]) -> bool {
     classes.iter().all(|class| match &class.lane {
-        Lane::Express { trust } => *trust == Trust::Established,
+        Lane::Express { trust, .. } => *trust == Trust::Established,
         Lane::Stack { .. } => true,
     })
 }

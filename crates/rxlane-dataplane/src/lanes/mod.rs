@@ -4,6 +4,7 @@
 
 pub(crate) mod asks;
 pub(crate) mod at_tc;
+pub(crate) mod fast;
 pub(crate) mod gates;
 pub(crate) mod guard;
 pub(crate) mod latency;

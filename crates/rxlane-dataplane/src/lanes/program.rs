@@ -21,6 +21,7 @@ use crate::engine::{self, RingMap};
 use crate::error::BpfTried;
 use crate::features::Features;
 use crate::lanes::at_tc;
+use crate::lanes::fast;
 use crate::lanes::overload::Shared;
 use crate::lanes::rings;
 use crate::lanes::tables::{self, TableMaps};
@@ -207,7 +208,9 @@ impl LaneProgram {
             None => None,
         };
         let mut accepted = vec![Accepted::ask(name, program.as_fd())];
-        let at_tc = wanted.at_tc.then(|| at_tc::load(loaded.object()));
+        let at_tc = wanted
+            .at_tc
+            .then(|| at_tc::load(loaded.object(), &shared.port_counts));
         let at_tc = match at_tc.transpose() {
             Ok(at_tc) => at_tc,
             Err(error) => {
@@ -311,7 +314,7 @@ fn is_plain(classes: &[Class], classifier: &Classifier) -> Result<bool, Dataplan
     const FIELDS: u32 = tables::field::PORT | tables::field::DSCP | tables::field::PROTOCOL;
     let all = rings::possible_cores()?;
     let trusts_all = |c: &Class| match &c.lane {
-        Lane::Express { trust } => *trust == Trust::All,
+        Lane::Express { trust, .. } => *trust == Trust::All,
         Lane::Stack { .. } => rxlane_config::ring_cores(c, &all).is_none(),
     };
     Ok(tables::fields(classifier) & !FIELDS == 0
@@ -354,6 +357,7 @@ fn set_constants(
         .iter()
         .rposition(express)
         .map_or(0, |i| i as u32 + 1);
+    c.any_fast = u32::from(fast::any_class(config));
     c.any_police = u32::from(config.classes.iter().any(|c| c.police.is_some()));
     c.any_conntrack = u32::from(trusts(config, |t| *t == Trust::Established));
     c.known_dscps = dscps_of_established(&config.classes);
@@ -395,12 +399,12 @@ pub(crate) fn trusts(config: &RouterConfig, which: impl Fn(&Trust) -> bool) -> b
     config
         .classes
         .iter()
-        .any(|c| matches!(&c.lane, Lane::Express { trust } if which(trust)))
+        .any(|c| matches!(&c.lane, Lane::Express { trust, .. } if which(trust)))
 }
 
 /// The code points that packets of classes with `trust = "established"` can have, one bit each.
 fn dscps_of_established(classes: &[Class]) -> u64 {
-    let is_established = |class: &&Class| matches!(&class.lane, Lane::Express { trust } if *trust == Trust::Established);
+    let is_established = |class: &&Class| matches!(&class.lane, Lane::Express { trust, .. } if *trust == Trust::Established);
     let last = classes.len().saturating_sub(1);
     let of_class = |(i, class): (usize, &Class)| {
         // The last class takes all that no rule took.
@@ -426,8 +430,8 @@ fn constants_of(class: &Class) -> Result<types::class, DataplaneError> {
         c.police.per_byte = u64::from(gcra.per_byte);
     }
     match &class.lane {
-        Lane::Express { trust } => {
-            c.lane = 1;
+        Lane::Express { trust, by_qdisc } => {
+            c.lane = if *by_qdisc { 2 } else { 1 };
             c.trust = match trust {
                 Trust::All => 0,
                 Trust::Established => 1,

@@ -127,6 +127,7 @@ impl<M: MapCore> TableMaps<'_, M> {
             let nets = match &class.lane {
                 Lane::Express {
                     trust: Trust::Prefixes(nets),
+                    ..
                 } => nets.as_slice(),
                 _ => &[],
             };

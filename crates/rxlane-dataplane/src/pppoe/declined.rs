@@ -152,11 +152,9 @@ mod tests {
     ) -> Option<String> {
         let of = |ifindex| devices.iter().find(|d| d.ifindex == ifindex).unwrap();
         let native = PortState {
-            slot: 0,
             ifindex: Some(1),
             mode: Some("native".into()),
-            vlans: BTreeSet::new(),
-            lent_queues: false,
+            ..PortState::default()
         };
         let around = Around {
             config,

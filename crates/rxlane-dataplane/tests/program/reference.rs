@@ -163,7 +163,7 @@ pub(crate) fn expected(
         match &class.lane {
             Lane::Stack { .. } => return (Expected::Stack(i), untrusted),
             Lane::Express { .. } if untrusted.is_some() => {}
-            Lane::Express { trust } => {
+            Lane::Express { trust, .. } => {
                 if unfinished {
                     return (Expected::ToKernel("checksum"), untrusted);
                 }

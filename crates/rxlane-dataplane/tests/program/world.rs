@@ -72,7 +72,7 @@ pub(crate) fn namespace() -> u32 {
 }
 
 pub(crate) fn express(trust: Trust) -> Lane {
-    Lane::Express { trust }
+    Lane::express(trust)
 }
 
 pub(crate) fn class(name: &str, lane: Lane, rules: Vec<Rule>) -> Class {

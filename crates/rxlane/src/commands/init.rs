@@ -324,7 +324,7 @@ mod tests {
         let config = rxlane_config::parse(&text).unwrap_or_else(|c| panic!("{c} in {text}"));
         assert_eq!(config.ports, ["wan\"0", "lan0"]);
         match &config.classes[0].lane {
-            Lane::Express { trust } => trust.clone(),
+            Lane::Express { trust, .. } => trust.clone(),
             Lane::Stack { .. } => panic!("voice is express"),
         }
     }

@@ -113,6 +113,7 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
         "packets",
         "bytes",
         "express",
+        "fast",
         "passed",
         "queued",
         "early drops",
@@ -128,6 +129,7 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
             n.packets.to_string(),
             n.bytes.to_string(),
             n.express.to_string(),
+            n.fast.to_string(),
             n.passed.to_string(),
             n.queued.to_string(),
             n.early_drops.to_string(),
@@ -188,6 +190,7 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
         "polls",
         "express leaves",
         "express sent",
+        "through its qdisc",
         "refused by driver",
         "left to the kernel",
     ]);
@@ -209,12 +212,16 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
             match p.shapers.iter().next() {
                 Some(kind) => format!("by {kind}"),
                 None if p.ifindex.is_none() => String::new(),
+                None if p.refusing_s.is_some() && p.leaves == "qdisc" => {
+                    "qdisc: its driver refuses".to_owned()
+                }
                 None if p.refusing_s.is_some() => "stack: its driver refuses".to_owned(),
                 None if p.leaves == "stack" => "by the stack".to_owned(),
                 None if p.leaves == "qdisc" => "through its qdisc".to_owned(),
                 None => p.leaves.to_owned(),
             },
             p.egress.tx_packets.to_string(),
+            p.egress.by_qdisc.to_string(),
             match p.egress.refusals {
                 0 => p.egress.tx_drops.to_string(),
                 1 => format!("{}, once", p.egress.tx_drops),

@@ -260,6 +260,11 @@ fn classes(s: &Status, to: &mut Families<'_>) -> Result<(), Error> {
         rows(|n| n.express),
     )?;
     to.counter(
+        "rxlane_class_fast_packets",
+        "Packets that XDP gave to the fast lane, by which they leave through a queueing discipline",
+        rows(|n| n.fast),
+    )?;
+    to.counter(
         "rxlane_class_policed_packets",
         "Packets above the rate of the class, treated as the next class",
         rows(|n| n.policed),
@@ -269,7 +274,7 @@ fn classes(s: &Status, to: &mut Families<'_>) -> Result<(), Error> {
         "Packets that nobody vouches for, treated as the next stack class",
         rows(|n| n.untrusted),
     )?;
-    let express = s.classes.iter().filter(|c| c.lane == "express");
+    let express = s.classes.iter().filter(|c| c.lane != "stack");
     to.gauge(
         "rxlane_class_express_open",
         "Whether the express lane of the class works; 0 while its packets are left to the kernel",
@@ -305,6 +310,11 @@ fn drops(s: &Status, to: &mut Families<'_>) -> Result<(), Error> {
         "rxlane_egress_packets",
         "Express packets sent through the port",
         s.ports.iter().map(|p| (egress(p), p.egress.tx_packets)),
+    )?;
+    to.counter(
+        "rxlane_egress_qdisc_packets",
+        "Packets that lanes gave to the queueing discipline of the port",
+        s.ports.iter().map(|p| (egress(p), p.egress.by_qdisc)),
     )?;
     to.counter(
         "rxlane_egress_drops",

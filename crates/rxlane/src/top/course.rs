@@ -18,6 +18,7 @@ pub(super) struct Rates {
     pub(super) packets: f64,
     pub(super) bytes: f64,
     pub(super) express: f64,
+    pub(super) fast: f64,
     pub(super) passed: f64,
     pub(super) queued: f64,
     pub(super) early_drops: f64,
@@ -35,6 +36,7 @@ impl Rates {
             packets: rate(before.packets, after.packets, s),
             bytes: rate(before.bytes, after.bytes, s),
             express: rate(before.express, after.express, s),
+            fast: rate(before.fast, after.fast, s),
             passed: rate(before.passed, after.passed, s),
             queued: rate(before.queued, after.queued, s),
             early_drops: rate(before.early_drops, after.early_drops, s),
@@ -159,7 +161,11 @@ fn of_port(before: &Snapshot, port: &Port, s: f64) -> PortRates {
         (name.clone(), Rates::between(was, *counters, s))
     };
     PortRates {
-        sent: rate(was.egress.tx_packets, port.egress.tx_packets, s),
+        sent: rate(
+            was.egress.tx_packets + was.egress.by_qdisc,
+            port.egress.tx_packets + port.egress.by_qdisc,
+            s,
+        ),
         refused: rate(was.egress.tx_drops, port.egress.tx_drops, s),
         to_kernel,
         classes: port.classes.iter().map(of_class).collect(),

@@ -148,14 +148,14 @@ fn classes<'a>(now: &'a Snapshot, course: &Course, choice: &Choice, look: Look) 
         let class = now.class(name)?;
         let r = course.rates(name);
         let shedding =
-            class.at_work == "shed" || (class.lane == "express" && class.at_work == "pass");
+            class.at_work == "shed" || (class.lane != "stack" && class.at_work == "pass");
         let row = Row::new(vec![
             Span::raw(class.name.as_str()),
             Span::raw(class.lane.as_str()),
             Span::styled(class.at_work.as_str(), look.of(shedding)),
             Span::raw(short(r.packets)),
             Span::raw(short(r.bytes * 8.0)),
-            Span::raw(share(r.express, r.packets)),
+            Span::raw(share(r.express + r.fast, r.packets)),
             look.loss(r.early_drops),
             Span::raw(bars(&course.packets(name, usize::from(SPARK)))),
         ]);
@@ -281,6 +281,7 @@ fn class(
         line("packets", n.packets, r.packets),
         line("bytes", n.bytes, r.bytes),
         line("express", n.express, r.express),
+        line("fast", n.fast, r.fast),
         line("passed to the stack", n.passed, r.passed),
         line("queued to other cores", n.queued, r.queued),
         line("dropped early", n.early_drops, r.early_drops),
@@ -298,7 +299,7 @@ fn class(
         Some(Row::new(vec![
             port.name.clone(),
             short(r.packets),
-            share(r.express, r.packets),
+            share(r.express + r.fast, r.packets),
             short(r.early_drops),
         ]))
     });
@@ -329,7 +330,7 @@ Classes are those of the configuration, the highest first, with what became of t
 
   lane      where its packets go if nothing speaks against it
   now       what happens instead, for now: enter says why
-  express   share that left within the driver's poll, without the stack
+  express   share that left past the stack: within the driver's poll, or through a queueing discipline (fast)
   drops/s   dropped before they cost much, because the core is overloaded
 
 Cores are those that poll: whether they are overloaded now, how often and for how long they have been, what share of the time \

@@ -126,7 +126,7 @@ fn example(packets: u64) -> Snapshot {
     let counters = |express: u64, passed: u64, early_drops: u64| {
         let packets = express + passed + early_drops;
         format!(
-            r#""packets": {packets}, "bytes": {}, "express": {express}, "passed": {passed}, "queued": 0,
+            r#""packets": {packets}, "bytes": {}, "express": {express}, "fast": 0, "passed": {passed}, "queued": 0,
                "early_drops": {early_drops}, "policed": 0, "untrusted": 0"#,
             100 * packets
         )
@@ -148,9 +148,9 @@ fn example(packets: u64) -> Snapshot {
             "cores": [{{"core": 0, "overloaded": true, "overloads": 2, "overloaded_s": 1.5, "service_time_ns": 900,
               "idle_share": 0.01, "turn_us": 272.0, "longest_wait_us": 88.0, "fits": false}}],
             "ports": [
-              {{"name": "lan0", "mode": "native", "tx_packets": 0, "tx_drops": 0, "refusals": 0, "to_kernel": {{"ttl": {}}},
+              {{"name": "lan0", "mode": "native", "tx_packets": 0, "tx_drops": 0, "refusals": 0, "by_qdisc": 0, "to_kernel": {{"ttl": {}}},
                 "classes": {{"voice": {{{voice}}}, "rest": {{{rest}}}}}}},
-              {{"name": "wan0", "mode": null, "tx_packets": {packets}, "tx_drops": 0, "refusals": 0, "to_kernel": {{}}, "classes": {{}}}}],
+              {{"name": "wan0", "mode": null, "tx_packets": {packets}, "tx_drops": 0, "refusals": 0, "by_qdisc": 0, "to_kernel": {{}}, "classes": {{}}}}],
             "rt_bound": {{"t_max_ns": 120000.0, "longest_wait_us": 88.0, "note": ""}}}}"#,
         packets / 10
     ))

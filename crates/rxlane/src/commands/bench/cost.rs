@@ -161,9 +161,7 @@ impl Case {
             rate: Rate::Pps(100_000_000),
             burst: 1_000_000,
         });
-        voice.lane = Lane::Express {
-            trust: self.trust.clone(),
-        };
+        voice.lane = Lane::express(self.trust.clone());
         Ok(config)
     }
 }

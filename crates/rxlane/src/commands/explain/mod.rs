@@ -173,7 +173,7 @@ fn ask(class: &Class, at: &ClassLines, packet: &Headers) -> (Vec<AskedRule>, Opt
 
 /// Why the file alone says that a packet of an express class is not trusted.
 fn refused(class: &Class, packet: &Headers) -> Option<String> {
-    let Lane::Express { trust } = &class.lane else {
+    let Lane::Express { trust, .. } = &class.lane else {
         return None;
     };
     match trust {
@@ -191,7 +191,7 @@ fn refused(class: &Class, packet: &Headers) -> Option<String> {
 fn conditions(router: &RouterConfig, index: usize, packet: &Headers) -> Vec<String> {
     let class: &Class = &router.classes[index];
     let mut conditions = Vec::new();
-    if let Lane::Express { trust } = &class.lane {
+    if let Lane::Express { trust, .. } = &class.lane {
         conditions.push(match trust {
             Trust::All => "no hook or filter of the firewall speaks against its class (rxlane status), and Linux would take its source (rp_filter)",
             Trust::Prefixes(_) => "no hook or filter of the firewall speaks against its class (rxlane status), and the way back to its source is the port that it came by",

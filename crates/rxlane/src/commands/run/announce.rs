@@ -122,6 +122,6 @@ fn trusts(config: &RouterConfig, which: impl Fn(&Trust) -> bool) -> Option<&str>
     config
         .classes
         .iter()
-        .find(|c| matches!(&c.lane, Lane::Express { trust } if which(trust)))
+        .find(|c| matches!(&c.lane, Lane::Express { trust, .. } if which(trust)))
         .map(|c| c.name.as_str())
 }

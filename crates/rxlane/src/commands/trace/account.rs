@@ -111,16 +111,11 @@ impl Accounts {
                 Verdict::Queued => "queued",
                 Verdict::Kernel => "kernel",
                 Verdict::Dropped => "dropped",
+                Verdict::Fast => "fast",
             },
             observed: self.observe,
             class: served.map(|c| c.name.clone()),
-            lane: served.map(|c| {
-                if c.lane.is_express() {
-                    "express"
-                } else {
-                    "stack"
-                }
-            }),
+            lane: served.map(|c| c.lane.name()),
             named: named.map(|c| c.name.clone()),
             rule: rule.map(|rule| rule + 1),
             line,
@@ -172,7 +167,7 @@ impl Accounts {
 
 /// Whether and by what the packet was trusted, in the words of the configuration.
 fn trust(packet: &TracedPacket, named: &Class, served: &Class) -> Option<String> {
-    let Lane::Express { trust } = &named.lane else {
+    let Lane::Express { trust, .. } = &named.lane else {
         return None;
     };
     let name = &named.name;
@@ -188,7 +183,11 @@ fn trust(packet: &TracedPacket, named: &Class, served: &Class) -> Option<String>
         }
         (None, false) => {}
     }
-    (packet.verdict == Verdict::Express || packet.verdict == Verdict::Dropped).then(|| {
+    let takes = matches!(
+        packet.verdict,
+        Verdict::Express | Verdict::Fast | Verdict::Dropped
+    );
+    takes.then(|| {
         match trust {
             Trust::All => "all",
             Trust::Established => "established",

@@ -66,6 +66,8 @@ enum Verdict {
     Kernel,
     /// Dropped by the program
     Dropped,
+    /// Forwarded through the egress port's queueing discipline, past firewall and routing
+    Fast,
 }
 
 impl From<Verdict> for trace::Verdict {
@@ -75,6 +77,7 @@ impl From<Verdict> for trace::Verdict {
             Verdict::Queued => Self::Queued,
             Verdict::Kernel => Self::Kernel,
             Verdict::Dropped => Self::Dropped,
+            Verdict::Fast => Self::Fast,
         }
     }
 }
