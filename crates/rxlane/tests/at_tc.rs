@@ -1,4 +1,5 @@
-//! Ports that are served at tc ingress, as veths are unless the configuration says otherwise.
+//! What leaves through queueing disciplines: of ports that are served at tc ingress, as veths are unless the configuration says otherwise,
+//! and of classes of the fast lane.
 
 mod common;
 
@@ -146,6 +147,132 @@ fn tcp_of_a_veth_is_linuxs_and_counted() {
     assert!(t.to_kernel("local_tcp") > 10);
     assert_eq!(t.to_kernel("malformed"), 0);
     is_express(&t);
+}
+
+fn fast(classes: &str) -> String {
+    assert!(classes.contains("\"express\""));
+    classes.replace("\"express\"", "\"fast\"")
+}
+
+fn hooks(hook: &str) -> String {
+    format!("ingress = {{ in0 = \"{hook}\", out0 = \"{hook}\" }}\n")
+}
+
+fn is_fast(t: &TestLab) {
+    wait_for("both directions are fast", || {
+        let before = t.class("voice", "fast");
+        t.exec(Place::Gen, "ping -Q 0xb8 -c 5 -i 0.2 -W 1 10.20.0.2");
+        t.class("voice", "fast") == before + 10
+    });
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_fast_class_leaves_through_queueing_disciplines_from_either_hook_and_over_reloads() {
+    let mut t = TestLab::up("fast", |_| ());
+    t.must(Place::Router, "tc qdisc replace dev out0 root pfifo_fast");
+    let text = |hook: &str, classes: &str| format!("{PORTS}{}{classes}{REST}", hooks(hook));
+    let config = t.file("router", &text("xdp", &fast(VOICE_ALL)));
+    let router = t.router_from(&config);
+    for hook in ["xdp", "tc", "xdp"] {
+        std::fs::write(&config, text(hook, &fast(VOICE_ALL))).unwrap();
+        assert!(t.rxlane(&["reload"]).status.success());
+        is_fast(&t);
+        let (express, before) = (t.class("voice", "express"), sent(&t, "out0"));
+        t.must(Place::Gen, "ping -Q 0xb8 -c 5 -i 0.2 -W 5 10.20.0.2");
+        assert_eq!(t.class("voice", "express"), express, "{hook}");
+        assert!(sent(&t, "out0") >= before + 5, "{hook}");
+        t.must(Place::Gen, "ping -Q 0xb8 -c 1 -W 5 10.10.0.1");
+        t.exec(Place::Gen, "ping -Q 0xb8 -c 1 -W 1 -t 1 10.20.0.2");
+    }
+    assert!(t.to_kernel("not_routed") >= 1 && t.to_kernel("ttl") >= 1);
+    // Where no class is fast nothing is handed over, and the next daemon finds what a killed one had attached.
+    std::fs::write(&config, text("xdp", VOICE_ALL)).unwrap();
+    assert!(t.rxlane(&["reload"]).status.success());
+    is_express(&t);
+    std::fs::write(&config, text("xdp", &fast(VOICE_ALL))).unwrap();
+    assert!(t.rxlane(&["reload"]).status.success());
+    is_fast(&t);
+    router.end(Signal::SIGKILL);
+    t.must(Place::Gen, "ping -Q 0xb8 -c 1 -W 5 10.20.0.2");
+    let router = t.router_from(&config);
+    is_fast(&t);
+    router.end(Signal::SIGTERM);
+    t.must(Place::Gen, "ping -Q 0xb8 -c 1 -W 5 10.20.0.2");
+}
+
+/// Sends bytes that tell where they belong, there and back again.
+fn carry(t: &TestLab, client: &str, server: &str) {
+    let server: SocketAddr = server.parse().unwrap();
+    let listen = || Ok(TcpListener::bind(server).expect("a listener"));
+    let listener = within(&t.lab.netns(Place::Sink), false, listen).expect("the namespace");
+    let reach = || Ok(TcpStream::connect_timeout(&server, Duration::from_secs(20)));
+    let near = within(&t.lab.netns(Place::Gen), false, reach).expect("the namespace");
+    let (mut near, mut far) = (near.expect(client), listener.accept().unwrap().0);
+    let said: Vec<u8> = (0..3_000_000_u32)
+        .flat_map(|n| n.to_be_bytes()[1..].to_vec())
+        .collect();
+    let echo = std::thread::spawn(move || {
+        let mut heard = vec![0; 100_000];
+        while let Ok(n @ 1..) = far.read(&mut heard) {
+            far.write_all(&heard[..n]).expect("sent");
+        }
+    });
+    let (mut to, all) = (near.try_clone().unwrap(), said.clone());
+    let sender = std::thread::spawn(move || to.write_all(&all).expect("sent"));
+    let mut heard = vec![0; said.len()];
+    near.read_exact(&mut heard).expect("received");
+    assert!(heard == said, "what came back is what was said");
+    sender.join().expect("all is sent");
+    drop(near);
+    echo.join().expect("the other end ends");
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn tcp_of_a_fast_class_is_whole_through_nat_whatever_its_senders_leave_to_devices() {
+    let connections = r#"
+[[class]]
+name = "voice"
+lane = "fast"
+trust = "established"
+match = [{ protocol = ["tcp", "udp"] }]
+"#;
+    for hook in ["xdp", "tc"] {
+        let mut t = TestLab::up(&format!("fasttcp{hook}"), |_| ());
+        // XDP has room to hand over translations of IPv4 alone; those of IPv6 stay Linux's.
+        let nat = match hook {
+            "xdp" => NAT.replace(
+                "oifname \"out0\" masq",
+                "meta nfproto ipv4 oifname \"out0\" masq",
+            ),
+            _ => NAT.to_owned(),
+        };
+        t.must(Place::Router, &format!("nft '{nat}'"));
+        let _router = start(&mut t, &(hooks(hook) + connections));
+        for offloads in ["off", "on"] {
+            for place in [Place::Gen, Place::Sink] {
+                let all = "$(ls /sys/class/net | grep -v '^lo$')";
+                let set =
+                    format!("ethtool -K $d tx {offloads} tso {offloads} gso {offloads} gro on");
+                t.exec(place, &format!("for d in {all}; do {set}; done"));
+            }
+            for (client, server) in [
+                ("10.10.0.2", "10.20.0.2:7000"),
+                ("fd10::2", "[fd20::2]:7000"),
+            ] {
+                // The first connection of a firewall that has just changed may be over before Linux is seen to forward it.
+                let expected = hook == "tc" || offloads == "off";
+                wait_for("a connection is fast", || {
+                    let before = t.class("voice", "fast");
+                    carry(&t, client, server);
+                    !expected || t.class("voice", "fast") > before + 100
+                });
+            }
+        }
+        assert_eq!(t.class("voice", "express"), 0);
+        assert_eq!(t.to_kernel("malformed"), 0);
+    }
 }
 
 #[test]

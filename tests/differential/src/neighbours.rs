@@ -176,6 +176,7 @@ mod tests {
                 classes: Vec::new(),
                 engine: false,
                 at_tc: false,
+                fast: false,
             },
             alive: hosts.map(|host| host.parse().unwrap()).to_vec(),
             steps: Vec::new(),

@@ -179,6 +179,9 @@ pub struct Lanes {
     /// Ports are served at tc ingress instead of in XDP.
     #[serde(default)]
     pub at_tc: bool,
+    /// Express classes leave through queueing disciplines.
+    #[serde(default)]
+    pub fast: bool,
 }
 
 /// A class of rxlane.toml.
@@ -245,7 +248,8 @@ impl Lanes {
                         Trust::Prefixes(list) => format!("{{ prefixes = {} }}", quoted(list)),
                         word => format!("\"{}\"", word.name()),
                     };
-                    let _ = write!(text, "lane = \"express\"\ntrust = {value}\n");
+                    let lane = if self.fast { "fast" } else { "express" };
+                    let _ = write!(text, "lane = \"{lane}\"\ntrust = {value}\n");
                 }
             }
             if class.policed {

@@ -341,8 +341,9 @@ fn express(scenario: &Scenario, status: &serde_json::Value) -> BTreeMap<String, 
         let Some(trust) = &class.trust else { continue };
         let mut all = status["classes"].as_array().into_iter().flatten();
         let found = all.find(|c| c["name"] == class.name.as_str());
-        let packets = found.and_then(|c| c["express"].as_u64()).unwrap_or(0);
-        *by_trust.entry(trust.name().to_owned()).or_insert(0) += packets;
+        let packets = |lane: &str| found.and_then(|c| c[lane].as_u64()).unwrap_or(0);
+        *by_trust.entry(trust.name().to_owned()).or_insert(0) +=
+            packets("express") + packets("fast");
     }
     by_trust
 }

@@ -26,6 +26,9 @@ const ENGINE_EVERY: u64 = 8;
 /// In one of so many ports are served at tc ingress.
 const AT_TC_EVERY: u64 = 3;
 
+/// In one of so many packets leave through queueing disciplines, from ports in XDP and at tc ingress.
+const FAST_EVERY: u64 = 5;
+
 pub(super) fn draw(dice: &mut Dice, seed: u64) -> Lanes {
     let ports = if dice.chance(85) { 3 } else { 2 };
     // One kind most often, as firewalls suit one.
@@ -70,6 +73,7 @@ pub(super) fn draw(dice: &mut Dice, seed: u64) -> Lanes {
         classes,
         engine: seed.is_multiple_of(ENGINE_EVERY),
         at_tc: !seed.is_multiple_of(ENGINE_EVERY) && seed.is_multiple_of(AT_TC_EVERY),
+        fast: !seed.is_multiple_of(ENGINE_EVERY) && seed.is_multiple_of(FAST_EVERY),
     }
 }
 
