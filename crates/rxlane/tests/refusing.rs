@@ -91,10 +91,10 @@ fn slow_host(t: &TestLab) {
         .collect();
     let path = format!("/tmp/{}.nft", t.lab.config.name);
     let text = format!(
-        "table inet slow {{ chain seen {{ type filter hook prerouting priority -300;\n{rules}}} }}"
+        "table inet slow {{ chain seen {{ type filter hook prerouting priority -300;\n{rules}}}\n}}\n"
     );
     std::fs::write(&path, text).unwrap();
-    t.must(Place::Sink, &format!("nft -f {path}; rm {path}"));
+    t.must(Place::Sink, &format!("nft -f {path} && rm {path}"));
 }
 
 fn queue(t: &TestLab) {
