@@ -1,6 +1,6 @@
 //! `rxlane bench cost`: what a packet costs, program by program and as a whole.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use clap::Args;
@@ -12,7 +12,7 @@ use rxlane_bench::hog::Hog;
 use rxlane_bench::lab::{Firewall, Lab, LabConfig};
 use rxlane_bench::report::{LatencyReport, median};
 use rxlane_bench::scene::{RUNS, Scene};
-use rxlane_config::RouterConfig;
+use rxlane_config::{Ingress, RouterConfig};
 use rxlane_dataplane::cost::{believe, test_run};
 use rxlane_dataplane::router::Router;
 use rxlane_policy::class::{Lane, Trust};
@@ -139,6 +139,9 @@ impl Case {
             .cloned()
             .ok_or("`express` has no configuration")?;
         config.ports = vec!["in0".into(), "out0".into()];
+        // They stand for network cards.
+        let in_xdp = |port: &String| (port.clone(), Ingress::Xdp);
+        config.ingress = config.ports.iter().map(in_xdp).collect();
         let other = |i: u16| Rule {
             dst_ports: vec![20_000 + i..=20_000 + i],
             ..Rule::default()
@@ -194,10 +197,12 @@ impl Bench<'_> {
         program: BorrowedFd<'_>,
         dscp: u8,
         action: u32,
+        mut before_round: impl FnMut() -> Result<(), String>,
     ) -> Result<ProgramCost, String> {
         let (mut costs, mut quotients) = (Vec::new(), Vec::new());
         for _ in 0..self.rounds {
             stop::check().map_err(one_line)?;
+            before_round()?;
             let least = self.one(self.bare.program(Bare::Redirect), EF, REDIRECT)?;
             let ns = self
                 .one(program, dscp, action)
@@ -218,11 +223,11 @@ impl Bench<'_> {
         let measured = scene
             .within(|| {
                 let file = Path::new("bench-cost.toml");
-                let router = match Router::start(config, file, true, || ()) {
+                let mut router = match Router::start(config, file, true, || ()) {
                     Ok(router) => router,
                     Err(e) => return Ok(Err(one_line(e))),
                 };
-                let measured = self.routed(case, &router);
+                let measured = self.routed(case, &mut router);
                 Ok(router.detach().map_err(one_line).and(measured))
             })
             .map_err(one_line)?;
@@ -230,23 +235,26 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn routed(&self, case: &Case, router: &Router) -> Result<ProgramCost, String> {
+    fn routed(&self, case: &Case, router: &mut Router) -> Result<ProgramCost, String> {
         let express = case.dscp == EF;
         if express {
             // Nobody forwards here, so nobody sees it: the first packet asks, and this answers.
             let frame = self.scene.frame(EF);
             test_run(router.program(), &frame, self.scene.ingress, 1).map_err(one_line)?;
-            believe(router, self.scene.egress, self.scene.mac).map_err(one_line)?;
+            believe(&*router, self.scene.egress, self.scene.mac).map_err(one_line)?;
         }
         let action = if express { REDIRECT } else { PASS };
-        self.measure(case.what, router.program(), case.dscp, action)
+        let program = router.program().try_clone_to_owned().map_err(one_line)?;
+        // What nobody watches is Linux's after ten seconds.
+        let watch = || router.keep_watch().map_err(one_line);
+        self.measure(case.what, program.as_fd(), case.dscp, action, watch)
     }
 
     fn bare(&mut self, what: &str, which: Bare) -> Result<(), String> {
         let program = self.bare.program(which);
         let scene = self.scene;
         let measured = scene
-            .within(|| Ok(self.measure(what, program, EF, REDIRECT)))
+            .within(|| Ok(self.measure(what, program, EF, REDIRECT, || Ok(()))))
             .map_err(one_line)?;
         self.found.push(measured?);
         Ok(())
