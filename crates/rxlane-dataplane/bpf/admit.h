@@ -19,6 +19,7 @@ struct class
 
 const volatile __u32 n_classes = 1;
 const volatile __u32 express_below = 0; /* the lowest express class and 1; 0: there is none */
+const volatile __u32 first_express = 0; /* the highest class that is not the stack's */
 const volatile __u32 any_fast = 0;
 const volatile __u32 any_police = 0;
 const volatile __u32 any_prefix = 0;

@@ -257,15 +257,28 @@ static __always_inline int is_at_tc(__u32 ifindex)
 	return port && port->at_tc;
 }
 
-/* Whether what leaves there shall wait behind what waits there already. */
-static __always_inline int has_refused(__u32 ifindex)
+/* Preamble, checksum and gap, which a frame takes on the wire. */
+#define WIRE_BYTES 24
+
+/* Whether what leaves there shall wait behind what waits there already. If not, it is counted as sent. */
+static __always_inline int must_wait(const struct core *core, __u32 ifindex)
 {
+	__u32 any = word_of(ANY_PORT), slot;
+	struct port_counters *count;
 	const struct port *port;
 
-	if (!any_port_refuses())
+	if (!any)
 		return 0;
 	port = egress_port(ifindex);
-	return port && port_refuses(port->slot);
+	if (!port)
+		return 0;
+	slot = port->slot;
+	if (any & ANY_IS_FULL && is_full_for(slot, core->asked == first_express))
+		return 1;
+	count = any & ANY_IS_COUNTED ? bpf_map_lookup_elem(&port_counts, &slot) : 0;
+	if (count)
+		count->unsent_bytes += core->packet.length + WIRE_BYTES;
+	return 0;
 }
 
 /* Whether filters or hooks of any port see what leaves by it. */
@@ -299,8 +312,8 @@ static __always_inline int to_port(const struct core *core, __u32 ifindex)
 		return by_qdisc_of(core, ifindex);
 	if (bpf_redirect_map(&egress, ifindex, 0) != XDP_REDIRECT)
 		return port_has(ifindex, PORT_QDISC) ? REFUSED(REASON_QDISC) : REFUSED(REASON_EGRESS);
-	if (has_refused(ifindex))
-		return by_qdisc_of(core, ifindex);
+	if (must_wait(core, ifindex))
+		return by_qdisc_of(core, ifindex) == BY_QDISC ? BY_QDISC : REFUSED(REASON_QDISC);
 	if (core->packet.in_pieces && !port_has(ifindex, PORT_TAKES_PIECES))
 		return REFUSED(REASON_MTU);
 	return XDP_REDIRECT;

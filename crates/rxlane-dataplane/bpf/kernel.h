@@ -31,6 +31,7 @@ struct Qdisc {
 
 struct netdev_queue {
 	struct Qdisc *qdisc;
+	unsigned long state;
 } CORE;
 
 /* include/linux/netdevice.h, enum netdev_state_t: the first since Linux 2.6. */

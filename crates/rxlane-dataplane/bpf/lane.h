@@ -22,6 +22,7 @@
 #include "skb.h"
 #include "kernel.h"
 #include "ports.h"
+#include "port_counts.h"
 
 /*
  * What the configuration calls the port of a slot: slots outlive configurations. BY_VLAN: nothing, but it may name VLAN

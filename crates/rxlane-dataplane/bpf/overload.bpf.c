@@ -16,6 +16,8 @@
 #include "cpu.h"
 #include "latency.h"
 #include "refusing.h"
+#include "bucket.h"
+#include "link_queue.h"
 
 struct bpf_prog;
 
@@ -283,6 +285,10 @@ int BPF_PROG(ring_served, int map_id, unsigned int processed, unsigned int drops
 	return 0;
 }
 
+/* include/linux/netdevice.h: a driver whose ring is full has switched it off, or what byte queue limits allow is under
+ * way. */
+#define TX_QUEUE_IS_OFF 3UL
+
 /* include/uapi/linux/if.h */
 #define IFF_MASTER (1 << 10)
 
@@ -314,8 +320,12 @@ int BPF_PROG(express_sent, const struct net_device *from, const struct net_devic
 		return 0;
 	count->tx_packets += sent;
 	count->tx_drops += drops;
-	if (drops && port->may_wait && linux_has_place(to, err))
-		count->refusals += begins_to_refuse(slot);
+	if (!port->may_wait || !linux_has_place(to, err))
+		return 0;
+	if (drops)
+		count->refusals += begins_to_be_full(slot, 0);
+	else if (to->_tx->state & TX_QUEUE_IS_OFF || overfills_link(slot, count, bpf_ktime_get_ns()))
+		count->link_full += begins_to_be_full(slot, LINK_ALONE);
 	return 0;
 }
 

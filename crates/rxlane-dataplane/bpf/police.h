@@ -1,26 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Rate limits: the GCRA of rxlane-policy/src/police.rs, in the same integers. One word a class, shared by
- * all cores with a compare-and-swap.
+ * Rate limits: the GCRA of rxlane-policy/src/police.rs, in the same integers. One word a class.
  */
 #ifndef RXLANE_POLICE_H
 #define RXLANE_POLICE_H
 
-#define TIME_SHIFT 8
-#define COST_SHIFT 20
-/* Lost races before the packet counts as too much: as many others have just used the bucket. */
-#define POLICE_TRIES 4
-/* How far the clocks of two cores may differ: a second, in 2^-8 ns. */
-#define POLICE_SKEW (1000000000ULL << TIME_SHIFT)
+#include "bucket.h"
 
 struct police {
 	__u64 cost; /* of a packet or byte, in 2^-20 ns; 0: no limit */
 	__u64 limit; /* of the burst, in 2^-8 ns */
 	__u64 per_byte;
-};
-
-struct bucket {
-	__u64 next; /* theoretical arrival time of the next packet, in 2^-8 ns */
 };
 
 /* As far apart as cache lines: cores that serve different classes do not wait for each other. */
@@ -35,39 +25,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct class_bucket);
 } buckets SEC(".maps");
-
-/* How far ahead of `now` the bucket is, where 0 is also what lies in the past or another rate has left. */
-static __always_inline __u64 ahead_of(__u64 next, __u64 limit, __u64 now)
-{
-	__u64 ahead = next - now;
-
-	/* In the past is far ahead on a clock that goes round. */
-	return ahead > limit + POLICE_SKEW ? 0 : ahead;
-}
-
-/* Whether the bucket would take something of that cost. */
-static __always_inline int would_take(const struct bucket *bucket, __u64 cost, __u64 limit, __u64 now)
-{
-	return ahead_of(*(const volatile __u64 *)&bucket->next, limit, now) + cost <= limit;
-}
-
-/* The same, and it does. */
-static __always_inline int take(struct bucket *bucket, __u64 cost, __u64 limit, __u64 now)
-{
-	int i;
-
-	UNROLLED
-	for (i = 0; i < POLICE_TRIES; i++) {
-		__u64 old = *(volatile __u64 *)&bucket->next;
-		__u64 ahead = ahead_of(old, limit, now);
-
-		if (ahead + cost > limit)
-			return 0;
-		if (__sync_val_compare_and_swap(&bucket->next, old, now + ahead + cost) == old)
-			return 1;
-	}
-	return 0;
-}
 
 static __always_inline int within_rate(const volatile struct police *police, __u32 class, __u32 bytes)
 {

@@ -353,6 +353,9 @@ struct port_counters {
 	__u64 tx_packets; /* express frames that the egress driver took */
 	__u64 tx_drops; /* express frames that it refused, or that could not be given to it */
 	__u64 refusals; /* times that it began to refuse frames, after which they leave by the stack for a while */
+	__u64 link_full; /* times that its link began to be full, after which lower classes leave by the qdisc for a
+			    while */
+	__u64 unsent_bytes; /* redirected since its link was charged with them last */
 	__u64 by_qdisc; /* packets that lanes gave to its queueing discipline; several that are one skb count as several
 			 */
 };

@@ -47,7 +47,14 @@ impl Help {
                 ),
             };
         }
-        match ports.iter().find(|port| port.refusing_s.is_some()) {
+        match ports.iter().find(|port| port.full.is_some()) {
+            Some(port) if port.full == Some("link") => Self {
+                now: true,
+                why: format!(
+                    "the link of `{}` is full, and the highest class leaves before what waits",
+                    port.name
+                ),
+            },
             Some(port) => not(format!(
                 "what leaves by `{}` waits in its queueing discipline, as with Linux",
                 port.name

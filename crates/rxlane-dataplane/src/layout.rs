@@ -290,6 +290,18 @@ pub struct Core {
     pub heard: [u32; 68],
 }
 
+/// What a port's link has still to send (`struct link_queue` of bpf/link_queue.h).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct LinkQueue {
+    /// When it will have sent that, in 2^-8 ns.
+    pub next: u64,
+    /// What a byte takes, in 2^-20 ns; 0: nobody knows, or nobody can fill it.
+    pub cost: u64,
+    /// How far away that may be, in 2^-8 ns.
+    pub limit: u64,
+}
+
 /// What happened to the packets of a ring (`struct ring`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable, Serialize, JsonSchema)]
 #[repr(C)]
@@ -723,6 +735,11 @@ pub struct PortCounters {
     pub tx_drops: u64,
     /// Times that it began to refuse frames, after which express packets left by the stack for a while.
     pub refusals: u64,
+    /// Times that its link began to be full, after which lower classes left by the queueing discipline for a while.
+    pub link_full: u64,
+    /// Bytes for which its link has not been charged yet.
+    #[serde(skip)]
+    pub unsent_bytes: u64,
     /// Packets that lanes gave to its queueing discipline.
     pub by_qdisc: u64,
 }

@@ -39,6 +39,7 @@ mod watch;
 mod error;
 mod kept;
 mod lanes;
+mod link_queues;
 mod pinned;
 mod ports;
 mod pppoe;

@@ -1,5 +1,6 @@
-//! Ports whose drivers refuse express frames. From the first refusal on, of which the program that sees it tells the others
-//! (bpf/refusing.h), what leaves there leaves by the stack and may wait in the port's queueing discipline, as with `egress = "qdisc"`.
+//! Ports that are full: whose drivers refuse express frames, or whose links have more to send than they can. From then on, of which the
+//! program that sees it tells the others (bpf/refusing.h), what leaves there may wait in the port's queueing discipline; of a link that is
+//! full the highest class goes on directly.
 //! Here is seen when nothing waits any more: sent directly before that, packets would overtake those that do.
 
 use std::collections::BTreeMap;
@@ -23,8 +24,12 @@ const QUIET_S: u32 = 1;
 const LONGEST_QUIET_S: u32 = 64;
 /// Within so long, or within the time that nothing had to wait for, is at once.
 const AT_ONCE: Duration = Duration::from_secs(10);
-/// The word that is not 0 if any port refuses (`ANY_PORT` of bpf/refusing.h).
+/// What is true of any port (`ANY_PORT` of bpf/refusing.h).
 const ANY_PORT: u32 = MAX_PORTS as u32;
+const ANY_IS_FULL: u32 = 1;
+const ANY_IS_COUNTED: u32 = 2;
+/// In the word of a port: only its link is full.
+const LINK_ALONE: u32 = 1 << 31;
 /// What a port's word is until somebody has seen that it refuses; then the seconds are added.
 const UNSEEN: u32 = 1;
 
@@ -33,13 +38,32 @@ pub(crate) fn may_wait(config: &RouterConfig, port: &str) -> bool {
     config.egress.get(port) != Some(&Egress::Direct)
 }
 
-/// For how many seconds nothing may have waited before packets leave the port directly again; nothing if they do.
+/// What of a port is full, and for how many seconds nothing may have waited before packets leave directly again; nothing if they do.
 ///
 /// # Errors
 /// When the map cannot be read.
-pub(crate) fn quiet_s(shared: &Shared, slot: u8) -> Result<Option<u32>, DataplaneError> {
+pub(crate) fn full(shared: &Shared, slot: u8) -> Result<Option<(Full, u32)>, DataplaneError> {
     let word = read(shared, slot.into())?;
-    Ok((word != 0).then(|| (word - UNSEEN).max(QUIET_S)))
+    let quiet_s = (word & !LINK_ALONE).saturating_sub(UNSEEN).max(QUIET_S);
+    Ok((word != 0).then(|| (Full::of(word), quiet_s)))
+}
+
+/// What of a port is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Full {
+    /// The ring of its driver, which refuses frames: all express classes leave by the queueing discipline.
+    Ring,
+    /// Its link: the classes below the highest do.
+    Link,
+}
+
+impl Full {
+    fn of(word: u32) -> Self {
+        match word & LINK_ALONE {
+            0 => Self::Ring,
+            _ => Self::Link,
+        }
+    }
 }
 
 fn read(shared: &Shared, key: u32) -> Result<u32, DataplaneError> {
@@ -50,12 +74,29 @@ fn write(shared: &Shared, key: u32, word: u32) -> Result<(), DataplaneError> {
     pinned::put(&shared.refusing, key, &word.to_ne_bytes())
 }
 
-/// Says that a port refuses, or that none does.
+/// Says that a port is full, or that none is.
 #[cfg(feature = "testing")]
-pub(crate) fn say(shared: &Shared, slot: u8, refuses: bool) -> Result<(), DataplaneError> {
-    let word = u32::from(refuses) * UNSEEN;
+pub(crate) fn say(shared: &Shared, slot: u8, full: Option<Full>) -> Result<(), DataplaneError> {
+    let word = match full {
+        None => 0,
+        Some(Full::Ring) => UNSEEN,
+        Some(Full::Link) => UNSEEN | LINK_ALONE,
+    };
     write(shared, slot.into(), word)?;
-    write(shared, ANY_PORT, word)
+    write(shared, ANY_PORT, u32::from(word != 0) * ANY_IS_FULL)
+}
+
+/// Has what is sent to ports counted, or no more.
+///
+/// # Errors
+/// When the map cannot be read or written.
+pub(crate) fn count(shared: &Shared, counts: bool) -> Result<(), DataplaneError> {
+    let any = read(shared, ANY_PORT)?;
+    let now = (any & !ANY_IS_COUNTED) | (u32::from(counts) * ANY_IS_COUNTED);
+    match now == any {
+        true => Ok(()),
+        false => write(shared, ANY_PORT, now),
+    }
 }
 
 /// A port that refuses, or has.
@@ -77,7 +118,7 @@ enum News {
 }
 
 impl Port {
-    /// Takes in the word that the programs go by, and what waits.
+    /// Takes in the word that the programs go by, without what of the port is full, and what waits.
     fn look(&mut self, word: u32, waiting: Waiting, now: Instant) -> News {
         let begins = word == UNSEEN;
         if begins {
@@ -134,7 +175,8 @@ impl Router {
     /// # Errors
     /// When qdiscs cannot be listed, or the map cannot be read or written: then they leave by the stack.
     pub(crate) fn follow_refusals(&mut self, devices: &[NetDevice]) -> Result<(), DataplaneError> {
-        if read(&self.shared, ANY_PORT)? == 0 {
+        let all = read(&self.shared, ANY_PORT)?;
+        if all & ANY_IS_FULL == 0 {
             return Ok(());
         }
         let waiting = tc::waiting()?;
@@ -150,11 +192,11 @@ impl Router {
             }
         }
         if !any {
-            write(&self.shared, ANY_PORT, 0)?;
+            write(&self.shared, ANY_PORT, all & !ANY_IS_FULL)?;
             // One may have begun meanwhile.
             for slot in 0..ANY_PORT {
                 if read(&self.shared, slot)? != 0 {
-                    return write(&self.shared, ANY_PORT, 1);
+                    return write(&self.shared, ANY_PORT, all);
                 }
             }
         }
@@ -182,7 +224,7 @@ impl Router {
         let known = self.refusing.0.get(name);
         if known.is_some_and(|port| port.ifindex != device.ifindex) {
             self.refusing.0.remove(name);
-            if word != UNSEEN {
+            if word & !LINK_ALONE != UNSEEN {
                 return 0;
             }
         }
@@ -199,12 +241,23 @@ impl Router {
         }
         let port = self.refusing.0.entry(name.clone()).or_default();
         port.ifindex = device.ifindex;
-        match port.look(word, all, Instant::now()) {
-            News::Refuses => warn!(
-                port = name,
-                "its driver refuses frames: express packets that leave there leave by the stack until nothing has waited in its queueing discipline for {} s",
-                port.quiet_s
-            ),
+        match port.look(word & !LINK_ALONE, all, Instant::now()) {
+            News::Refuses => {
+                let until = format!(
+                    "by its queueing discipline until nothing has waited in it for {} s",
+                    port.quiet_s
+                );
+                match Full::of(word) {
+                    Full::Ring => warn!(
+                        port = name,
+                        "its driver refuses frames: express packets that leave there leave {until}"
+                    ),
+                    Full::Link => info!(
+                        port = name,
+                        "its link is full: packets below the highest class leave {until}"
+                    ),
+                }
+            }
             News::None => {}
             News::NothingWaits => {
                 info!(
@@ -214,7 +267,7 @@ impl Router {
                 return 0;
             }
         }
-        UNSEEN + port.quiet_s
+        (word & LINK_ALONE) | (UNSEEN + port.quiet_s)
     }
 }
 

@@ -28,6 +28,7 @@ use crate::lanes::program::LaneProgram;
 use crate::lanes::rings;
 use crate::lanes::senders::Senders;
 use crate::layout::MAX_PORTS;
+use crate::link_queues::LinkQueues;
 use crate::options::Options;
 use crate::pinned;
 use crate::port_names;
@@ -83,6 +84,7 @@ pub struct Router {
     pub(crate) insisting: BTreeMap<String, BTreeSet<String>>,
     pub(crate) refusing: Refusing,
     pub(crate) fast: Fast,
+    pub(crate) link_queues: LinkQueues,
     pub(crate) bridges: Bridges,
     pub(crate) sessions: Sessions,
     pub(crate) tunnels: Tunnels,
@@ -163,6 +165,7 @@ impl Router {
                     insisting: BTreeMap::new(),
                     refusing: Refusing::default(),
                     fast: Fast::default(),
+                    link_queues: LinkQueues::default(),
                     bridges: Bridges::default(),
                     sessions,
                     tunnels: Tunnels::default(),

@@ -24,7 +24,7 @@ pub use crate::masters::MasterStatus;
 use crate::pinned::{get, get_percpu};
 pub use crate::pppoe::SessionStatus;
 use crate::qdiscs;
-use crate::refusing;
+use crate::refusing::{self, Full};
 pub use crate::tunnels::TunnelStatus;
 use crate::verifier::Accepted;
 pub use crate::vlans::VlanStatus;
@@ -98,8 +98,11 @@ pub struct PortStatus {
     /// How packets of express classes leave through the port now: `directly`; by the `stack` and its queueing discipline, as where its driver takes no
     /// frames from XDP; or as the lane's through its `qdisc`, as where no port is served in XDP and while its driver refuses frames.
     pub leaves: &'static str,
-    /// Where packets leave by the stack because the port's driver has refused frames: for how many seconds nothing may wait in its queueing
-    /// discipline before they leave directly again.
+    /// What of the port is full, so that packets wait in its queueing discipline: the `ring` of its driver, which has refused frames; or the
+    /// `link`, by which the highest class still leaves directly. Missing where nothing is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub full: Option<&'static str>,
+    /// Where something is: for how many seconds nothing may wait in its queueing discipline before packets leave directly again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusing_s: Option<u32>,
     /// Queueing disciplines that hold the port to a rate.
@@ -250,13 +253,15 @@ fn ports(
         let of_vlans: Option<Vec<_>> = port.vlans.iter().map(of_vlan).collect();
         let of_vlans = of_vlans.unwrap_or_default();
         let by_qdisc = own.or_else(|| of_vlans.first().copied());
-        let refusing_s = refusing::quiet_s(shared, port.slot)?;
+        let full = refusing::full(shared, port.slot)?;
+        let refuses = full.is_some_and(|(full, _)| full == Full::Ring);
         let mine = &cores[&port.slot];
         let mut egress = PortCounters::default();
         for count in get_percpu::<PortCounters>(&shared.port_counts, u32::from(port.slot))? {
             egress.tx_packets += count.tx_packets;
             egress.tx_drops += count.tx_drops;
             egress.refusals += count.refusals;
+            egress.link_full += count.link_full;
             egress.by_qdisc += count.by_qdisc;
         }
         let reasons = REASONS
@@ -274,16 +279,19 @@ fn ports(
             named: port.vlans.iter().cloned().collect(),
             ifindex: port.ifindex,
             mode: port.mode.clone(),
-            leaves: if !state.passes_the_stack_by()
-                || (refusing_s.is_some() && by_qdisc.is_none() && hands_over)
+            leaves: if !state.passes_the_stack_by() || (refuses && by_qdisc.is_none() && hands_over)
             {
                 "qdisc"
-            } else if by_qdisc.is_none() && refusing_s.is_none() && state.sends(port) {
+            } else if by_qdisc.is_none() && !refuses && state.sends(port) {
                 "directly"
             } else {
                 "stack"
             },
-            refusing_s,
+            refusing_s: full.map(|(_, quiet_s)| quiet_s),
+            full: full.map(|(full, _)| match full {
+                Full::Ring => "ring",
+                Full::Link => "link",
+            }),
             shapers: by_qdisc.cloned().unwrap_or_default(),
             egress,
             polls: mine.iter().map(|c| c.polls).sum(),

@@ -14,6 +14,7 @@ use crate::cost::test_run;
 use crate::error::BpfTried;
 use crate::layout::{ClassCounters, Core, REASONS};
 use crate::pinned::get_percpu;
+use crate::refusing::Full;
 use crate::router::Router;
 use crate::skeletons::control as skel;
 
@@ -45,6 +46,45 @@ pub fn stack_lane() -> Lane {
 /// When the kernel refuses the test run, for instance because the frame is shorter than 14 bytes.
 pub fn run(router: &Router, frame: &[u8], ifindex: u32) -> Result<TestRun, std::io::Error> {
     test_run(router.program(), frame, ifindex, 1).map(|(outcome, _)| outcome)
+}
+
+/// Has a frame come in by `ifindex` some times at once, each time as it is, and leave as the program says.
+///
+/// # Errors
+/// When the kernel refuses the test run.
+#[allow(unsafe_code)]
+pub fn receive(
+    router: &Router,
+    frame: &[u8],
+    ifindex: u32,
+    times: u32,
+) -> Result<(), std::io::Error> {
+    let ctx = libbpf_sys::xdp_md {
+        data_end: frame.len() as u32,
+        ingress_ifindex: ifindex,
+        ..Default::default()
+    };
+    let mut opts = libbpf_sys::bpf_test_run_opts {
+        sz: size_of::<libbpf_sys::bpf_test_run_opts>() as _,
+        data_in: frame.as_ptr().cast(),
+        data_size_in: frame.len() as u32,
+        ctx_in: (&raw const ctx).cast(),
+        ctx_size_in: size_of::<libbpf_sys::xdp_md>() as u32,
+        repeat: times as i32,
+        flags: libbpf_sys::BPF_F_TEST_XDP_LIVE_FRAMES,
+        ..Default::default()
+    };
+    // SAFETY: frame, context and options outlive the call, with their own sizes.
+    let ret = unsafe {
+        libbpf_sys::bpf_prog_test_run_opts(
+            std::os::fd::AsRawFd::as_raw_fd(&router.program()),
+            &raw mut opts,
+        )
+    };
+    match ret {
+        0.. => Ok(()),
+        _ => Err(std::io::Error::from_raw_os_error(-ret)),
+    }
 }
 
 /// Tells the program of a session of PPPoE over a port whose packets come in as the port's own, until the router looks for sessions
@@ -117,7 +157,46 @@ pub fn serve_by_vlan(
 /// When the map cannot be written.
 pub fn refuse(router: &Router, port: &str, refuses: bool) -> Result<(), DataplaneError> {
     let slot = router.state.ports[port].slot;
-    crate::refusing::say(&router.shared, slot, refuses)
+    crate::refusing::say(&router.shared, slot, refuses.then_some(Full::Ring))
+}
+
+/// The same of its link: the highest class goes on directly.
+///
+/// # Errors
+/// When the map cannot be written.
+pub fn fill_link(router: &Router, port: &str) -> Result<(), DataplaneError> {
+    let slot = router.state.ports[port].slot;
+    crate::refusing::say(&router.shared, slot, Some(Full::Link))
+}
+
+/// Has a port's link be one of so many bits a second, which what comes in can fill.
+///
+/// # Errors
+/// When the rate is none, or a map cannot be written.
+pub fn slow_link(router: &Router, port: &str, bits_per_s: u64) -> Result<(), DataplaneError> {
+    let slot = router.state.ports[port].slot;
+    let gcra = rxlane_policy::egress::link_queue(bits_per_s)?;
+    let queue = crate::layout::LinkQueue {
+        next: 0,
+        cost: gcra.cost,
+        limit: gcra.limit,
+    };
+    crate::pinned::put(
+        &router.shared.link_queues,
+        slot.into(),
+        bytemuck::bytes_of(&queue),
+    )?;
+    crate::refusing::count(&router.shared, true)
+}
+
+/// Whether a port's link is full, and whether its driver refuses frames.
+///
+/// # Errors
+/// When the map cannot be read.
+pub fn is_full(router: &Router, port: &str) -> Result<(bool, bool), DataplaneError> {
+    let full = crate::refusing::full(&router.shared, router.state.ports[port].slot)?;
+    let is = |what| full.is_some_and(|(full, _)| full == what);
+    Ok((is(Full::Link), is(Full::Ring)))
 }
 
 /// What frames are to the router itself (bpf/control.h), by their own program.

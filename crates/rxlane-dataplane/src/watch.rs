@@ -200,6 +200,8 @@ impl Router {
     /// Tells the program about ports, and where packets may leave.
     pub(crate) fn write_ports(&mut self, devices: &[Link]) -> Result<(), DataplaneError> {
         self.follow_fast(devices)?;
+        self.link_queues
+            .follow(&self.shared, &self.state.ports, devices)?;
         let (ports, config) = (&self.state.ports, &self.state.config);
         let teaching = self.bridges.teaching(devices);
         ports::write_ports(&self.shared, ports, config, devices, &teaching)?;

@@ -41,6 +41,7 @@ pub mod class;
 pub mod compile;
 pub mod control;
 pub mod dscp;
+pub mod egress;
 pub mod global;
 pub mod headers;
 pub mod overlap;

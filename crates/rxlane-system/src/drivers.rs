@@ -9,6 +9,7 @@ use crate::{SystemError, Tried};
 
 const GET_DRIVER: u32 = 0x3;
 const GET_CHANNELS: u32 = 0x3c;
+const GET_SETTINGS: u32 = 0x1;
 
 /// `struct ethtool_channels`.
 #[repr(C)]
@@ -31,6 +32,21 @@ struct Driver {
     command: u32,
     driver: [u8; 32],
     rest: [u8; 160],
+}
+
+/// `struct ethtool_cmd`.
+#[repr(C)]
+#[derive(Default)]
+struct Settings {
+    command: u32,
+    modes: [u32; 2],
+    mbit_low: u16,
+    duplex: u8,
+    port: u8,
+    rest: [u32; 3],
+    mbit_high: u16,
+    mdix: [u8; 2],
+    partner: [u32; 3],
 }
 
 /// Asks the driver of a device; `None` where it does not answer such a question. `question` begins with the number of a command.
@@ -87,6 +103,23 @@ pub fn rx_queues(name: &str) -> Result<u32, SystemError> {
 /// When there is no such device.
 pub fn spare_queues(name: &str) -> Result<u32, SystemError> {
     Ok(channels(name)?.map_or(0, |c| c.max_combined.saturating_sub(c.combined)))
+}
+
+/// Bits a second of the device's link (`ethtool`); none without a link, or where the driver does not say.
+///
+/// # Errors
+/// When there is no such device.
+pub fn link_bits_per_s(name: &str) -> Result<Option<u64>, SystemError> {
+    let question = Settings {
+        command: GET_SETTINGS,
+        ..Settings::default()
+    };
+    let answer = ask(name, question, "speed")?;
+    let mbit = answer.map(|a| u32::from(a.mbit_high) << 16 | u32::from(a.mbit_low));
+    // SPEED_UNKNOWN is -1, of old drivers in the low half alone.
+    let known =
+        |mbit: &u32| *mbit != 0 && *mbit < u32::from(u16::MAX) || (1 << 16..1 << 20).contains(mbit);
+    Ok(mbit.filter(known).map(|mbit| u64::from(mbit) * 1_000_000))
 }
 
 /// Name of the device's driver (`ethtool -i`); none where it does not say.

@@ -20,11 +20,8 @@ struct Aligned<B: ?Sized>(B);
 /// Without a skeleton, which would look for maps by the names that they have in this object.
 static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/tc.bpf.o")));
 
-/// Loads the program on top of all maps that the XDP program was loaded with, and that of what ports have sent.
-pub(crate) fn load(
-    xdp: &Object,
-    port_counts: &MapHandle,
-) -> Result<(OwnedFd, Accepted), DataplaneError> {
+/// Loads the program on top of all maps that the XDP program was loaded with.
+pub(crate) fn load(xdp: &Object) -> Result<(OwnedFd, Accepted), DataplaneError> {
     let tried = || "share maps with the program of traffic control".to_owned();
     let mut all = BTreeMap::new();
     // Of maps that were not made libbpf holds something else.
@@ -38,9 +35,7 @@ pub(crate) fn load(
         .tried(|| "open the program of traffic control".into())?;
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
-        let own = own_name(&name);
-        let of_ports = (own == "port_counts").then_some(port_counts);
-        match all.get(own).or(of_ports) {
+        match all.get(own_name(&name)) {
             Some(shared) => map.reuse_fd(shared.as_fd()).tried(tried)?,
             None => map.set_autocreate(false).tried(tried)?,
         }

@@ -14,7 +14,8 @@ use crate::instance::Instance;
 use crate::lanes::latency::Latencies;
 use crate::lanes::trace::TraceMaps;
 use crate::layout::{
-    Core, Cpu, DeviceOver, Gates, GuardPlan, MAX_PORTS, PortCounters, PortTable, RingCounters,
+    Core, Cpu, DeviceOver, Gates, GuardPlan, LinkQueue, MAX_PORTS, PortCounters, PortTable,
+    RingCounters,
 };
 use crate::pinned;
 use crate::skeletons::overload as skel;
@@ -50,6 +51,7 @@ pub(crate) struct Shared {
     pub(crate) ring_counters: MapHandle,
     pub(crate) port_counts: MapHandle,
     pub(crate) refusing: MapHandle,
+    pub(crate) link_queues: MapHandle,
     pub(crate) latencies: MapHandle,
     pub(crate) trace: TraceMaps,
 }
@@ -73,6 +75,7 @@ impl Shared {
             ring_counters: pinned::open_map(pins, "ring_counters")?,
             port_counts: pinned::open_map(pins, "counts_of_ports")?,
             refusing: pinned::open_map(pins, "refusing")?,
+            link_queues: pinned::open_map(pins, "link_queues")?,
             latencies: pinned::open_map(pins, "latencies")?,
             trace: TraceMaps::open(pins)?,
         };
@@ -85,6 +88,7 @@ impl Shared {
         pinned::check_layout::<DeviceOver>(&shared.tunnels, "tunnels")?;
         pinned::check_layout::<RingCounters>(&shared.ring_counters, "ring_counters")?;
         pinned::check_layout::<PortCounters>(&shared.port_counts, "counts_of_ports")?;
+        pinned::check_layout::<LinkQueue>(&shared.link_queues, "link_queues")?;
         pinned::check_layout::<Latencies>(&shared.latencies, "latencies")?;
         Ok(shared)
     }
@@ -110,6 +114,7 @@ impl Shared {
             pin(m.ring_counters.as_fd(), "ring_counters")?;
             pin(m.port_counts.as_fd(), "counts_of_ports")?;
             pin(m.refusing.as_fd(), "refusing")?;
+            pin(m.link_queues.as_fd(), "link_queues")?;
             pin(m.latencies.as_fd(), "latencies")?;
             TraceMaps::create()?.pin(&instance.pins)?;
             let links = instance.pins.join("overload");
@@ -143,6 +148,7 @@ impl Shared {
                 ring_counters: pinned::keep(&m.ring_counters)?,
                 port_counts: pinned::keep(&m.port_counts)?,
                 refusing: pinned::keep(&m.refusing)?,
+                link_queues: pinned::keep(&m.link_queues)?,
                 latencies: pinned::keep(&m.latencies)?,
                 trace: TraceMaps::create()?,
             };
@@ -254,6 +260,8 @@ fn zero(map: &MapHandle, key: u32, size: usize) -> Result<(), DataplaneError> {
 pub(crate) fn reset_port(shared: &Shared, slot: u8) -> Result<(), DataplaneError> {
     let slot = u32::from(slot);
     pinned::put(&shared.refusing, slot, &0u32.to_ne_bytes())?;
+    let unknown = LinkQueue::default();
+    pinned::put(&shared.link_queues, slot, bytemuck::bytes_of(&unknown))?;
     zero(&shared.cores, slot, size_of::<Core>())?;
     zero(&shared.port_counts, slot, size_of::<PortCounters>())
 }

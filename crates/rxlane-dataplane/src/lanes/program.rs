@@ -155,6 +155,9 @@ impl LaneProgram {
             .tried(reuse)?;
         m.tunnels.reuse_fd(shared.tunnels.as_fd()).tried(reuse)?;
         m.refusing.reuse_fd(shared.refusing.as_fd()).tried(reuse)?;
+        m.port_counts
+            .reuse_fd(shared.port_counts.as_fd())
+            .tried(reuse)?;
         m.latencies
             .reuse_fd(shared.latencies.as_fd())
             .tried(reuse)?;
@@ -208,9 +211,7 @@ impl LaneProgram {
             None => None,
         };
         let mut accepted = vec![Accepted::ask(name, program.as_fd())];
-        let at_tc = wanted
-            .at_tc
-            .then(|| at_tc::load(loaded.object(), &shared.port_counts));
+        let at_tc = wanted.at_tc.then(|| at_tc::load(loaded.object()));
         let at_tc = match at_tc.transpose() {
             Ok(at_tc) => at_tc,
             Err(error) => {
@@ -357,6 +358,7 @@ fn set_constants(
         .iter()
         .rposition(express)
         .map_or(0, |i| i as u32 + 1);
+    c.first_express = config.classes.iter().position(express).unwrap_or(0) as u32;
     c.any_fast = u32::from(fast::any_class(config));
     c.any_police = u32::from(config.classes.iter().any(|c| c.police.is_some()));
     c.any_conntrack = u32::from(trusts(config, |t| *t == Trust::Established));

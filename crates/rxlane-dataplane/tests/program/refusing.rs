@@ -99,6 +99,78 @@ fn what_leaves_in_sessions_and_tunnels_by_a_port_that_refuses_leaves_by_the_stac
     router.detach().unwrap();
 }
 
+/// Two express classes: what is marked, and all else.
+fn two_classes() -> Vec<rxlane_policy::class::Class> {
+    let mut classes = voice();
+    classes[1] = class("bulk", express(Trust::All), Vec::new());
+    classes
+}
+
+/// In the lower class, as long as a frame can be.
+fn full_frame() -> Vec<u8> {
+    let mut packet = udp4([10, 20, 0, 1]);
+    packet.resize(1500, 0x5a);
+    packet[1] = 0;
+    packet[2..4].copy_from_slice(&1500_u16.to_be_bytes());
+    packet[24..26].copy_from_slice(&1480_u16.to_be_bytes());
+    crate::outward::check(&mut packet);
+    arrives(&packet)
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn by_a_link_that_is_full_only_the_highest_class_leaves_directly() {
+    let ifindex = namespace();
+    let router = start(two_classes());
+    let action = |frame: &[u8]| testing::run(&router, frame, ifindex).unwrap().action;
+    let (voice, bulk) = (arrives(&udp4([10, 20, 0, 1])), full_frame());
+    assert_eq!((action(&voice), action(&bulk)), (REDIRECT, REDIRECT));
+    testing::fill_link(&router, "p1").unwrap();
+    assert_eq!((action(&voice), action(&bulk)), (REDIRECT, PASS));
+    testing::refuse(&router, "p1", true).unwrap();
+    assert_eq!((action(&voice), action(&bulk)), (PASS, PASS));
+    testing::refuse(&router, "p1", false).unwrap();
+    assert_eq!((action(&voice), action(&bulk)), (REDIRECT, REDIRECT));
+    router.detach().unwrap();
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_link_is_full_once_more_is_sent_to_it_than_it_takes_and_it_has_a_queue() {
+    const FRAMES: u32 = 64;
+    let ifindex = namespace();
+    let router = start(two_classes());
+    let full = || testing::is_full(&router, "p1").unwrap();
+    let bulk = full_frame();
+    let arrive = |bits_per_s| {
+        testing::slow_link(&router, "p1", bits_per_s).unwrap();
+        testing::receive(&router, &bulk, ifindex, FRAMES).unwrap();
+    };
+    // Where nothing can wait it goes on directly.
+    arrive(10_000_000);
+    assert_eq!(full(), (false, false));
+    let queue = std::process::Command::new("tc")
+        .args([
+            "qdisc", "add", "dev", "p1", "root", "pfifo", "limit", "1000",
+        ])
+        .status();
+    assert!(queue.is_ok_and(|s| s.success()), "iproute2 is installed");
+    // 64 full frames are less than a gigabit sends in a millisecond, and take ten megabits 79.
+    arrive(1_000_000_000);
+    assert_eq!(full(), (false, false));
+    let sent = || testing::counts(&router, 0).unwrap().classes[1].express;
+    let before = sent();
+    let filled = (0..100).any(|_| {
+        arrive(10_000_000);
+        full() == (true, false)
+    });
+    assert!(filled, "{} frames", sent() - before);
+    let before = sent();
+    arrive(10_000_000);
+    assert_eq!(sent(), before, "what comes now waits");
+    router.detach().unwrap();
+}
+
 /// The port itself has no place in the table of egress devices that a route could lead to.
 #[test]
 #[ignore = "needs root: make test"]

@@ -212,10 +212,13 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
             match p.shapers.iter().next() {
                 Some(kind) => format!("by {kind}"),
                 None if p.ifindex.is_none() => String::new(),
-                None if p.refusing_s.is_some() && p.leaves == "qdisc" => {
+                None if p.full == Some("link") => {
+                    "directly, lower classes through its qdisc: its link is full".to_owned()
+                }
+                None if p.full.is_some() && p.leaves == "qdisc" => {
                     "qdisc: its driver refuses".to_owned()
                 }
-                None if p.refusing_s.is_some() => "stack: its driver refuses".to_owned(),
+                None if p.full.is_some() => "stack: its driver refuses".to_owned(),
                 None if p.leaves == "stack" => "by the stack".to_owned(),
                 None if p.leaves == "qdisc" => "through its qdisc".to_owned(),
                 None => p.leaves.to_owned(),

@@ -323,13 +323,23 @@ fn drops(s: &Status, to: &mut Families<'_>) -> Result<(), Error> {
     )?;
     to.counter(
         "rxlane_egress_refusals",
-        "Times that the driver of the port began to refuse express packets, after which they leave by the stack until nothing waits",
+        "Times that the driver of the port began to refuse express packets, after which they leave by its queueing discipline until nothing waits",
         s.ports.iter().map(|p| (egress(p), p.egress.refusals)),
     )?;
     to.gauge(
         "rxlane_egress_refusing",
-        "Whether express packets leave by the stack because the driver of the port has refused some",
-        s.ports.iter().map(|p| (egress(p), p.refusing_s.is_some())),
+        "Whether express packets leave by the queueing discipline because the driver of the port has refused some",
+        s.ports.iter().map(|p| (egress(p), p.full == Some("ring"))),
+    )?;
+    to.counter(
+        "rxlane_egress_link_fills",
+        "Times that the link of the port began to be full, after which classes below the highest leave by its queueing discipline until nothing waits",
+        s.ports.iter().map(|p| (egress(p), p.egress.link_full)),
+    )?;
+    to.gauge(
+        "rxlane_egress_link_full",
+        "Whether classes below the highest leave by the queueing discipline because the link of the port is full",
+        s.ports.iter().map(|p| (egress(p), p.full == Some("link"))),
     )?;
     let Some(engine) = &s.engine else {
         return Ok(());

@@ -148,9 +148,9 @@ fn example(packets: u64) -> Snapshot {
             "cores": [{{"core": 0, "overloaded": true, "overloads": 2, "overloaded_s": 1.5, "service_time_ns": 900,
               "idle_share": 0.01, "turn_us": 272.0, "longest_wait_us": 88.0, "fits": false}}],
             "ports": [
-              {{"name": "lan0", "mode": "native", "tx_packets": 0, "tx_drops": 0, "refusals": 0, "by_qdisc": 0, "to_kernel": {{"ttl": {}}},
+              {{"name": "lan0", "mode": "native", "tx_packets": 0, "tx_drops": 0, "refusals": 0, "link_full": 0, "by_qdisc": 0, "to_kernel": {{"ttl": {}}},
                 "classes": {{"voice": {{{voice}}}, "rest": {{{rest}}}}}}},
-              {{"name": "wan0", "mode": null, "tx_packets": {packets}, "tx_drops": 0, "refusals": 0, "by_qdisc": 0, "to_kernel": {{}}, "classes": {{}}}}],
+              {{"name": "wan0", "mode": null, "tx_packets": {packets}, "tx_drops": 0, "refusals": 0, "link_full": 0, "by_qdisc": 0, "to_kernel": {{}}, "classes": {{}}}}],
             "rt_bound": {{"t_max_ns": 120000.0, "longest_wait_us": 88.0, "note": ""}}}}"#,
         packets / 10
     ))
