@@ -27,19 +27,23 @@
 #include "rewrite.h"
 #include "send_skb.h"
 
+const volatile __u64 netns_cookie = 0;
+
 SEC("tcx/ingress")
 int rxlane_fast(struct __sk_buff *skb)
 {
-	const struct handed_over *found = packet_pointer(skb->data_meta);
+	struct handed_over *found = packet_pointer(skb->data_meta);
 	struct translation nat = {};
 	struct handed_over over;
 	const struct port *port;
 	struct packet p = {};
 	int parsed;
 
-	if ((void *)(found + 1) > packet_pointer(skb->data) || found->magic != HANDED_OVER)
+	if ((void *)(found + 1) > packet_pointer(skb->data) || found->magic != (HANDED_OVER ^ (__u32)netns_cookie))
 		return TCX_NEXT;
 	over = *found;
+	/* It stays with the packet, wherever that goes from here. */
+	found->magic = 0;
 	port = egress_port(over.egress);
 	/* It was one a moment ago. The packet is as it came, and the stack's. */
 	if (!port)

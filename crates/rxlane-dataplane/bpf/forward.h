@@ -160,6 +160,8 @@ static __always_inline void note_next_hop(const struct bpf_fib_lookup *fib)
 	hop->used_ticks = bpf_jiffies64();
 }
 
+const volatile __u64 netns_cookie = 0;
+
 /* No action of XDP: what comes in is to leave through the queueing discipline of its egress. */
 #define BY_QDISC 65
 
@@ -180,7 +182,7 @@ static __always_inline int to_tc(struct xdp_md *ctx, const struct packet *p, con
 	over = packet_pointer(ctx->data_meta);
 	if ((void *)(over + 1) > packet_pointer(ctx->data))
 		return REFUSED(REASON_QDISC);
-	over->magic = HANDED_OVER;
+	over->magic = HANDED_OVER ^ (__u32)netns_cookie;
 	over->egress = hop->egress;
 	__builtin_memcpy(over->to, hop->to, ETH_ALEN);
 	over->urgent = !class && n_classes > 1;
@@ -297,7 +299,7 @@ static __always_inline int by_qdisc_of(const struct core *core, __u32 ifindex)
 	if (!port || port->device != ifindex || port_of_slot[masked(port->slot, MAX_PORTS - 1)] == BY_VLAN)
 		return REFUSED(REASON_EGRESS);
 	/* What tells packets apart there by marks and connections finds none on these. */
-	if (port->flags & PORT_QDISC || is_seen_at_egress() || !(ON_SKB || core->packet.hands_over))
+	if (port->flags & PORT_QDISC || is_seen_at_egress() || !(ON_SKB || observes || core->packet.hands_over))
 		return REFUSED(REASON_QDISC);
 	return BY_QDISC;
 }

@@ -366,7 +366,7 @@ struct port_counters {
  */
 #define HANDED_OVER 0x72786c31
 struct handed_over {
-	__u32 magic;
+	__u32 magic; /* HANDED_OVER and the low half of the cookie of the network namespace that it is meant for */
 	__u32 egress;
 	__u8 to[6];
 	__u8 urgent; /* of the highest class */

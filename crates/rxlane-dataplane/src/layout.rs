@@ -116,7 +116,7 @@ pub const REASONS: [(&str, &str); 29] = [
     ),
     (
         "qdisc",
-        "it leaves through a port whose queueing discipline is to see it, because that holds the link to a rate, or because the driver has refused frames",
+        "it leaves through a port whose queueing discipline is to see it, because that holds the link to a rate, or because the driver has refused frames or the link is full; or of a fast class, and leaves in a VLAN, session or tunnel",
     ),
     (
         "master",

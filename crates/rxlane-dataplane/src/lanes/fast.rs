@@ -101,6 +101,9 @@ fn load(shared: &Shared) -> Result<OwnedFd, DataplaneError> {
     let mut open = skel::FastSkelBuilder::default()
         .open(&mut storage)
         .tried(|| "open the end of the fast lane".into())?;
+    if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
+        constants.netns_cookie = rxlane_system::netns::cookie()?;
+    }
     let m = &mut open.maps;
     m.ports.reuse_fd(shared.ports.as_fd()).tried(tried)?;
     m.port_counts

@@ -393,6 +393,7 @@ fn set_constants(
     if wanted.features.fib_skips_neighbours {
         c.fib_of_sources = libbpf_sys::BPF_FIB_LOOKUP_SKIP_NEIGH;
     }
+    c.netns_cookie = rxlane_system::netns::cookie()?;
     c.kernel_hz = rxlane_system::features::hz().unwrap_or(0);
     Ok(())
 }

@@ -145,7 +145,7 @@ fn explain(router: &RouterConfig, lines: &[ClassLines], packet: &Headers) -> Exp
     Explanation {
         asked,
         class: class.name.clone(),
-        lane: if express { "express" } else { "stack" },
+        lane: if express { class.lane.name() } else { "stack" },
         line,
         obstacle: obstacle.map(in_the_way),
         untrusted,
@@ -293,7 +293,7 @@ fn write_words(out: &mut String, e: &Explanation, file: &str) -> std::fmt::Resul
             "which the engine forwards in the turns of its ring, unless that is full or its flow is translated, provided that"
         )?;
     } else {
-        writeln!(out, "which leaves by the express lane, provided that")?;
+        writeln!(out, "which leaves by the {} lane, provided that", e.lane)?;
     }
     for condition in &e.provided_that {
         writeln!(out, "- {condition}")?;
