@@ -20,15 +20,19 @@ struct {
 } link_queues SEC(".maps");
 
 /* Whether what has been sent is more than may wait. */
-static __always_inline int overfills_link(__u32 slot, struct port_counters *count, __u64 now)
+static __always_inline int overfills_link(__u32 slot, struct port_counters *count)
 {
-	struct link_queue *link = bpf_map_lookup_elem(&link_queues, &slot);
 	__u64 bytes = count->unsent_bytes;
+	struct link_queue *link;
 
+	if (!bytes)
+		return 0;
 	count->unsent_bytes = 0;
+	link = bpf_map_lookup_elem(&link_queues, &slot);
 	if (!link || !link->cost)
 		return 0;
-	return !take(&link->bucket, (bytes * link->cost) >> (COST_SHIFT - TIME_SHIFT), link->limit, now << TIME_SHIFT);
+	return !take(&link->bucket, (bytes * link->cost) >> (COST_SHIFT - TIME_SHIFT), link->limit,
+		     bpf_ktime_get_ns() << TIME_SHIFT);
 }
 
 #endif

@@ -309,6 +309,7 @@ int BPF_PROG(express_sent, const struct net_device *from, const struct net_devic
 	const struct port *port;
 	struct port_counters *count;
 	__u32 slot;
+	int overfilled;
 
 	port = port_of(to);
 	/* Others may redirect to a port, too. */
@@ -320,11 +321,12 @@ int BPF_PROG(express_sent, const struct net_device *from, const struct net_devic
 		return 0;
 	count->tx_packets += sent;
 	count->tx_drops += drops;
+	overfilled = overfills_link(slot, count);
 	if (!port->may_wait || !linux_has_place(to, err))
 		return 0;
 	if (drops)
 		count->refusals += begins_to_be_full(slot, 0);
-	else if (to->_tx->state & TX_QUEUE_IS_OFF || overfills_link(slot, count, bpf_ktime_get_ns()))
+	else if (to->_tx->state & TX_QUEUE_IS_OFF || overfilled)
 		count->link_full += begins_to_be_full(slot, LINK_ALONE);
 	return 0;
 }
