@@ -308,8 +308,11 @@ static __always_inline int by_qdisc_of(const struct core *core, __u32 ifindex)
 static __always_inline int to_port(const struct core *core, __u32 ifindex)
 {
 	/* Sent by send_skb(), when the packet is ready. */
-	if (ON_SKB)
-		return by_qdisc_of(core, ifindex) == BY_QDISC ? XDP_REDIRECT : by_qdisc_of(core, ifindex);
+	if (ON_SKB) {
+		int ret = by_qdisc_of(core, ifindex);
+
+		return ret == BY_QDISC ? XDP_REDIRECT : ret;
+	}
 	if (classes[class_index(core->asked)].lane == LANE_FAST)
 		return by_qdisc_of(core, ifindex);
 	if (bpf_redirect_map(&egress, ifindex, 0) != XDP_REDIRECT)

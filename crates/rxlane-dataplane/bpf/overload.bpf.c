@@ -54,24 +54,6 @@ struct {
 	__type(value, __u64);
 } ring_totals SEC(".maps");
 
-static __always_inline const struct port *port_at(__u32 ifindex)
-{
-	const struct port_table *table;
-	__u32 zero = 0, i;
-
-	table = bpf_map_lookup_elem(&ports, &zero);
-	if (!table)
-		return 0;
-	UNROLLED
-	for (i = 0; i < PORT_PROBES; i++) {
-		const struct port *port = &table->at[(ifindex + i) & (PORT_TABLE - 1)];
-
-		if (port->ifindex == ifindex)
-			return port;
-	}
-	return 0;
-}
-
 static __always_inline const struct port *port_of(const struct net_device *dev)
 {
 	const struct port *port;

@@ -32,6 +32,14 @@ static __always_inline const struct port *find_port(const struct port_table *tab
 	return 0;
 }
 
+static __always_inline const struct port *port_at(__u32 ifindex)
+{
+	__u32 zero = 0;
+	const struct port_table *table = bpf_map_lookup_elem(&ports, &zero);
+
+	return table ? find_port(table, ifindex) : 0;
+}
+
 /*
  * Of a port that is not named itself only VLAN devices send: its ifindex, to which routes lead, is not in the table,
  * but one that no device has.
@@ -40,10 +48,7 @@ static __always_inline const struct port *find_port(const struct port_table *tab
 
 static __always_inline const struct port *egress_port(__u32 ifindex)
 {
-	__u32 zero = 0;
-	const struct port_table *table = bpf_map_lookup_elem(&ports, &zero);
-
-	return table ? find_port(table, ifindex & ~EGRESS_BY_VLAN) : 0;
+	return port_at(ifindex & ~EGRESS_BY_VLAN);
 }
 
 #endif

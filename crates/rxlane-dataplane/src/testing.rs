@@ -10,7 +10,7 @@ use rxlane_policy::control::{Control, Sender};
 use crate::DataplaneError;
 use crate::NamedVlans;
 pub use crate::cost::TestRun;
-use crate::cost::test_run;
+use crate::cost::{run_with, test_run};
 use crate::error::BpfTried;
 use crate::layout::{ClassCounters, Core, REASONS};
 use crate::pinned::get_percpu;
@@ -59,32 +59,13 @@ pub fn receive(
     ifindex: u32,
     times: u32,
 ) -> Result<(), std::io::Error> {
-    let ctx = libbpf_sys::xdp_md {
-        data_end: frame.len() as u32,
-        ingress_ifindex: ifindex,
-        ..Default::default()
-    };
-    let mut opts = libbpf_sys::bpf_test_run_opts {
-        sz: size_of::<libbpf_sys::bpf_test_run_opts>() as _,
-        data_in: frame.as_ptr().cast(),
-        data_size_in: frame.len() as u32,
-        ctx_in: (&raw const ctx).cast(),
-        ctx_size_in: size_of::<libbpf_sys::xdp_md>() as u32,
+    let opts = libbpf_sys::bpf_test_run_opts {
         repeat: times as i32,
         flags: libbpf_sys::BPF_F_TEST_XDP_LIVE_FRAMES,
         ..Default::default()
     };
-    // SAFETY: frame, context and options outlive the call, with their own sizes.
-    let ret = unsafe {
-        libbpf_sys::bpf_prog_test_run_opts(
-            std::os::fd::AsRawFd::as_raw_fd(&router.program()),
-            &raw mut opts,
-        )
-    };
-    match ret {
-        0.. => Ok(()),
-        _ => Err(std::io::Error::from_raw_os_error(-ret)),
-    }
+    // SAFETY: the options point to nothing.
+    unsafe { run_with(router.program(), frame, ifindex, opts) }.map(|_| ())
 }
 
 /// Tells the program of a session of PPPoE over a port whose packets come in as the port's own, until the router looks for sessions
