@@ -89,8 +89,8 @@ pub(super) fn resolve(file: file::File, mistakes: &mut Mistakes) -> Option<Route
             "the AF_XDP engine takes packets in XDP: use \"xdp\", or datapath = \"express\"",
         );
     }
-    let is_fast = |class: &Class| matches!(class.lane, Lane::Express { by_qdisc: true, .. });
-    if let (Datapath::Afxdp(_), Some(fast)) = (&datapath, classes.iter().position(is_fast)) {
+    let fast = classes.iter().position(|class| class.lane.is_fast());
+    if let (Datapath::Afxdp(_), Some(fast)) = (&datapath, fast) {
         mistakes.add(
             &Place::top("class").index(fast).key("lane"),
             "the AF_XDP engine sends by rings of its own: use \"express\", or datapath = \"express\"",

@@ -20,7 +20,6 @@ struct class
 const volatile __u32 n_classes = 1;
 const volatile __u32 express_below = 0; /* the lowest express class and 1; 0: there is none */
 const volatile __u32 first_express = 0; /* the highest class that is not the stack's */
-const volatile __u32 any_fast = 0;
 const volatile __u32 any_police = 0;
 const volatile __u32 any_prefix = 0;
 const volatile struct class classes[MAX_CLASSES] = {};
@@ -126,9 +125,9 @@ static __always_inline int admit(struct xdp_md *ctx, const struct packet *p, str
 		if (c->lane != LANE_STACK) {
 			if (untrusted)
 				continue;
-			/* Its senders are held back by what waits, and merged packets are one to any rate. */
-			if (ON_SKB && c->lane != LANE_FAST && (p->protocol == IPPROTO_TCP || core->packet.merged))
-				return REFUSED(p->protocol == IPPROTO_TCP ? REASON_LOCAL_TCP : REASON_MTU);
+			/* Merged packets are one to any rate. */
+			if (ON_SKB && c->lane != LANE_FAST && p->protocol != IPPROTO_TCP && core->packet.merged)
+				return REFUSED(REASON_MTU);
 			ret = core->obstacle;
 			if (ret >= 0) {
 				count->packets++;

@@ -259,6 +259,14 @@ static __always_inline int is_at_tc(__u32 ifindex)
 	return port && port->at_tc;
 }
 
+/* Whether more packets of the class in hand leave by a port than its link sends. */
+static __always_inline int fills(const struct core *core, __u32 ifindex)
+{
+	const struct port *port = word_of(ANY_PORT) & ANY_IS_FULL ? egress_port(ifindex) : 0;
+
+	return port && is_full_for(port->slot, core->asked == first_express);
+}
+
 /* Preamble, checksum and gap, which a frame takes on the wire. */
 #define WIRE_BYTES 24
 
@@ -382,9 +390,10 @@ static __always_inline int forward(struct xdp_md *ctx, const struct core *core, 
 	    (t->egress != fib.ifindex || t->tag != tag_by(p, way) ||
 	     !((leaves < 0 && is_nobody(t->next_hop)) || is_same_mac(t->next_hop, fib.dmac))))
 		return REFUSED(REASON_UNSEEN);
-	/* The tracker sees its other direction, and must see both. */
-	if (full && t->egress && p->protocol == IPPROTO_TCP && is_at_tc(fib.ifindex) &&
-	    classes[class_index(core->asked)].lane != LANE_FAST)
+	/* Asked of both ways alike: the tracker is to see both directions, or neither. */
+	if (p->protocol == IPPROTO_TCP && (ON_SKB || (full && t->egress && is_at_tc(fib.ifindex))) &&
+	    classes[class_index(core->asked)].lane != LANE_FAST && !fills(core, fib.ifindex) &&
+	    !fills(core, p->ingress))
 		return REFUSED(REASON_LOCAL_TCP);
 	if (is_longer_than_routes(p, core->packet.ip_bytes))
 		return REFUSED(REASON_MTU);

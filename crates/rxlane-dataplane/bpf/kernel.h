@@ -34,6 +34,10 @@ struct netdev_queue {
 	unsigned long state;
 } CORE;
 
+/* include/linux/netdevice.h: a driver whose ring is full has switched it off, or what byte queue limits allow is under
+ * way. */
+#define TX_QUEUE_IS_OFF 3UL
+
 /* include/linux/netdevice.h, enum netdev_state_t: the first since Linux 2.6. */
 #define LINK_STATE_START (1UL << 0)
 #define LINK_STATE_NOCARRIER (1UL << 2)
@@ -195,5 +199,6 @@ extern struct nf_conn *bpf_xdp_ct_lookup(struct xdp_md *ctx, struct bpf_sock_tup
 					 struct bpf_ct_opts___rxlane *opts, __u32 opts_len) __ksym __weak;
 extern void bpf_ct_release(struct nf_conn *ct) __ksym __weak;
 extern int bpf_ct_change_timeout(struct nf_conn *ct, __u32 timeout_ms) __ksym __weak;
+extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym __weak;
 
 #endif

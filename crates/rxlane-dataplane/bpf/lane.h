@@ -57,6 +57,7 @@ const volatile __u8 port_of_slot[MAX_PORTS] = {};
 #include "session.h"
 #include "tunnel.h"
 #include "stack.h"
+#include "local_tcp.h"
 #include "leave.h"
 #include "apart.h"
 #include "flows.h"
@@ -232,7 +233,7 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 	core = bpf_map_lookup_elem(&cores, &slot);
 	if (!core)
 		return XDP_PASS;
-	if (!any_fast && is_of_local_tcp(ctx)) {
+	if (is_of_local_tcp(ctx) && !may_be_fast(ctx, core, port)) {
 		count_reason(core, REASON_LOCAL_TCP);
 		return XDP_PASS;
 	}
@@ -272,7 +273,7 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 		action = to_kernel(core, REASON_MALFORMED);
 	else if (has_hidden_tag(ctx))
 		action = to_kernel(core, REASON_VLAN);
-	else if (core->packet.merged && !any_fast)
+	else if (core->packet.merged && local_tcp != TCP_ALWAYS && !is_of_local_tcp(ctx))
 		action = to_kernel(core, REASON_MTU);
 	else if (!is_to_us(&p, core, port))
 		action = to_kernel_first(ctx, core, REASON_NOT_TO_US);

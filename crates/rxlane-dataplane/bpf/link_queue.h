@@ -19,7 +19,13 @@ struct {
 	__type(value, struct link_queue);
 } link_queues SEC(".maps");
 
-/* Whether what has been sent is more than may wait. */
+/* Whether so many bytes are more than may wait. */
+static __always_inline int overfills(struct link_queue *link, __u64 bytes, __u64 now)
+{
+	return !take(&link->bucket, (bytes * link->cost) >> (COST_SHIFT - TIME_SHIFT), link->limit, now << TIME_SHIFT);
+}
+
+/* Whether what has been sent is. */
 static __always_inline int overfills_link(__u32 slot, struct port_counters *count)
 {
 	__u64 bytes = count->unsent_bytes;
@@ -29,10 +35,7 @@ static __always_inline int overfills_link(__u32 slot, struct port_counters *coun
 		return 0;
 	count->unsent_bytes = 0;
 	link = bpf_map_lookup_elem(&link_queues, &slot);
-	if (!link || !link->cost)
-		return 0;
-	return !take(&link->bucket, (bytes * link->cost) >> (COST_SHIFT - TIME_SHIFT), link->limit,
-		     bpf_ktime_get_ns() << TIME_SHIFT);
+	return link && link->cost && overfills(link, bytes, bpf_ktime_get_ns());
 }
 
 #endif

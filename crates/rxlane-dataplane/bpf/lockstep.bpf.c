@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Carries out events on a guard, for the test that compares it with rxlane_policy::overload. No router loads it.
+ * Carries out events on a guard and on what waits at a link, for the tests that compare them with
+ * rxlane_policy::overload and rxlane_policy::egress. No router loads it.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -8,14 +9,17 @@
 #include "shared.h"
 #include "bounds.h"
 #include "guard.h"
+#include "bucket.h"
+#include "link_queue.h"
+#include "standing.h"
 
 #define EVENTS 256
 
-enum kind { KIND_BEGIN, KIND_PACKET, KIND_END };
+enum kind { KIND_BEGIN, KIND_PACKET, KIND_END, KIND_SENT, KIND_OFF };
 
 struct event {
 	struct moment at;
-	__u64 idle;
+	__u64 idle; /* or bytes that were sent */
 	__u64 deferred;
 	__u32 kind, napi, class, hash, before;
 	struct poll_end end;
@@ -43,6 +47,13 @@ struct {
 	__type(value, struct guard_plan);
 } plans SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct standing);
+} standings SEC(".maps");
+
 __u32 n_events = 0;
 
 static __always_inline struct moment moment_of(const void *event)
@@ -57,8 +68,16 @@ __noinline int carry_out(__u32 i)
 	__u32 zero = 0;
 	struct guard *g = bpf_map_lookup_elem(&guards, &zero);
 	const struct guard_plan *plan = bpf_map_lookup_elem(&plans, &zero);
+	struct link_queue *link = bpf_map_lookup_elem(&link_queues, &zero);
+	struct standing *queue = bpf_map_lookup_elem(&standings, &zero);
 
-	if (!e || !g || !plan)
+	if (!e || !g || !plan || !link || !queue)
+		return 0;
+	if (e->kind == KIND_SENT)
+		e->passes = !overfills(link, e->idle, e->at.now);
+	if (e->kind == KIND_OFF)
+		e->passes = stands(queue, e->at.now);
+	if (e->kind >= KIND_SENT)
 		return 0;
 	if (!g->patience_ns)
 		guard_init(g);

@@ -267,10 +267,6 @@ int BPF_PROG(ring_served, int map_id, unsigned int processed, unsigned int drops
 	return 0;
 }
 
-/* include/linux/netdevice.h: a driver whose ring is full has switched it off, or what byte queue limits allow is under
- * way. */
-#define TX_QUEUE_IS_OFF 3UL
-
 /* include/uapi/linux/if.h */
 #define IFF_MASTER (1 << 10)
 

@@ -49,7 +49,7 @@ enum reason {
 	REASON_SESSION, /* its session may have changed, or is to be seen in use */
 	REASON_CHECKSUM, /* its sender has left the checksum to a device that there is not */
 	REASON_NOT_NAMED, /* of a port that is not named itself, and of none of its VLAN devices that are */
-	REASON_LOCAL_TCP, /* TCP of a port served at tc ingress, whose senders the stack holds back */
+	REASON_LOCAL_TCP, /* TCP of a port served at tc ingress, while none on its way is full (local_tcp.h) */
 	REASONS,
 };
 
@@ -243,6 +243,12 @@ struct outer {
  * One port on one CPU. A NAPI poll is not preempted by another poll on its CPU, so the XDP program and
  * the program that ends the poll take turns on this and need no lock.
  */
+/* Of the link of a port (standing.h). */
+struct standing {
+	__u64 since_ns; /* its driver takes no more, again and again */
+	__u64 seen_ns; /* the same, last */
+};
+
 struct core {
 	__u32 guarded; /* the CPU's guard, as it was at the end of this port's last poll */
 	__u32 queue; /* Rx queue of the poll under way and 1; 0: no packet yet */
@@ -283,6 +289,7 @@ struct core {
 	struct inner_flow inner; /* that it then carries */
 	struct bpf_fib_lookup outer_route; /* of that */
 	__u32 sum; /* of bytes of a packet (sum.h) */
+	struct standing standing; /* what waits to leave by the port */
 };
 
 /* A class's ring on one CPU, counted by batch. */

@@ -50,28 +50,6 @@ static __always_inline __u32 merged_bytes(struct xdp_md *ctx)
 #endif
 }
 
-/*
- * Whether it is TCP, of which a sender on this machine stops where the stack's queues are full, and nowhere else: the
- * stack's, before anything else is asked.
- */
-static __always_inline int is_of_local_tcp(struct xdp_md *ctx)
-{
-#if ON_SKB
-	const struct ethhdr *eth = packet_pointer(ctx->data);
-	const void *end = packet_pointer(ctx->data_end);
-	const struct ipv6hdr *ip6 = (const void *)(eth + 1);
-	const struct iphdr *ip4 = (const void *)(eth + 1);
-
-	if ((const void *)(ip4 + 1) > end)
-		return 0;
-	if (eth->h_proto == bpf_htons(ETH_P_IP))
-		return ip4->protocol == IPPROTO_TCP;
-	return eth->h_proto == bpf_htons(ETH_P_IPV6) && ip6->nexthdr == IPPROTO_TCP;
-#else
-	return 0;
-#endif
-}
-
 /* Whether the core is overloaded, and packets are served by class. */
 #define is_guarded(core) (!ON_SKB && (core)->guarded)
 

@@ -136,7 +136,7 @@ pub const REASONS: [(&str, &str); 29] = [
     ),
     (
         "local_tcp",
-        "TCP that came in by a port served at tc ingress (a veth): its senders stop where the stack's queues are full, and nowhere else",
+        "TCP that came in by a port served at tc ingress (a veth), or leaves by one, while no port on its way is full: hosts of this machine share its cores, and the stack paces them",
     ),
 ];
 
@@ -287,7 +287,7 @@ pub struct Core {
     pub tuple: [u32; 10],
     pub departure: [u32; 20],
     pub flow: [u32; 22],
-    pub heard: [u32; 68],
+    pub heard: [u32; 72],
 }
 
 /// What a port's link has still to send (`struct link_queue` of bpf/link_queue.h).

@@ -1,4 +1,5 @@
-//! The guard of the data plane (bpf/guard.h) by itself, for the test that compares it with `rxlane_policy::overload`.
+//! The guard of the data plane (bpf/guard.h) and what waits at its links (bpf/link_queue.h, bpf/standing.h) by themselves, for the tests
+//! that compare them with `rxlane_policy::overload` and `rxlane_policy::egress`.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -6,12 +7,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use bytemuck::{Pod, Zeroable};
 use libbpf_rs::MapHandle;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use rxlane_policy::Nanos;
 use rxlane_policy::overload::{Gap, Moment, Plan, PollEnd};
+use rxlane_policy::police::Gcra;
 
 use crate::DataplaneError;
 use crate::cost::test_run;
 use crate::error::BpfTried;
-use crate::layout::{Guard, GuardPlan};
+use crate::layout::{Guard, GuardPlan, LinkQueue};
 use crate::pinned;
 use crate::skeletons::lockstep as skel;
 
@@ -72,6 +75,25 @@ impl Event {
             ..Self::default()
         }
     }
+
+    /// So many bytes were sent to a link.
+    pub fn sent(bytes: u32, now: Nanos) -> Self {
+        Self {
+            now: now.0,
+            idle: bytes.into(),
+            kind: 3,
+            ..Self::default()
+        }
+    }
+
+    /// The driver of a link takes no more.
+    pub fn driver_is_off(now: Nanos) -> Self {
+        Self {
+            now: now.0,
+            kind: 4,
+            ..Self::default()
+        }
+    }
 }
 
 /// A loaded guard.
@@ -80,6 +102,8 @@ pub struct Lockstep {
     events: MapHandle,
     guards: MapHandle,
     plans: MapHandle,
+    links: MapHandle,
+    standings: MapHandle,
     counts: MapHandle,
 }
 
@@ -106,6 +130,8 @@ impl Lockstep {
             events: pinned::keep(&m.events)?,
             guards: pinned::keep(&m.guards)?,
             plans: pinned::keep(&m.plans)?,
+            links: pinned::keep(&m.link_queues)?,
+            standings: pinned::keep(&m.standings)?,
             counts: pinned::keep(&m.bss)?,
         })
     }
@@ -118,6 +144,30 @@ impl Lockstep {
         let plan = GuardPlan::from(plan);
         pinned::put(&self.plans, 0, bytemuck::bytes_of(&plan))?;
         pinned::put(&self.guards, 0, bytemuck::bytes_of(&Guard::zeroed()))
+    }
+
+    /// Begins anew with a link.
+    ///
+    /// # Errors
+    /// When a map cannot be written.
+    pub fn begin_link(&self, link: &Gcra) -> Result<(), DataplaneError> {
+        let queue = LinkQueue {
+            next: 0,
+            cost: link.cost,
+            limit: link.limit,
+        };
+        pinned::put(&self.links, 0, bytemuck::bytes_of(&queue))?;
+        pinned::put(&self.standings, 0, &[0; 16])
+    }
+
+    /// What waits at the link: its bucket, and the queue that stands.
+    ///
+    /// # Errors
+    /// When a map cannot be read.
+    pub fn link(&self) -> Result<(u64, [u64; 2]), DataplaneError> {
+        let queue: Option<LinkQueue> = pinned::get(&self.links, 0)?;
+        let standing = pinned::get(&self.standings, 0)?.unwrap_or_default();
+        Ok((queue.unwrap_or_default().next, standing))
     }
 
     /// Carries out events; returns for each whether its packet passes, and the numbers of the state.

@@ -15,8 +15,8 @@ use crate::DataplaneError;
 use crate::lanes::fast;
 use crate::lanes::overload::Shared;
 use crate::layout::MAX_PORTS;
-use crate::pinned;
 use crate::router::Router;
+use crate::{hooks, pinned};
 
 /// For so many seconds nothing may have waited before packets leave directly again, and for twice as many each time that the port refuses
 /// again at once.
@@ -252,6 +252,11 @@ impl Router {
                         port = name,
                         "its driver refuses frames: express packets that leave there leave {until}"
                     ),
+                    Full::Link if hooks::is_at_tc_now(state) => info!(
+                        port = name,
+                        "its link is full: TCP of express classes passes by the stack until nothing has waited for {} s",
+                        port.quiet_s
+                    ),
                     Full::Link => info!(
                         port = name,
                         "its link is full: packets below the highest class leave {until}"
@@ -262,7 +267,7 @@ impl Router {
             News::NothingWaits => {
                 info!(
                     port = name,
-                    "nothing waits there any more: express packets leave directly again"
+                    "nothing waits there any more: packets leave as before"
                 );
                 return 0;
             }

@@ -1,4 +1,5 @@
-//! The guard of the XDP programs against `rxlane_policy::overload`, event by event and number by number.
+//! The guard of the programs against `rxlane_policy::overload`, and what waits at their links against `rxlane_policy::egress`, event by event
+//! and number by number.
 //!
 //! Needs root: the kernel runs the guard (BPF_PROG_TEST_RUN).
 
@@ -6,6 +7,7 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use rxlane_dataplane::lockstep::{EVENTS, Event, Lockstep};
 use rxlane_policy::Nanos;
+use rxlane_policy::egress::{self, StandingQueue};
 use rxlane_policy::overload::{Core, Gap, GuardedClass, Moment, Plan, PollEnd, Service, Verdict};
 
 const SEQUENCES: u64 = 500;
@@ -193,4 +195,59 @@ fn the_guard_in_the_kernel_and_that_of_the_policy_agree_in_every_number() {
         count.events, count.guarded_polls, count.drops
     );
     assert!(count.guarded_polls > 10_000 && count.drops > 100_000);
+}
+
+/// Packets and stopped drivers of one link, with a clock that steps back, stalls and jumps.
+fn sequence_of_link(kernel: &Lockstep, seed: u64) -> (usize, usize) {
+    let mut rng = Pcg64Mcg::seed_from_u64(seed);
+    let bits_per_s = 10_u64.pow(rng.random_range(6..=11)) * rng.random_range(1..=9);
+    let link = egress::link_queue(bits_per_s).expect("a rate");
+    kernel.begin_link(&link).expect("a link");
+    let (mut bucket, mut standing) = (0, StandingQueue::default());
+    let frame_ns = 12_000_000_000_000 / bits_per_s;
+    let (mut now, mut full, mut stood) = (1_000_000_000_u64, 0, 0);
+    for _ in 0..8 {
+        let step_ns = match rng.random_range(0..3) {
+            0 => frame_ns / 3,
+            1 => 2 * frame_ns,
+            _ => 3_000_000,
+        };
+        let (mut events, mut expected) = (Vec::new(), Vec::new());
+        for _ in 0..EVENTS {
+            now = match rng.random_range(0..1000) {
+                0 => now.saturating_sub(10_000),
+                1 => now + 2_000_000_000,
+                2 => now.saturating_sub(3_000_000_000),
+                _ => now + rng.random_range(0..=step_ns),
+            };
+            let (at, bytes) = (Nanos(now), rng.random_range(60..65_000));
+            let (event, passes) = match rng.random_bool(0.5) {
+                true => (
+                    Event::sent(bytes, at),
+                    link.conforms(&mut bucket, at, bytes),
+                ),
+                false => (Event::driver_is_off(at), standing.driver_is_off(at)),
+            };
+            let is_sent = event == Event::sent(bytes, at);
+            full += usize::from(is_sent && !passes);
+            stood += usize::from(!is_sent && passes);
+            events.push(event);
+            expected.push(passes);
+        }
+        let (passes, _) = kernel.carry_out(&events).expect("it runs");
+        let differs = passes.iter().zip(&expected).position(|(a, b)| a != b);
+        assert_eq!(differs, None, "seed {seed}: {events:?}");
+        assert_eq!(kernel.link().unwrap(), (bucket, standing.numbers()));
+    }
+    (full, stood)
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn links_in_the_kernel_and_those_of_the_policy_are_full_at_the_same_packets() {
+    let kernel = Lockstep::load().expect("it loads");
+    let all = (0..SEQUENCES).map(|seed| sequence_of_link(&kernel, seed));
+    let (full, stood) = all.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+    println!("{SEQUENCES} sequences, full at {full} packets, driver off for long {stood} times");
+    assert!(full > 10_000 && stood > 10_000);
 }

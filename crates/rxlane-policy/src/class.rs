@@ -125,6 +125,11 @@ impl Lane {
         }
     }
 
+    /// Whether packets pass by the stack, through queueing disciplines.
+    pub fn is_fast(&self) -> bool {
+        matches!(self, Self::Express { by_qdisc: true, .. })
+    }
+
     /// Whether packets pass by the stack.
     pub fn is_express(&self) -> bool {
         matches!(self, Self::Express { .. })

@@ -6,8 +6,8 @@
 //!
 //! The bucket is the [GCRA](crate::police), one word a port. The BPF program computes with the same integers.
 
-use crate::PolicyError;
 use crate::police::{Gcra, Police, Rate};
+use crate::{Nanos, PolicyError};
 
 /// What a link sends in one of so many parts of a second may wait in its ring.
 const TARGETS_PER_S: u64 = 1000;
@@ -36,10 +36,38 @@ pub fn can_be_filled(link: Option<u64>, others: impl IntoIterator<Item = Option<
     link.is_some_and(|link| all.is_none_or(|all| all > link))
 }
 
+/// For so long a driver must have taken no more, again and again, until its link counts as full: a queue that a burst leaves is gone by then.
+const STANDING: Nanos = Nanos(100_000_000);
+/// A driver that takes all for so long has nothing waiting.
+const STANDING_GAP: Nanos = Nanos(10_000_000);
+
+/// A queue in front of a link that does not go away, as CoDel tells good queues from bad ones (RFC 8289, 3): by how long it has lasted, not
+/// by how long it is. For ports of which all packets leave through the queueing discipline, and no bucket is charged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StandingQueue {
+    since: Nanos,
+    seen: Nanos,
+}
+
+impl StandingQueue {
+    /// The driver takes no more at `now`. Returns whether that has lasted long enough for the link to be full.
+    pub fn driver_is_off(&mut self, now: Nanos) -> bool {
+        if now.0.wrapping_sub(self.seen.0) > STANDING_GAP.0 {
+            self.since = now;
+        }
+        self.seen = now;
+        now.0.wrapping_sub(self.since.0) >= STANDING.0
+    }
+
+    /// All of the state, in the order that the BPF program has it.
+    pub fn numbers(&self) -> [u64; 2] {
+        [self.since.0, self.seen.0]
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Nanos;
     use proptest::prelude::*;
 
     const GIGABIT: u64 = 1_000_000_000;
@@ -66,6 +94,19 @@ mod tests {
         let mut state = 0;
         let taken = (0..100).filter(|_| queue.conforms(&mut state, Nanos(1), 1538));
         assert_eq!(taken.count(), 16);
+    }
+
+    #[test]
+    fn a_queue_stands_after_a_tenth_of_a_second_without_a_gap() {
+        let mut queue = StandingQueue::default();
+        let ms = |n: u64| Nanos(5_000_000_000 + n * 1_000_000);
+        assert!((0..100).step_by(10).all(|n| !queue.driver_is_off(ms(n))));
+        assert!(queue.driver_is_off(ms(100)) && queue.driver_is_off(ms(105)));
+        assert!(!queue.driver_is_off(ms(116)), "11 ms without");
+        assert!((120..216).step_by(4).all(|n| !queue.driver_is_off(ms(n))));
+        assert!(queue.driver_is_off(ms(216)));
+        // A clock of another core is behind: it begins anew.
+        assert!(!queue.driver_is_off(ms(215)));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
+use common::slow::slow_host;
 use common::{Background, REST, TestLab, VOICE_ALL, VOICE_ESTABLISHED, udp, wait_for};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{setsockopt, sockopt};
@@ -127,12 +128,7 @@ fn translated_flows_are_express_whether_or_not_their_senders_leave_checksums_to_
 fn tcp_of_a_veth_is_linuxs_and_counted() {
     let mut t = TestLab::up("tctcp", |_| ());
     let _router = start(&mut t, VOICE_ALL);
-    let server: SocketAddr = "10.20.0.2:7000".parse().unwrap();
-    let listen = || Ok(TcpListener::bind(server).expect("a listener"));
-    let listener = within(&t.lab.netns(Place::Sink), false, listen).expect("the namespace");
-    let reach = || Ok(TcpStream::connect_timeout(&server, Duration::from_secs(20)));
-    let one = within(&t.lab.netns(Place::Gen), false, reach).expect("the namespace");
-    let (mut one, mut other) = (one.expect("a connection"), listener.accept().unwrap().0);
+    let (mut one, mut other) = connect(&t, "10.20.0.2:7000");
     let mut bytes = vec![3; 100_000];
     let sender = std::thread::spawn(move || {
         for _ in 0..20 {
@@ -147,6 +143,61 @@ fn tcp_of_a_veth_is_linuxs_and_counted() {
     assert!(t.to_kernel("local_tcp") > 10);
     assert_eq!(t.to_kernel("malformed"), 0);
     is_express(&t);
+}
+
+/// Connections whose clients send as fast as they can, until they are dropped.
+struct Uploads(Vec<(TcpStream, TcpStream)>);
+
+impl Uploads {
+    fn begin(t: &TestLab, n: u16) -> Self {
+        let all = (0..n).map(|i| connect(t, &format!("10.20.0.2:{}", 7100 + i)));
+        let all = Self(all.collect());
+        for (near, far) in &all.0 {
+            let (mut near, mut far) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+            std::thread::spawn(move || while near.write_all(&[9; 100_000]).is_ok() {});
+            std::thread::spawn(move || while far.read(&mut [0; 100_000]).is_ok_and(|n| n > 0) {});
+        }
+        all
+    }
+}
+
+impl Drop for Uploads {
+    fn drop(&mut self) {
+        for end in self.0.iter().flat_map(|(near, far)| [near, far]) {
+            let _ = end.shutdown(std::net::Shutdown::Both);
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn tcp_passes_by_the_stack_while_its_egress_is_full_and_is_linuxs_again_afterwards() {
+    let bulk = "[[class]]\nname = \"bulk\"\nlane = \"express\"\ntrust = \"established\"\nmatch = [{ protocol = \"tcp\" }]\n";
+    let mut t = TestLab::up("tcfull", |_| ());
+    t.must(Place::Router, &format!("nft '{NAT}'"));
+    slow_host(&t, 3_000);
+    let _router = start(
+        &mut t,
+        &format!("overlap = \"first-match\"\n{VOICE_ESTABLISHED}{bulk}"),
+    );
+    carry(&t, "10.20.0.2:7000");
+    assert_eq!(t.class("bulk", "express"), 0);
+    let uploads = Uploads::begin(&t, 8);
+    wait_for("the link is full", || port(&t, "out0", "full") == "link");
+    wait_for("they pass by the stack", || {
+        t.class("bulk", "express") > 1000
+    });
+    // Connections that begin and end meanwhile are whole.
+    carry(&t, "10.20.0.2:7000");
+    assert_eq!(port(&t, "in0", "full"), "");
+    drop(uploads);
+    wait_for("nothing waits", || port(&t, "out0", "full").is_empty());
+    let (express, local) = (t.class("bulk", "express"), t.to_kernel("local_tcp"));
+    let one = connect(&t, "10.20.0.2:7000");
+    drop(one);
+    assert_eq!(t.class("bulk", "express"), express);
+    assert!(t.to_kernel("local_tcp") > local);
+    assert_eq!(t.to_kernel("malformed"), 0);
 }
 
 fn fast(classes: &str) -> String {
@@ -201,14 +252,20 @@ fn a_fast_class_leaves_through_queueing_disciplines_from_either_hook_and_over_re
     t.must(Place::Gen, "ping -Q 0xb8 -c 1 -W 5 10.20.0.2");
 }
 
-/// Sends bytes that tell where they belong, there and back again.
-fn carry(t: &TestLab, client: &str, server: &str) {
+/// A connection between hosts: the end of the client, and that of the server.
+fn connect(t: &TestLab, server: &str) -> (TcpStream, TcpStream) {
     let server: SocketAddr = server.parse().unwrap();
     let listen = || Ok(TcpListener::bind(server).expect("a listener"));
     let listener = within(&t.lab.netns(Place::Sink), false, listen).expect("the namespace");
     let reach = || Ok(TcpStream::connect_timeout(&server, Duration::from_secs(20)));
     let near = within(&t.lab.netns(Place::Gen), false, reach).expect("the namespace");
-    let (mut near, mut far) = (near.expect(client), listener.accept().unwrap().0);
+    let near = near.unwrap_or_else(|error| panic!("{server}: {error}"));
+    (near, listener.accept().unwrap().0)
+}
+
+/// Sends bytes that tell where they belong, there and back again.
+fn carry(t: &TestLab, server: &str) {
+    let (mut near, mut far) = connect(t, server);
     let said: Vec<u8> = (0..3_000_000_u32)
         .flat_map(|n| n.to_be_bytes()[1..].to_vec())
         .collect();
@@ -257,15 +314,12 @@ match = [{ protocol = ["tcp", "udp"] }]
                     format!("ethtool -K $d tx {offloads} tso {offloads} gso {offloads} gro on");
                 t.exec(place, &format!("for d in {all}; do {set}; done"));
             }
-            for (client, server) in [
-                ("10.10.0.2", "10.20.0.2:7000"),
-                ("fd10::2", "[fd20::2]:7000"),
-            ] {
+            for server in ["10.20.0.2:7000", "[fd20::2]:7000"] {
                 // The first connection of a firewall that has just changed may be over before Linux is seen to forward it.
                 let expected = hook == "tc" || offloads == "off";
                 wait_for("a connection is fast", || {
                     let before = t.class("voice", "fast");
-                    carry(&t, client, server);
+                    carry(&t, server);
                     !expected || t.class("voice", "fast") > before + 100
                 });
             }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use common::slow::{queue, slow_host};
 use common::{REST, TestLab, VOICE_ALL, VOICE_ESTABLISHED, udp, wait_for};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{setsockopt, sockopt};
@@ -83,27 +84,6 @@ impl Drop for Flood {
     }
 }
 
-/// The host behind out0 walks thousands of rules for each packet, and the router's port has a qdisc in which packets can wait.
-fn slow_host(t: &TestLab) {
-    queue(t);
-    let rules: String = (1..=12_000)
-        .map(|n| format!("udp sport {n} udp dport 7 counter\n"))
-        .collect();
-    let path = format!("/tmp/{}.nft", t.lab.config.name);
-    let text = format!(
-        "table inet slow {{ chain seen {{ type filter hook prerouting priority -300;\n{rules}}}\n}}\n"
-    );
-    std::fs::write(&path, text).unwrap();
-    t.must(Place::Sink, &format!("nft -f {path} && rm {path}"));
-}
-
-fn queue(t: &TestLab) {
-    t.must(
-        Place::Router,
-        "ip link set out0 txqueuelen 1000; tc qdisc replace dev out0 root pfifo_fast",
-    );
-}
-
 /// What the status says of a port, 0 for in0, and 1 for out0.
 #[derive(Debug, PartialEq)]
 struct Seen {
@@ -175,7 +155,7 @@ fn a_port_that_refuses_is_served_by_its_qdisc_until_nothing_waits_there() {
         if trust == VOICE_ESTABLISHED {
             t.must(Place::Router, "nft add rule inet rxlane_lab forward accept");
         }
-        slow_host(&t);
+        slow_host(&t, 12_000);
         let _router = t.router(&(trust.to_owned() + REST));
         let hosts = Hosts::new(&t, v6);
         t.settle(2, || hosts.talk());
@@ -225,7 +205,7 @@ fn a_port_that_refuses_is_served_by_its_qdisc_until_nothing_waits_there() {
 #[ignore = "needs root: make test"]
 fn a_restart_and_a_reload_leave_a_port_that_refuses_as_it_is() {
     let mut t = TestLab::up("refreload", |_| ());
-    slow_host(&t);
+    slow_host(&t, 12_000);
     let classes = VOICE_ALL.to_owned() + REST;
     let config = t.config("router", &classes);
     let router = t.router_from(&config);
@@ -269,7 +249,7 @@ fn a_restart_and_a_reload_leave_a_port_that_refuses_as_it_is() {
 #[ignore = "needs root: make test"]
 fn a_port_that_goes_away_refuses_no_more_and_one_that_is_down_does_not_refuse() {
     let mut t = TestLab::up("refgone", |_| ());
-    slow_host(&t);
+    slow_host(&t, 12_000);
     let _router = t.router(&(VOICE_ALL.to_owned() + REST));
     let hosts = Hosts::new(&t, false);
     t.settle(2, || hosts.talk());
@@ -309,7 +289,7 @@ fn a_port_that_goes_away_refuses_no_more_and_one_that_is_down_does_not_refuse() 
 #[ignore = "needs root: make test"]
 fn a_port_without_a_queue_goes_on_directly() {
     let mut t = TestLab::up("refnoq", |_| ());
-    slow_host(&t);
+    slow_host(&t, 12_000);
     t.must(Place::Router, "tc qdisc replace dev out0 root noqueue");
     let _router = t.router(&(VOICE_ALL.to_owned() + REST));
     let hosts = Hosts::new(&t, false);

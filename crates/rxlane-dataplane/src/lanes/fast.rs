@@ -10,7 +10,6 @@ use std::path::PathBuf;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use rxlane_config::RouterConfig;
-use rxlane_policy::class::Lane;
 use rxlane_system::links::Link as NetDevice;
 use rxlane_system::tcx;
 use tracing::warn;
@@ -35,8 +34,7 @@ pub(crate) struct Fast {
 
 /// Whether a class leaves through queueing discipline by what the file says.
 pub(crate) fn any_class(config: &RouterConfig) -> bool {
-    let is_fast = |lane: &Lane| matches!(lane, Lane::Express { by_qdisc: true, .. });
-    config.classes.iter().any(|class| is_fast(&class.lane))
+    config.classes.iter().any(|class| class.lane.is_fast())
 }
 
 impl Fast {

@@ -13,6 +13,7 @@ use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use rxlane_policy::bits::RuleSet;
 use rxlane_policy::class::{Class, Lane, Overload, Trust};
 use rxlane_policy::compile::Classifier;
+use rxlane_policy::rule::Rule;
 
 use tracing::warn;
 
@@ -359,7 +360,7 @@ fn set_constants(
         .rposition(express)
         .map_or(0, |i| i as u32 + 1);
     c.first_express = config.classes.iter().position(express).unwrap_or(0) as u32;
-    c.any_fast = u32::from(fast::any_class(config));
+    c.local_tcp = local_tcp(config);
     c.any_police = u32::from(config.classes.iter().any(|c| c.police.is_some()));
     c.any_conntrack = u32::from(trusts(config, |t| *t == Trust::Established));
     c.known_dscps = dscps_of_established(&config.classes);
@@ -403,6 +404,22 @@ pub(crate) fn trusts(config: &RouterConfig, which: impl Fn(&Trust) -> bool) -> b
         .classes
         .iter()
         .any(|c| matches!(&c.lane, Lane::Express { trust, .. } if which(trust)))
+}
+
+/// When TCP may pass by the stack at tc ingress (`enum local_tcp` of bpf/local_tcp.h).
+fn local_tcp(config: &RouterConfig) -> u32 {
+    const TCP: u8 = 6;
+    let takes = |rule: &Rule| rule.protocols.as_ref().is_none_or(|all| all.contains(&TCP));
+    // The last class takes all that no rule took.
+    let last = config.classes.len().saturating_sub(1);
+    let may_pass = |(i, class): (usize, &Class)| {
+        class.lane.is_express() && (i == last || class.rules.iter().any(takes))
+    };
+    match config.classes.iter().enumerate().any(may_pass) {
+        _ if fast::any_class(config) => 2,
+        true => 1,
+        false => 0,
+    }
 }
 
 /// The code points that packets of classes with `trust = "established"` can have, one bit each.

@@ -212,6 +212,9 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
             match p.shapers.iter().next() {
                 Some(kind) => format!("by {kind}"),
                 None if p.ifindex.is_none() => String::new(),
+                None if p.full == Some("link") && p.mode.as_deref() == Some("tc") => {
+                    "through its qdisc, TCP too: its link is full".to_owned()
+                }
                 None if p.full == Some("link") => {
                     "directly, lower classes through its qdisc: its link is full".to_owned()
                 }
