@@ -68,7 +68,9 @@ fn has_more_than_packets(config: &RouterConfig, port: &NetDevice, devices: &[Net
     let is_port = |d: &NetDevice| d.ifindex == port.ifindex || config.ports.contains(&d.name);
     let lies_over_port = |d: &NetDevice| {
         let mut all = devices.iter().filter(|under| is_port(under));
-        all.any(|port| d.under == Some(port.ifindex) && d.ifindex != port.ifindex)
+        // The other end of a veth is beside it.
+        d.kind.as_deref() != Some("veth")
+            && all.any(|port| d.under == Some(port.ifindex) && d.ifindex != port.ifindex)
     };
     devices.iter().any(|d| {
         (is_port(d) && d.master.is_some())
@@ -136,6 +138,11 @@ mod tests {
             ..device(3, "lan0.7", "vlan")
         };
         assert!(!with(nothing, over));
+        let other_end = NetDevice {
+            under: Some(1),
+            ..device(3, "host", "veth")
+        };
+        assert!(with(nothing, other_end));
         let taken = |two: &mut [NetDevice; 2]| two[1].master = Some(3);
         assert!(!with(taken, device(3, "br0", "bridge")));
     }

@@ -1,7 +1,7 @@
 //! BPF links and maps that outlive the daemon.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
 use libbpf_rs::query::LinkTypeInfo;
@@ -95,6 +95,25 @@ pub(crate) fn replace_program(link: &Link, program: BorrowedFd<'_>) -> Result<()
 pub(crate) fn program_of(link: &Link) -> Option<OwnedFd> {
     let id = link.info().ok()?.prog_id;
     libbpf_rs::Program::fd_from_id(id).ok()
+}
+
+/// Attaches a program to its tracepoint, until what is returned is closed.
+///
+/// # Errors
+/// When the kernel refuses.
+#[allow(unsafe_code)]
+pub(crate) fn attach_tracing(
+    program: BorrowedFd<'_>,
+    name: &str,
+) -> Result<OwnedFd, DataplaneError> {
+    // SAFETY: the program's descriptor is open; a program of this kind knows its tracepoint, so that none is named.
+    let fd = unsafe { libbpf_sys::bpf_raw_tracepoint_open(std::ptr::null(), program.as_raw_fd()) };
+    if fd < 0 {
+        return Err(libbpf_rs::Error::from_raw_os_error(-fd))
+            .tried(|| format!("attach the tracing program `{name}`"));
+    }
+    // SAFETY: the call returned a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// A program of a loaded object, to be used without the object.

@@ -291,6 +291,7 @@ mod tests {
             packets,
             bytes: 100 * packets,
             requeues,
+            drops: 0,
         }
     }
 

@@ -110,7 +110,7 @@ pub struct PortStatus {
     /// Express frames sent and refused by this port's driver.
     #[serde(flatten)]
     pub egress: PortCounters,
-    /// Times that NAPI has polled the port.
+    /// Times that NAPI has polled the port; not counted while no port is served in XDP.
     pub polls: u64,
     /// Packets left to the kernel, by reason.
     pub to_kernel: BTreeMap<&'static str, u64>,
@@ -121,7 +121,7 @@ pub struct PortStatus {
     pub control_policed: u64,
     /// Counters by class.
     pub classes: BTreeMap<String, ClassCounters>,
-    /// Times that NAPI has polled the port, by core.
+    /// Times that NAPI has polled the port; not counted while no port is served in XDP. by core.
     pub cores: BTreeMap<usize, u64>,
 }
 

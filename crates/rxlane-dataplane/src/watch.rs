@@ -16,12 +16,12 @@ use tracing::{info, warn};
 use crate::DataplaneError;
 use crate::kept;
 use crate::lanes::senders::Senders;
-use crate::lanes::{gates, sessions};
+use crate::lanes::{gates, polls, sessions};
 use crate::layout::Gates;
 use crate::ports;
 use crate::router::Router;
 use crate::surroundings::{self, FLOWS, Surroundings};
-use crate::{macvlans, pinned, port_warnings, vlans};
+use crate::{hooks, macvlans, pinned, port_warnings, vlans};
 
 /// Drivers are asked this often whether they take frames, and the kernel told where frames went.
 const EGRESS_EVERY: Duration = Duration::from_secs(1);
@@ -199,6 +199,8 @@ impl Router {
 
     /// Tells the program about ports, and where packets may leave.
     pub(crate) fn write_ports(&mut self, devices: &[Link]) -> Result<(), DataplaneError> {
+        let in_xdp = hooks::any_in_xdp(&self.state.ports);
+        polls::follow(&self.instance, &self.shared, in_xdp)?;
         self.follow_fast(devices)?;
         self.link_queues
             .follow(&self.shared, &self.state.ports, devices)?;

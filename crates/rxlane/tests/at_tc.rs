@@ -342,6 +342,11 @@ fn a_reload_moves_a_port_between_hooks_and_nothing_is_left_behind() {
         assert!(out.status.success(), "{out:?}");
         assert_eq!(port(&t, "in0", "mode"), mode, "{hook}");
         is_express(&t);
+        // Who tells the guard of polls is passed by every poll of the machine, and is there only where there is a guard.
+        let polls = || t.status_json().unwrap()["ports"][0]["polls"].as_u64();
+        let before = polls();
+        t.must(Place::Gen, "ping -Q 0xb8 -c 5 -i 0.2 -W 5 10.20.0.2");
+        assert_eq!(polls() > before, hook == "xdp", "{hook}");
     }
     // One that cannot be in force leaves the port where it is.
     std::fs::write(&config, format!("datapath = \"afxdp\"\n{}", text("tc"))).unwrap();

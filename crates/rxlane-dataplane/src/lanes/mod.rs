@@ -10,6 +10,7 @@ pub(crate) mod guard;
 pub(crate) mod latency;
 pub(crate) mod next_hops;
 pub(crate) mod overload;
+pub(crate) mod polls;
 pub(crate) mod program;
 pub(crate) mod rings;
 pub(crate) mod senders;

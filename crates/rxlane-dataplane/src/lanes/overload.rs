@@ -12,6 +12,7 @@ use crate::error::{BpfTried, FileTried};
 use crate::features::{CPUMAP_TRACE, DEVMAP_TRACE, Features, NAPI_TRACE, REDIRECT_TRACE};
 use crate::instance::Instance;
 use crate::lanes::latency::Latencies;
+use crate::lanes::polls;
 use crate::lanes::trace::TraceMaps;
 use crate::layout::{
     Core, Cpu, DeviceOver, Gates, GuardPlan, LinkQueue, MAX_PORTS, PortCounters, PortTable,
@@ -93,7 +94,7 @@ impl Shared {
         Ok(shared)
     }
 
-    /// Loads the programs, attaches and pins everything.
+    /// Loads the programs, pins everything, and attaches all but those of polls ([`polls`]).
     pub(crate) fn load(
         instance: &Instance,
         features: &Features,
@@ -121,10 +122,12 @@ impl Shared {
             std::fs::create_dir_all(&links).at(&links)?;
             let programs = programs(loaded, features);
             for (program, name) in &programs {
-                let link = program
-                    .attach()
-                    .tried(|| format!("attach the tracing program `{name}`"))?;
-                pinned::pin(link.as_fd(), &links.join(name))?;
+                if polls::OF_POLLS.contains(name) {
+                    polls::keep(instance, program, name)?;
+                } else {
+                    let link = pinned::attach_tracing(program.as_fd(), name)?;
+                    pinned::pin(link.as_fd(), &links.join(name))?;
+                }
             }
             Ok(ask(&programs))
         })?;

@@ -4,7 +4,7 @@
 //! asks: the program that does calls the daemon ([`crate::sentry`]), and the flow's next packet is seen.
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapHandle, MapType, Program};
@@ -107,21 +107,11 @@ impl WitnessMaps {
     }
 
     /// Has the witness look, until what is returned is dropped.
-    #[allow(unsafe_code)]
     pub(crate) fn look(&self) -> Result<Option<OwnedFd>, DataplaneError> {
         let Some(program) = &self.program else {
             return Ok(None);
         };
-        // SAFETY: the program's descriptor is open; a program of this kind knows its tracepoint, so that none is named.
-        let fd = unsafe {
-            libbpf_sys::bpf_raw_tracepoint_open(std::ptr::null(), program.as_fd().as_raw_fd())
-        };
-        if fd < 0 {
-            return Err(libbpf_rs::Error::from_raw_os_error(-fd))
-                .tried(|| format!("attach the tracing program `{PROGRAM}`"));
-        }
-        // SAFETY: the call returned a new descriptor that nobody else owns.
-        Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) }))
+        pinned::attach_tracing(program.as_fd(), PROGRAM).map(Some)
     }
 
     /// When somebody asked last, in jiffies, and whether questions may be open still.
