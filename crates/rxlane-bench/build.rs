@@ -1,5 +1,5 @@
 //! Compiles the BPF programs into skeletons; needs clang, libelf and zlib (`make setup`).
 
 fn main() {
-    rxlane_bpf_build::main(&["bare", "circle", "generator", "sampler", "sink"]);
+    rxlane_bpf_build::main(&["bare", "circle", "generator", "link", "sampler", "sink"]);
 }

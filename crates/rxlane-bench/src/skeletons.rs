@@ -20,6 +20,10 @@ pub(crate) mod generator {
     include!(concat!(env!("OUT_DIR"), "/generator.skel.rs"));
 }
 
+pub(crate) mod link {
+    include!(concat!(env!("OUT_DIR"), "/link.skel.rs"));
+}
+
 pub(crate) mod sink {
     include!(concat!(env!("OUT_DIR"), "/sink.skel.rs"));
 }

@@ -6,6 +6,7 @@
 
 pub mod addresses;
 pub mod bpffs;
+pub mod busy_poll;
 pub mod capabilities;
 pub mod changes;
 pub mod conntrack;

@@ -126,6 +126,8 @@ pub struct Waiting {
     pub bytes: u64,
     /// Times that the driver did not take a packet, so far.
     pub requeues: u64,
+    /// Packets that found no place, so far.
+    pub drops: u64,
 }
 
 /// What waits in the qdiscs of each device.
@@ -143,6 +145,7 @@ fn sum(bodies: &[Vec<u8>]) -> BTreeMap<u32, Waiting> {
         device.packets += one.packets;
         device.bytes += one.bytes;
         device.requeues += one.requeues;
+        device.drops += one.drops;
     }
     all
 }
@@ -156,6 +159,7 @@ fn held(body: &[u8]) -> Option<(u32, Waiting)> {
         packets: word(0)?,
         bytes: word(4)?,
         requeues: word(12)?,
+        drops: word(8)?,
     };
     Some((ifindex(body)?, held))
 }
@@ -243,6 +247,7 @@ mod tests {
             packets: 4,
             bytes: 6000,
             requeues: 10,
+            drops: 14,
         };
         assert_eq!(sum(&bodies), BTreeMap::from([(7, wanted)]));
     }

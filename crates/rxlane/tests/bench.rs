@@ -418,8 +418,27 @@ fn calls_go_on_beside_tcp_in_each_direction_and_what_came_of_both_is_counted() {
     }
     assert_eq!(
         report["settings"]["queue of each host"],
-        "pfifo, 1000 packets"
+        "pfifo_fast, 1000 packets"
     );
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_link_of_a_rate_lets_no_more_through_at_either_hook_and_its_queue_is_the_one_that_overflows() {
+    const LINK_BPS: f64 = 0.05e9;
+    for hook in ["", "--xdp"] {
+        let report = json_of(&format!(
+            "bench call --dut kernel,express-established --flows 4 --firewalls stateful:4 --link-out 0.05 --qdisc pfifo_fast --calls 2 --seconds 2 \
+             --repeat 1 --json {hook}",
+        ));
+        let point = &report["points"][0];
+        assert_eq!(point["link_bps"], LINK_BPS as u64);
+        for dut in point["duts"].as_array().unwrap() {
+            let of = |name: &str| dut[name].as_f64().unwrap_or(f64::NAN);
+            assert!((1e6..1.02 * LINK_BPS).contains(&of("tcp_bps")), "{dut}");
+            assert!(of("call_lost") < of("call_sent"), "{dut}");
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Where packets were lost on their way: in front of the router, in it, and behind it.
 
-use rxlane_system::{SystemError, Tried, netns};
+use rxlane_system::{SystemError, Tried, netns, tc};
 use serde::{Deserialize, Serialize};
 
 use crate::BenchError;
@@ -14,7 +14,7 @@ pub struct Drops {
     pub ring: f64,
     /// By rxlane, because the core was overloaded.
     pub core: f64,
-    /// In front of the hosts' receive rings, by Linux or refused to rxlane.
+    /// In front of the hosts' receive rings: in queueing disciplines, by Linux's driver, or refused to rxlane.
     pub egress: f64,
 }
 
@@ -28,10 +28,12 @@ impl Drops {
         let hosts = sent_in_vain(lab, Place::Gen, "gen")? + sent_in_vain(lab, Place::Sink, "snk")?;
         let router = lab.netns(Place::Router);
         let egress = within(&router, &lab.router_ports())?;
+        let queues = netns::within(&router, false, tc::waiting)?;
+        let queued: u64 = queues.values().map(|queue| queue.drops).sum();
         Ok(Self {
             ring: hosts,
             core,
-            egress: egress + refused,
+            egress: egress + refused + queued as f64,
         })
     }
 

@@ -1,6 +1,7 @@
 //! Calls beside TCP: closed loops, which send more until some queue on their way is full, and answer to what is lost.
 
 mod drops;
+mod link;
 mod quality;
 mod trial;
 mod voice;
@@ -68,6 +69,8 @@ pub struct Load {
     pub congestion: String,
     /// Whether both ends negotiate ECN (RFC 3168).
     pub ecn: bool,
+    /// Bits a second that the router's links take; `None`: as many as the hosts' cores do.
+    pub link_bps: Option<u64>,
 }
 
 impl std::fmt::Display for Load {
@@ -79,7 +82,11 @@ impl std::fmt::Display for Load {
             Direction::Both => "each way",
         };
         let ecn = if self.ecn { "+ecn" } else { "" };
-        write!(f, "{flows} {way}, {congestion}{ecn}, {firewall}")
+        write!(f, "{flows} {way}, {congestion}{ecn}, {firewall}")?;
+        match self.link_bps {
+            Some(bps) => write!(f, ", {} Gbit/s", bps as f64 / 1e9),
+            None => Ok(()),
+        }
     }
 }
 
@@ -96,6 +103,8 @@ pub struct Matrix {
     pub congestions: Vec<String>,
     /// Without ECN, with it, or both in turn.
     pub ecn: Vec<bool>,
+    /// Bits a second that the router's links take, or `None`.
+    pub links_bps: Vec<Option<u64>>,
 }
 
 impl Matrix {
@@ -105,13 +114,14 @@ impl Matrix {
             for direction in &self.directions {
                 for congestion in &self.congestions {
                     for ecn in &self.ecn {
-                        loads.push(Load {
+                        loads.extend(self.links_bps.iter().map(|link_bps| Load {
                             firewall,
                             flows: *flows,
                             direction: *direction,
                             congestion: congestion.clone(),
                             ecn: *ecn,
-                        });
+                            link_bps: *link_bps,
+                        }));
                     }
                 }
             }
@@ -129,6 +139,8 @@ pub struct Options {
     pub duts: Vec<Dut>,
     /// Calls at a time.
     pub calls: u32,
+    /// Whether the router's ports are served in XDP, as network cards' are, and not at tc ingress, as veths' are.
+    pub in_xdp: bool,
     /// Packets that wait in front of a host's interface; 0: those that find the router's ring full are lost.
     pub host_queue: u32,
     /// Queueing discipline of the router's ports; `None`: the system's default.
@@ -172,7 +184,7 @@ pub fn call(options: &Options, matrix: &Matrix) -> Result<CallReport, BenchError
     for firewall in &matrix.firewalls {
         let lab = Lab::up(LabConfig {
             firewall: *firewall,
-            hosts_send: true,
+            hosts_send: !options.in_xdp,
             ..options.lab.clone()
         })?;
         let mut measure = || {
@@ -205,7 +217,7 @@ pub fn call(options: &Options, matrix: &Matrix) -> Result<CallReport, BenchError
     }
     settings.insert("idle".into(), "the router's core halts".into());
     if options.host_queue > 0 {
-        let text = format!("pfifo, {} packets", options.host_queue);
+        let text = format!("pfifo_fast, {} packets", options.host_queue);
         settings.insert("queue of each host".into(), text);
     }
     let qdisc = options.qdisc.clone();
@@ -268,9 +280,10 @@ mod tests {
             directions: vec![Direction::Down, Direction::Both],
             congestions: vec!["cubic".into(), "bbr".into()],
             ecn: vec![false, true],
+            links_bps: vec![None, Some(1_000_000_000)],
         };
         let loads = matrix.loads(Firewall::None);
-        assert_eq!(loads.len(), 16);
+        assert_eq!(loads.len(), 32);
         assert!(
             loads
                 .iter()

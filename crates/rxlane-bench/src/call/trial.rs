@@ -5,6 +5,7 @@ use std::time::Duration;
 use rxlane_system::{netns, stop, sysctl};
 
 use super::drops::Drops;
+use super::link::Links;
 use super::quality::{FRAME_MS, fairness, mean_opinion_score};
 use super::voice::{Calls, Heard};
 use super::{Load, Options};
@@ -44,10 +45,18 @@ pub(super) fn hosts(lab: &Lab, options: &Options) -> Result<(), BenchError> {
         .map(|_| ())
     };
     if options.host_queue > 0 {
-        let pfifo = format!("pfifo limit {}", options.host_queue);
+        // Calls come first there: who waits behind downloads of the same host waits for no router.
         for i in 0..lab.config.ports {
-            qdisc(Place::Gen, &format!("gen{i}"), &pfifo)?;
-            qdisc(Place::Sink, &format!("snk{i}"), &pfifo)?;
+            for (place, device) in [
+                (Place::Gen, format!("gen{i}")),
+                (Place::Sink, format!("snk{i}")),
+            ] {
+                let (netns, packets) = (lab.netns(place), options.host_queue);
+                sh(&format!(
+                    "ip -n {netns} link set {device} txqueuelen {packets}"
+                ))?;
+                qdisc(place, &device, "pfifo_fast")?;
+            }
         }
     }
     if let Some(kind) = &options.qdisc {
@@ -68,6 +77,10 @@ pub(super) fn run(
     let installed = dut.install(lab)?;
     // Programs that come and go make new NAPI threads.
     lab.tune()?;
+    let links = load
+        .link_bps
+        .map(|bps| Links::begin(lab, bps))
+        .transpose()?;
     let hosts = Hosts::of_lab(lab);
     for host in hosts.both() {
         netns::within(host, false, || {
@@ -94,6 +107,7 @@ pub(super) fn run(
     let heard = calls.end()?;
     let drops = Drops::so_far(lab)?.since(drops);
     drop(tcp);
+    links.map_or(Ok(()), Links::end)?;
     drop(installed);
     let each = after.iter().zip(&bytes);
     let each: Vec<f64> = each.map(|(a, b)| 8.0 * (a - b) as f64 / took).collect();

@@ -34,6 +34,12 @@ pub(crate) struct Call {
     /// Whether both ends negotiate ECN: off, on
     #[arg(long, default_value = "off", value_delimiter = ',', value_parser = on_or_off, value_name = "off|on")]
     ecn: Vec<bool>,
+    /// Gbit/s that the link to each host takes, through a ring of 256 packets that pushes back; none: as much as the hosts' core does
+    #[arg(long, default_value = "none", value_delimiter = ',', value_name = "GBPS|none", value_parser = link)]
+    link_out: Vec<Link>,
+    /// Serve the router's ports in XDP, as those of network cards, and not at tc ingress, as veths
+    #[arg(long)]
+    xdp: bool,
     /// Firewalls: none, linear:N, stateful:N, flowtable:N
     #[arg(
         long,
@@ -67,6 +73,17 @@ pub(crate) struct Call {
     json: bool,
 }
 
+/// Bits a second of a link, if it has a rate.
+#[derive(Debug, Clone, Copy)]
+struct Link(Option<u64>);
+
+fn link(text: &str) -> Result<Link, String> {
+    match text {
+        "none" => Ok(Link(None)),
+        _ => Ok(Link(Some(gigabits(text)?))),
+    }
+}
+
 fn on_or_off(text: &str) -> Result<bool, String> {
     match text {
         "on" => Ok(true),
@@ -90,6 +107,7 @@ pub(super) fn run(args: &Call) -> Result<(), String> {
         directions: args.direction.clone(),
         congestions: args.congestion.clone(),
         ecn: args.ecn.clone(),
+        links_bps: args.link_out.iter().map(|link| link.0).collect(),
     };
     let options = Options {
         lab: LabConfig {
@@ -99,6 +117,7 @@ pub(super) fn run(args: &Call) -> Result<(), String> {
         },
         duts: args.dut.clone(),
         calls: args.calls,
+        in_xdp: args.xdp,
         host_queue: args.host_queue,
         qdisc: args.qdisc.clone(),
         paced_bps: args.pace,
