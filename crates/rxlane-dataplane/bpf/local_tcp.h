@@ -10,7 +10,7 @@
 
 enum local_tcp { TCP_NEVER, TCP_WHERE_FULL, TCP_ALWAYS };
 
-/* When it may pass by the stack: as no class of it may, in at a port or out of one that is full, or as one is fast. */
+/* When it may pass by the stack. Never: no express class takes TCP. Always: a class is fast. */
 const volatile __u32 local_tcp = TCP_NEVER;
 
 /* Whether it is TCP at tc ingress. */

@@ -121,7 +121,7 @@ pub struct PortStatus {
     pub control_policed: u64,
     /// Counters by class.
     pub classes: BTreeMap<String, ClassCounters>,
-    /// Times that NAPI has polled the port; not counted while no port is served in XDP. by core.
+    /// Times that NAPI has polled the port, by core.
     pub cores: BTreeMap<usize, u64>,
 }
 

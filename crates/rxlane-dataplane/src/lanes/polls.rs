@@ -44,19 +44,19 @@ pub(crate) fn follow(
 ) -> Result<(), DataplaneError> {
     let links = instance.pins.join("overload");
     let kept = kept(instance);
-    let (mut attached, mut detached) = (false, false);
+    let mut changed = false;
     for name in OF_POLLS {
         let link = links.join(name);
         match (wanted, link.exists()) {
-            (true, false) => attached |= attach(&kept.join(name), &link, name)?,
+            (true, false) => changed |= attach(&kept.join(name), &link, name)?,
             (false, true) => {
                 pinned::detach(&link)?;
-                detached = true;
+                changed = true;
             }
             _ => {}
         }
     }
-    match attached || detached {
+    match changed {
         true => forget_guards(shared),
         false => Ok(()),
     }
