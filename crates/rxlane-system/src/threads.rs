@@ -1,5 +1,6 @@
 //! Kernel threads by name, and where and how they run.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::io;
 
@@ -49,12 +50,23 @@ pub fn napi_of_device(device: &str) -> Vec<i32> {
     }
 }
 
-/// The NAPI thread of an Rx queue; `None` where it has none, or the kernel does not tell (before Linux 6.8).
+/// The NAPI thread of an Rx queue; `None` where it has none, or nobody tells which it is (the kernel before Linux 6.8).
 pub fn napi_of_queue(device: &str, queue: u32) -> Option<i32> {
     let ifindex = nix::net::if_::if_nametoindex(device).ok()?;
-    let id = crate::napi::of_queue(ifindex, queue).ok()??;
-    let all = crate::napi::of_device(ifindex).ok()?;
-    all.iter().find(|n| n.id == id)?.thread
+    let mut all = crate::napi::of_device(ifindex).ok()?;
+    if let Some(id) = crate::napi::of_queue(ifindex, queue).ok()? {
+        return all.iter().find(|n| n.id == id)?.thread;
+    }
+    // A driver that tells of no queue, as veth: one instance for each is one of each, in the order in which it made them.
+    all.sort_by_key(|n| n.id);
+    let instance = all.get(queue as usize)?;
+    (rx_queues(device) == Some(all.len())).then_some(instance.thread)?
+}
+
+fn rx_queues(device: &str) -> Option<usize> {
+    let queues = std::fs::read_dir(format!("/sys/class/net/{device}/queues")).ok()?;
+    let is_rx = |name: std::ffi::OsString| name.to_string_lossy().starts_with("rx-");
+    Some(queues.flatten().filter(|q| is_rx(q.file_name())).count())
 }
 
 /// Binds a thread (0: the calling one) to one core.
@@ -92,7 +104,7 @@ pub fn cores(thread: i32) -> Result<BTreeSet<usize>, SystemError> {
         .collect())
 }
 
-/// How a thread competes for its core.
+/// How a thread competes for its core; the greater comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheduling {
     /// SCHED_OTHER at a nice level.
@@ -101,16 +113,43 @@ pub enum Scheduling {
     Fifo(i32),
 }
 
-/// The SCHED_FIFO priority of a thread; `None` when it is scheduled otherwise or gone.
-#[allow(unsafe_code)]
-pub fn fifo_priority(thread: i32) -> Option<i32> {
-    let mut param = libc::sched_param { sched_priority: 0 };
-    // SAFETY: `param` outlives the calls.
-    unsafe {
-        (libc::sched_getscheduler(thread) == libc::SCHED_FIFO
-            && libc::sched_getparam(thread, &raw mut param) == 0)
-            .then_some(param.sched_priority)
+impl Scheduling {
+    fn rank(self) -> i32 {
+        match self {
+            Self::Nice(nice) => -nice,
+            // Above any nice level.
+            Self::Fifo(priority) => 100 + priority,
+        }
     }
+}
+
+impl Ord for Scheduling {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
+impl PartialOrd for Scheduling {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// How a thread (0: the calling one) is scheduled; `None` when it is gone, or scheduled in a third way.
+#[allow(unsafe_code)]
+pub fn scheduling(thread: i32) -> Option<Scheduling> {
+    let mut param = libc::sched_param { sched_priority: 0 };
+    // SAFETY: no memory is passed.
+    let policy = unsafe { libc::sched_getscheduler(thread) };
+    if policy == libc::SCHED_FIFO {
+        // SAFETY: `param` outlives the call.
+        let read = unsafe { libc::sched_getparam(thread, &raw mut param) } == 0;
+        return read.then_some(Scheduling::Fifo(param.sched_priority));
+    }
+    // -1 is a nice level, too; a thread that is gone has no policy.
+    // SAFETY: no memory is passed.
+    let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, thread as libc::id_t) };
+    (policy == libc::SCHED_OTHER).then_some(Scheduling::Nice(nice))
 }
 
 /// Sets how a thread (0: the calling one) is scheduled.
@@ -137,4 +176,34 @@ pub fn schedule(thread: i32, how: Scheduling) -> Result<(), SystemError> {
             .tried(|| format!("schedule thread {thread} as {how:?}"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn real_time_goes_before_any_nice_level() {
+        let mut all = [
+            Scheduling::Fifo(1),
+            Scheduling::Nice(-20),
+            Scheduling::Nice(19),
+            Scheduling::Fifo(99),
+            Scheduling::Nice(0),
+        ];
+        all.sort();
+        assert_eq!(
+            all,
+            [
+                Scheduling::Nice(19),
+                Scheduling::Nice(0),
+                Scheduling::Nice(-20),
+                Scheduling::Fifo(1),
+                Scheduling::Fifo(99)
+            ]
+        );
+        let own = scheduling(0).expect("this thread runs");
+        assert!(own < Scheduling::Fifo(100), "{own:?}");
+        assert_eq!(scheduling(i32::MAX), None);
+    }
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use rxlane_system::ethtool::Ethtool;
 use rxlane_system::filters;
 use rxlane_system::napi::{self, Napi};
-use rxlane_system::threads::{self, Scheduling};
+use rxlane_system::threads;
 use rxlane_system::{SystemError, Tried};
 
 use crate::cpus::Cpus;
@@ -152,10 +152,8 @@ impl Machine for Live {
             },
             Knob::RssTable { device } => filters::rss_table(device)?.map(Value::Queues),
             Knob::QueueThread { device, queue } => {
-                threads::napi_of_queue(device, *queue).map(|thread| {
-                    let priority = threads::fifo_priority(thread);
-                    Value::Scheduling(priority.map_or(Scheduling::Nice(0), Scheduling::Fifo))
-                })
+                let thread = threads::napi_of_queue(device, *queue);
+                thread.and_then(threads::scheduling).map(Value::Scheduling)
             }
             Knob::NapiThreads { device } => {
                 let threads = threads::napi_of_device(device);

@@ -51,6 +51,7 @@ pub(crate) enum Kind {
 
 const NO_QUEUE: &str = "none";
 const NORMAL: &str = "normal";
+const NICE: &str = "nice ";
 const FIFO: &str = "fifo ";
 
 impl Kind {
@@ -79,8 +80,9 @@ impl Kind {
             }
             Self::Scheduling if text == NORMAL => Value::Scheduling(Scheduling::Nice(0)),
             Self::Scheduling => {
-                let priority = text.strip_prefix(FIFO)?.parse().ok()?;
-                Value::Scheduling(Scheduling::Fifo(priority))
+                let number = |name| text.strip_prefix(name)?.parse().ok();
+                let fifo = number(FIFO).map(Scheduling::Fifo);
+                Value::Scheduling(fifo.or_else(|| number(NICE).map(Scheduling::Nice))?)
             }
         })
     }
@@ -108,7 +110,8 @@ impl fmt::Display for Value {
                 let queues: Vec<String> = queues.iter().map(u32::to_string).collect();
                 f.write_str(&queues.join(","))
             }
-            Self::Scheduling(Scheduling::Nice(_)) => f.write_str(NORMAL),
+            Self::Scheduling(Scheduling::Nice(0)) => f.write_str(NORMAL),
+            Self::Scheduling(Scheduling::Nice(nice)) => write!(f, "{NICE}{nice}"),
             Self::Scheduling(Scheduling::Fifo(priority)) => write!(f, "{FIFO}{priority}"),
         }
     }
@@ -146,6 +149,11 @@ mod tests {
             ),
             (
                 Kind::Scheduling,
+                Value::Scheduling(Scheduling::Nice(-10)),
+                "nice -10",
+            ),
+            (
+                Kind::Scheduling,
                 Value::Scheduling(Scheduling::Fifo(50)),
                 "fifo 50",
             ),
@@ -164,6 +172,7 @@ mod tests {
             (Kind::Us, "-1"),
             (Kind::Queues, "0,,1"),
             (Kind::Scheduling, "fifo"),
+            (Kind::Scheduling, "nice"),
         ] {
             assert_eq!(kind.parse(text), None, "{text}");
         }

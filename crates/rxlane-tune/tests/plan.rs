@@ -177,6 +177,33 @@ fn rt_classes_get_a_hardware_queue_and_a_thread_where_the_device_can() {
 }
 
 #[test]
+fn threads_that_poll_a_port_go_before_programs_but_for_those_of_higher_priority() {
+    let tree = Tree::unpack("ixgbe");
+    let threads = |options: &Options| of(&plan(&tree, options), Area::Threads);
+    let thread = |queue| format!("NAPI thread of enp3s0f0 queue {queue}");
+    tree.write("/napi-threads/enp3s0f0-queue-6", "nice -5");
+    tree.write("/napi-threads/enp3s0f0-queue-5", "nice -11");
+    tree.write("/napi-threads/enp3s0f0-queue-4", "fifo 1");
+    let normal = Options::default();
+    assert!(threads(&normal).is_empty(), "it is polled by soft-IRQs");
+
+    tree.write("/sys/class/net/enp3s0f0/threaded", "1");
+    let last = change(&thread(7), "normal", "nice -10");
+    let before = change(&thread(6), "nice -5", "nice -10");
+    assert_eq!(threads(&normal), [before.clone(), last]);
+    let power = Options {
+        profile: Profile::Power,
+        ..Options::default()
+    };
+    assert!(threads(&power).is_empty());
+    let rt = Options {
+        rt_dscps: vec![46],
+        ..Options::default()
+    };
+    assert_eq!(threads(&rt), [before], "the RT queue's has a priority");
+}
+
+#[test]
 fn rt_classes_by_port_get_the_same_queue_in_both_families() {
     let sip = AtPort {
         protocol: 17,

@@ -269,8 +269,8 @@ impl Control {
     }
 
     /// Sets the scheduling of the workers, which share their cores with NAPI. Where NAPI has real-time threads, a
-    /// worker has their priority and gives way after each poll. Above them, packets would be lost before they are
-    /// classified; below them, each arrival would interrupt the service of a packet. Where NAPI runs in soft-IRQs,
+    /// worker has the lowest priority of these and gives way after each poll. Above them, packets would be lost before
+    /// they are classified; below them, each arrival would interrupt the service of a packet. Where NAPI runs in soft-IRQs,
     /// a worker is an ordinary thread: what soft-IRQs cannot do at once is done by an ordinary thread, which a
     /// real-time worker would starve.
     fn place_workers(&mut self) {
@@ -281,12 +281,9 @@ impl Control {
             .names
             .iter()
             .flat_map(|name| threads::napi_of_device(name))
-            .map(threads::fifo_priority)
+            .filter_map(threads::scheduling)
             .min();
-        let wanted = match lowest {
-            Some(Some(priority)) => Scheduling::Fifo(priority),
-            _ => Scheduling::Nice(0),
-        };
+        let wanted = lowest.unwrap_or(Scheduling::Nice(0));
         if self.scheduling == Some(wanted) {
             return;
         }

@@ -5,6 +5,7 @@ mod idle;
 mod moderation;
 mod placement;
 mod rt_queue;
+mod threads;
 
 pub use placement::IRQBALANCE;
 
@@ -51,13 +52,15 @@ pub enum Area {
     Steering,
     /// Kernel work that is bound to no core.
     Workqueues,
+    /// Threads that poll ports before the programs on their cores.
+    Threads,
     /// RT classes into a queue of their own, by hardware filters.
     RtQueue,
 }
 
 impl Area {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Interrupts,
         Self::OtherInterrupts,
         Self::Rings,
@@ -66,6 +69,7 @@ impl Area {
         Self::Idle,
         Self::Steering,
         Self::Workqueues,
+        Self::Threads,
         Self::RtQueue,
     ];
 
@@ -80,6 +84,7 @@ impl Area {
             Self::Idle => "idle",
             Self::Steering => "steering",
             Self::Workqueues => "workqueues",
+            Self::Threads => "threads",
             Self::RtQueue => "rt-queue",
         }
     }
@@ -278,6 +283,7 @@ impl TunePlan {
             buffers::ring(&mut draft, nic)?;
             moderation::plan(&mut draft, nic)?;
             rt_queue::plan(&mut draft, nic)?;
+            threads::plan(&mut draft, nic)?;
         }
         buffers::sockets(&mut draft, inventory)?;
         Ok(draft.plan)
