@@ -25,6 +25,7 @@ pub mod options;
 mod port_links;
 pub mod port_names;
 mod port_warnings;
+pub mod queues;
 mod refresh;
 pub mod rehearsal;
 pub mod router;

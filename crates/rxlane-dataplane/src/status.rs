@@ -24,13 +24,14 @@ pub use crate::masters::MasterStatus;
 use crate::pinned::{get, get_percpu};
 pub use crate::pppoe::SessionStatus;
 use crate::qdiscs;
+use crate::queues::{self, QueueStatus};
 use crate::refusing::{self, Full};
 pub use crate::tunnels::TunnelStatus;
 use crate::verifier::Accepted;
 pub use crate::vlans::VlanStatus;
 use crate::{macvlans, masters, vlans};
 use rxlane_config::{Datapath, ring_cores};
-use rxlane_system::links;
+use rxlane_system::links::{self, Link};
 
 /// A router's state and counters. All counts are since the start, or since classes or ports changed.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -73,6 +74,8 @@ pub struct Status {
     pub classes: Vec<ClassStatus>,
     /// Cores that have polled.
     pub cores: Vec<CoreStatus>,
+    /// Queues on the way of packets, in its order: what each holds and what it lost.
+    pub queues: Vec<QueueStatus>,
     /// The AF_XDP engine, where the configuration has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engine: Option<EngineStatus>,
@@ -199,8 +202,8 @@ pub fn read() -> Result<Status, DataplaneError> {
     for port in state.ports.values() {
         cores.insert(port.slot, get_percpu(&shared.cores, u32::from(port.slot))?);
     }
-    let ports = ports(&state, &shared, &cores)?;
     let devices = links::all()?;
+    let ports = ports(&state, &shared, &cores, &devices)?;
     let daemon = instance.daemon();
     let polling = polling(&shared, &cores)?;
     let classes = classes(&state, &shared, &cores, &polling, daemon.is_some())?;
@@ -210,6 +213,7 @@ pub fn read() -> Result<Status, DataplaneError> {
         daemon,
         config_file: state.config_file.display().to_string(),
         observe: state.options.observe,
+        queues: queues::all(&ports, &classes, &devices)?,
         help: Help::of(state.options.observe, &classes, &polling, &ports),
         kernel: state.features.kernel.clone(),
         missing_features: state.features.missing().cloned().collect(),
@@ -238,9 +242,9 @@ fn ports(
     state: &State,
     shared: &Shared,
     cores: &BTreeMap<u8, Vec<Core>>,
+    devices: &[Link],
 ) -> Result<Vec<PortStatus>, DataplaneError> {
-    let devices = links::all()?;
-    let in_the_way = qdiscs::in_the_way(&state.config.egress, &devices)?;
+    let in_the_way = qdiscs::in_the_way(&state.config.egress, devices)?;
     let of_vlan = |name: &String| {
         let device = devices.iter().find(|d| d.name == *name)?;
         in_the_way.get(&device.ifindex)

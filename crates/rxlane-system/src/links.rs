@@ -62,6 +62,8 @@ pub struct Link {
     pub xdp_is_generic: bool,
     /// Packets that it has received.
     pub received: u64,
+    /// Packets that found no descriptor in an Rx ring, where its driver counts them.
+    pub missed: u64,
 }
 
 /// Of a VLAN device (`ip link add type vlan`).
@@ -136,7 +138,11 @@ fn from_message(message: &LinkMessage) -> Option<Link> {
                     }
                 }
             }
-            LinkAttribute::Stats64(counted) => link.received = counted.rx_packets,
+            LinkAttribute::Stats64(counted) => {
+                link.received = counted.rx_packets;
+                // Drivers count the same packets in the one, the other, or both.
+                link.missed = counted.rx_missed_errors.max(counted.rx_fifo_errors);
+            }
             LinkAttribute::Xdp(xdp) => {
                 for x in xdp {
                     match x {

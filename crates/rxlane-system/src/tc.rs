@@ -22,6 +22,8 @@ const QUEUE: u16 = 3;
 const CAKE_RATE: u16 = 2;
 /// Qdiscs that send no faster than they are told to, or when they are told to.
 const SHAPERS: [&str; 8] = ["cbq", "cbs", "etf", "hfsc", "htb", "netem", "taprio", "tbf"];
+/// `TC_H_ROOT`.
+const ROOT: u32 = u32::MAX;
 /// `TC_H_CLSACT` with `TC_H_MIN_INGRESS` and `TC_H_MIN_EGRESS`, include/uapi/linux/pkt_sched.h. The first is also where the
 /// `ingress` qdisc has its filters.
 const PARENTS: [(u32, &str); 2] = [(0xffff_fff2, "ingress"), (0xffff_fff3, "egress")];
@@ -117,7 +119,7 @@ fn ifindex(body: &[u8]) -> Option<u32> {
     Some(u32::from_ne_bytes(body.get(4..8)?.try_into().ok()?))
 }
 
-/// What waits in the qdiscs of a device: all of them together, of which one may count what another holds.
+/// What waits in the qdisc of a device, and in those below it, which count for it, too.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Waiting {
     /// Packets.
@@ -130,28 +132,19 @@ pub struct Waiting {
     pub drops: u64,
 }
 
-/// What waits in the qdiscs of each device.
+/// What waits in the qdisc of each device.
 ///
 /// # Errors
 /// When netlink fails.
 pub fn waiting() -> Result<BTreeMap<u32, Waiting>, SystemError> {
-    Ok(sum(&qdiscs()?))
+    Ok(qdiscs()?.iter().filter_map(|body| held(body)).collect())
 }
 
-fn sum(bodies: &[Vec<u8>]) -> BTreeMap<u32, Waiting> {
-    let mut all: BTreeMap<u32, Waiting> = BTreeMap::new();
-    for (ifindex, one) in bodies.iter().filter_map(|body| held(body)) {
-        let device = all.entry(ifindex).or_default();
-        device.packets += one.packets;
-        device.bytes += one.bytes;
-        device.requeues += one.requeues;
-        device.drops += one.drops;
-    }
-    all
-}
-
-/// What a qdisc says of itself (`struct gnet_stats_queue`).
+/// What the qdisc at the root of a device says of itself (`struct gnet_stats_queue`).
 fn held(body: &[u8]) -> Option<(u32, Waiting)> {
+    if body.get(12..16)? != ROOT.to_ne_bytes() {
+        return None;
+    }
     let (_, all) = attributes(body.get(HEADER..)?).find(|(k, _)| *k == STATISTICS)?;
     let (_, queue) = attributes(all).find(|(k, _)| *k == QUEUE)?;
     let word = |at: usize| Some(u32::from_ne_bytes(queue.get(at..at + 4)?.try_into().ok()?).into());
@@ -233,22 +226,29 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_that_of_all_qdiscs_of_a_device_and_broken_statistics_are_none() {
-        let with = |statistics: &[u8]| {
-            let mut body = qdisc("fq_codel", &[]);
+    fn what_waits_is_what_the_root_says_and_broken_statistics_are_none() {
+        let with = |parent: u32, statistics: &[u8]| {
+            let mut body = qdisc("mq", &[]);
+            body[12..16].copy_from_slice(&parent.to_ne_bytes());
             body.extend(attribute(STATISTICS, statistics));
             body
         };
         let words = [2u32, 3000, 7, 5, 9].map(u32::to_ne_bytes).concat();
-        let told = with(&attribute(QUEUE, &words));
-        let cut = with(&attribute(QUEUE, &words[..15]));
-        let bodies = [told.clone(), cut, told, qdisc("noqueue", &[]), vec![1, 2]];
+        let told = attribute(QUEUE, &words);
         let wanted = Waiting {
-            packets: 4,
-            bytes: 6000,
-            requeues: 10,
-            drops: 14,
+            packets: 2,
+            bytes: 3000,
+            requeues: 5,
+            drops: 7,
         };
-        assert_eq!(sum(&bodies), BTreeMap::from([(7, wanted)]));
+        assert_eq!(held(&with(ROOT, &told)), Some((7, wanted)));
+        assert_eq!(held(&with(1, &told)), None, "its parent counts it, too");
+        for broken in [
+            with(ROOT, &attribute(QUEUE, &words[..15])),
+            with(ROOT, &[]),
+            vec![1, 2],
+        ] {
+            assert_eq!(held(&broken), None);
+        }
     }
 }

@@ -145,18 +145,6 @@ fn net_rx(text: &str) -> Vec<u64> {
         .unwrap_or_default()
 }
 
-/// Packets dropped in softnet's backlog and times that a soft-IRQ ran out of budget, over all cores
-/// (`/proc/net/softnet_stat`: processed, dropped, squeezed, in hexadecimal).
-pub fn softnet(machine: &dyn Machine) -> (u64, u64) {
-    let text = machine.read("/proc/net/softnet_stat").unwrap_or_default();
-    let column = |i: usize| {
-        text.lines()
-            .filter_map(|l| u64::from_str_radix(l.split_ascii_whitespace().nth(i)?, 16).ok())
-            .sum()
-    };
-    (column(1), column(2))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use rxlane_system::softnet;
 use serde::Serialize;
 
 use crate::interrupts;
-use crate::load::{self, Counters, Load};
+use crate::load::{Counters, Load};
 use crate::machine::Machine;
 
 /// Packets lost at each buffer.
@@ -56,14 +57,14 @@ fn totals(machine: &dyn Machine, ports: &[String]) -> Totals {
             .unwrap_or(0)
     };
     let sum = |what: &str| ports.iter().map(|p| statistic(p, what)).sum::<u64>();
-    let (backlog, squeezed) = load::softnet(machine);
+    let softnet = softnet::of(&machine.read(softnet::FILE).unwrap_or_default());
     Totals {
         losses: Losses {
             nic: sum("rx_missed_errors") + sum("rx_fifo_errors") + sum("rx_dropped"),
-            backlog,
+            backlog: softnet.iter().map(|core| core.dropped).sum(),
             socket: udp_overflows(machine),
         },
-        squeezed,
+        squeezed: softnet.iter().map(|core| core.squeezed).sum(),
         interrupts: interrupts::all(machine).iter().map(|i| i.count).sum(),
         packets: sum("rx_packets"),
     }

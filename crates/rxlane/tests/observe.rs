@@ -96,7 +96,7 @@ fn metrics_count_what_status_counts_and_reloads_are_seen() {
     assert_eq!(
         value(
             &text,
-            "rxlane_drops_total{class=\"rest\",reason=\"overload\"}"
+            "rxlane_queue_lost_packets_total{queue=\"core\",port=\"in0\",class=\"rest\"}"
         ),
         0.0
     );

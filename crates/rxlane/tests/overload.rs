@@ -37,6 +37,15 @@ fn shedding_protects_rt_and_reorders_nothing() {
     );
     assert_eq!(rest.0, rest.1, "every packet is accounted for");
     let status = t.status_json().unwrap();
+    let queues = status["queues"].as_array().unwrap().iter();
+    let lost = |class: &str| -> u64 {
+        let of_class = queues
+            .clone()
+            .filter(|q| q["queue"] == "core" && q["class"] == class);
+        of_class.filter_map(|q| q["lost"].as_u64()).sum()
+    };
+    assert_eq!(lost("rest"), t.class("rest", "early_drops"));
+    assert_eq!(lost("voice"), 0);
     let of_core = status["cores"].as_array().unwrap().iter();
     let longest_us = of_core.map(|c| c["longest_wait_us"].as_f64().unwrap());
     let longest_us = longest_us.fold(0.0, f64::max);

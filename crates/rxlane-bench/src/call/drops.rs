@@ -33,7 +33,8 @@ impl Drops {
         Ok(Self {
             ring: hosts,
             core,
-            egress: egress + refused + queued as f64,
+            // A veth counts frames that it refuses with the packets that it drops.
+            egress: egress.max(refused) + queued as f64,
         })
     }
 

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use comfy_table::{Table, presets};
 use rxlane_dataplane::instance::Instance;
+use rxlane_dataplane::queues::QueueStatus;
 use rxlane_dataplane::status::{self, PortStatus, Status};
 
 use crate::observe::{client, metrics};
@@ -115,8 +116,6 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
         "express",
         "fast",
         "passed",
-        "queued",
-        "early drops",
         "policed",
         "untrusted",
         "now",
@@ -131,8 +130,6 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
             n.express.to_string(),
             n.fast.to_string(),
             n.passed.to_string(),
-            n.queued.to_string(),
-            n.early_drops.to_string(),
             n.policed.to_string(),
             n.untrusted.to_string(),
             c.at_work.to_string(),
@@ -154,33 +151,7 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
         writeln!(out, "{}: keeps flows with the kernel: {kept}", c.name)?;
     }
     write_latencies(out, s)?;
-    let mut rings = table([
-        "ring",
-        "core",
-        "holds",
-        "of",
-        "entered",
-        "served",
-        "found full",
-    ]);
-    for (c, r) in s
-        .classes
-        .iter()
-        .flat_map(|c| c.rings.iter().map(move |r| (c, r)))
-    {
-        rings.add_row([
-            c.name.clone(),
-            r.core.to_string(),
-            r.occupancy.to_string(),
-            r.size.to_string(),
-            r.counters.enqueued.to_string(),
-            r.counters.dequeued.to_string(),
-            r.counters.drops.to_string(),
-        ]);
-    }
-    if rings.row_count() > 0 {
-        writeln!(out, "\n{rings}")?;
-    }
+    write_queues(out, &s.queues)?;
     if let Some(engine) = &s.engine {
         write_engine(out, engine)?;
     }
@@ -191,7 +162,7 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
         "express leaves",
         "express sent",
         "through its qdisc",
-        "refused by driver",
+        "times full",
         "left to the kernel",
     ]);
     for p in &s.ports {
@@ -228,11 +199,7 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
             },
             p.egress.tx_packets.to_string(),
             p.egress.by_qdisc.to_string(),
-            match p.egress.refusals {
-                0 => p.egress.tx_drops.to_string(),
-                1 => format!("{}, once", p.egress.tx_drops),
-                times => format!("{}, {times} times", p.egress.tx_drops),
-            },
+            (p.egress.refusals + p.egress.link_full).to_string(),
             reasons.join(", "),
         ]);
     }
@@ -357,6 +324,29 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
         writeln!(out, "warning: {w}")?;
     }
     Ok(())
+}
+
+/// Queues in which something waits, has waited or was lost.
+fn write_queues(out: &mut String, queues: &[QueueStatus]) -> std::fmt::Result {
+    let mut used = table(["queue", "port", "core", "class", "holds", "waited", "lost"]);
+    let count = |n: Option<u64>| n.map(|n| n.to_string()).unwrap_or_default();
+    let is_used =
+        |q: &&QueueStatus| q.lost > 0 || q.holds.unwrap_or(0) > 0 || q.waited.unwrap_or(0) > 0;
+    for queue in queues.iter().filter(is_used) {
+        used.add_row([
+            queue.queue.name().to_owned(),
+            queue.port.clone().unwrap_or_default(),
+            count(queue.core.map(|core| core as u64)),
+            queue.class.clone().unwrap_or_default(),
+            count(queue.holds),
+            count(queue.waited),
+            queue.lost.to_string(),
+        ]);
+    }
+    match used.row_count() {
+        0 => writeln!(out, "\nno queue has lost a packet, or made one wait"),
+        _ => writeln!(out, "\n{used}"),
+    }
 }
 
 /// How long packets were inside of the router, for classes that had some.

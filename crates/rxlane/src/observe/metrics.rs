@@ -10,6 +10,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use rxlane_dataplane::layout::REASONS;
+use rxlane_dataplane::queues::QueueStatus;
 use rxlane_dataplane::status::{PortStatus, Status};
 
 /// What a response in the OpenMetrics format is called.
@@ -177,7 +178,8 @@ impl Collector for Snapshot {
         daemon(&self.0, &mut to)?;
         classes(&self.0, &mut to)?;
         latencies(&self.0, &mut to)?;
-        drops(&self.0, &mut to)?;
+        queues(&self.0, &mut to)?;
+        egress(&self.0, &mut to)?;
         ports(&self.0, &mut to)?;
         cores(&self.0, &mut to)
     }
@@ -289,57 +291,66 @@ fn classes(s: &Status, to: &mut Families<'_>) -> Result<(), Error> {
     )
 }
 
-fn drops(s: &Status, to: &mut Families<'_>) -> Result<(), Error> {
-    let labels = |class: &str, reason: &str| {
-        vec![("class", class.to_owned()), ("reason", reason.to_owned())]
+fn queues(s: &Status, to: &mut Families<'_>) -> Result<(), Error> {
+    let labels = |q: &QueueStatus| {
+        let mut labels: Labels = vec![("queue", q.queue.name().to_owned())];
+        labels.extend(q.port.clone().map(|port| ("port", port)));
+        labels.extend(q.core.map(|core| ("core", core.to_string())));
+        labels.extend(q.class.clone().map(|class| ("class", class)));
+        labels
     };
-    let lanes = s.classes.iter().flat_map(|c| {
-        let full: u64 = c.rings.iter().map(|r| r.counters.drops).sum();
-        [
-            (labels(&c.name, "overload"), c.counters.early_drops),
-            (labels(&c.name, "ring_full"), full),
-        ]
-    });
+    let told = |of: fn(&QueueStatus) -> Option<u64>| {
+        let rows = s.queues.iter();
+        rows.filter_map(move |q| Some((labels(q), of(q)?)))
+    };
     to.counter(
-        "rxlane_drops",
-        "Packets dropped: before an skb existed because the core was overloaded, or because the ring of the class was full",
-        lanes,
+        "rxlane_queue_lost_packets",
+        "Packets lost because a queue was full: Rx ring, backlog, core (shed early), ring of a class, queueing discipline, Tx ring (refused by the driver)",
+        told(|q| Some(q.lost)),
     )?;
-    let egress = |p: &rxlane_dataplane::status::PortStatus| vec![("port", p.name.clone())];
+    to.counter(
+        "rxlane_queue_waited_packets",
+        "Packets that had to wait in a queue",
+        told(|q| q.waited),
+    )?;
+    to.gauge(
+        "rxlane_queue_packets",
+        "Packets that a queue holds now",
+        told(|q| q.holds),
+    )
+}
+
+fn egress(s: &Status, to: &mut Families<'_>) -> Result<(), Error> {
+    let of = |p: &PortStatus| vec![("port", p.name.clone())];
     to.counter(
         "rxlane_egress_packets",
         "Express packets sent through the port",
-        s.ports.iter().map(|p| (egress(p), p.egress.tx_packets)),
+        s.ports.iter().map(|p| (of(p), p.egress.tx_packets)),
     )?;
     to.counter(
         "rxlane_egress_qdisc_packets",
         "Packets that lanes gave to the queueing discipline of the port",
-        s.ports.iter().map(|p| (egress(p), p.egress.by_qdisc)),
-    )?;
-    to.counter(
-        "rxlane_egress_drops",
-        "Express packets that the driver of the port refused",
-        s.ports.iter().map(|p| (egress(p), p.egress.tx_drops)),
+        s.ports.iter().map(|p| (of(p), p.egress.by_qdisc)),
     )?;
     to.counter(
         "rxlane_egress_refusals",
         "Times that the driver of the port began to refuse express packets, after which they leave by its queueing discipline until nothing waits",
-        s.ports.iter().map(|p| (egress(p), p.egress.refusals)),
+        s.ports.iter().map(|p| (of(p), p.egress.refusals)),
     )?;
     to.gauge(
         "rxlane_egress_refusing",
         "Whether express packets leave by the queueing discipline because the driver of the port has refused some",
-        s.ports.iter().map(|p| (egress(p), p.full == Some("ring"))),
+        s.ports.iter().map(|p| (of(p), p.full == Some("ring"))),
     )?;
     to.counter(
         "rxlane_egress_link_fills",
         "Times that the link of the port began to be full, after which classes below the highest leave by its queueing discipline until nothing waits",
-        s.ports.iter().map(|p| (egress(p), p.egress.link_full)),
+        s.ports.iter().map(|p| (of(p), p.egress.link_full)),
     )?;
     to.gauge(
         "rxlane_egress_link_full",
         "Whether classes below the highest leave by the queueing discipline because the link of the port is full",
-        s.ports.iter().map(|p| (egress(p), p.full == Some("link"))),
+        s.ports.iter().map(|p| (of(p), p.full == Some("link"))),
     )?;
     let Some(engine) = &s.engine else {
         return Ok(());

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use rxlane_dataplane::layout::ClassCounters;
+use rxlane_dataplane::queues::QueueStatus;
 use rxlane_dataplane::status::LatencyStatus;
 
 use super::snapshot::{Class, Port, Snapshot};
@@ -50,10 +51,32 @@ impl Rates {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct PortRates {
     pub(super) sent: f64,
-    pub(super) refused: f64,
     /// By reason, the largest first, without those that did not occur.
     pub(super) to_kernel: Vec<(String, f64)>,
     pub(super) classes: BTreeMap<String, Rates>,
+}
+
+/// A queue in which packets wait or are lost now.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Trouble {
+    pub(super) queue: QueueStatus,
+    /// Packets that had to wait, per second.
+    pub(super) waited: f64,
+    /// Packets lost, per second.
+    pub(super) lost: f64,
+}
+
+impl Trouble {
+    fn between(before: &QueueStatus, after: &QueueStatus, s: f64) -> Option<Self> {
+        let waited = |q: &QueueStatus| q.waited.unwrap_or(0);
+        let trouble = Self {
+            waited: rate(waited(before), waited(after), s),
+            lost: rate(before.lost, after.lost, s),
+            queue: after.clone(),
+        };
+        let is_any = trouble.waited > 0.0 || trouble.lost > 0.0 || after.holds > Some(0);
+        is_any.then_some(trouble)
+    }
 }
 
 /// What was seen of a router so far.
@@ -62,6 +85,7 @@ pub(super) struct Course {
     last: Option<(f64, Snapshot)>,
     rates: BTreeMap<String, Rates>,
     ports: BTreeMap<String, PortRates>,
+    troubles: Vec<Trouble>,
     packets: BTreeMap<String, VecDeque<f64>>,
     /// What was measured in the last [`LATENCY_S`] of classes that are measured.
     latencies: BTreeMap<String, LatencyStatus>,
@@ -86,6 +110,12 @@ impl Course {
                 .iter()
                 .map(|port| (port.name.clone(), of_port(before, port, s)))
                 .collect();
+            let of_queue = |queue: &QueueStatus| {
+                let before = before.queues.iter().find(|q| q.is(queue));
+                Trouble::between(before.unwrap_or(queue), queue, s)
+            };
+            self.troubles = now.queues.iter().filter_map(of_queue).collect();
+            self.troubles.sort_by(|a, b| b.lost.total_cmp(&a.lost));
             self.packets.retain(|name, _| self.rates.contains_key(name));
             for (name, rates) in &self.rates {
                 let seen = self.packets.entry(name.clone()).or_default();
@@ -136,6 +166,11 @@ impl Course {
         self.ports.get(name).cloned().unwrap_or_default()
     }
 
+    /// Queues in which packets wait or are lost, those that lose most first.
+    pub(super) fn troubles(&self) -> &[Trouble] {
+        &self.troubles
+    }
+
     /// Packets a second of a class, the last `most` looks.
     pub(super) fn packets(&self, class: &str, most: usize) -> Vec<f64> {
         let seen = self.packets.get(class);
@@ -166,7 +201,6 @@ fn of_port(before: &Snapshot, port: &Port, s: f64) -> PortRates {
             port.egress.tx_packets + port.egress.by_qdisc,
             s,
         ),
-        refused: rate(was.egress.tx_drops, port.egress.tx_drops, s),
         to_kernel,
         classes: port.classes.iter().map(of_class).collect(),
     }
@@ -187,6 +221,10 @@ mod tests {
         assert_eq!((voice.packets, voice.express), (2000.0, 2000.0));
         assert_eq!(course.port("lan0").to_kernel, [("ttl".to_owned(), 200.0)]);
         assert_eq!(course.packets("voice", 10), [2000.0]);
+        let [trouble] = course.troubles() else {
+            panic!("one queue is full: {:?}", course.troubles());
+        };
+        assert_eq!((trouble.waited, trouble.lost), (100.0, 20.0));
     }
 
     #[test]

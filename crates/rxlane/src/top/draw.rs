@@ -12,6 +12,8 @@ use super::keys::{Choice, Page};
 use super::snapshot::Snapshot;
 
 const SPARK: u16 = 14;
+/// Queues that are shown, so that ports have room below them.
+const MOST_QUEUES: usize = 4;
 
 /// What stands out, and how.
 #[derive(Debug, Clone, Copy)]
@@ -130,15 +132,44 @@ fn router(
     look: Look,
 ) {
     let lines = |n: usize| Constraint::Length(n as u16 + 2);
-    let [top, middle, bottom] = Layout::vertical([
+    let full = course.troubles().len().min(MOST_QUEUES);
+    let [top, middle, queued, bottom] = Layout::vertical([
         lines(now.classes.len()),
         lines(now.cores.len()),
+        if full > 0 {
+            lines(full)
+        } else {
+            Constraint::Length(0)
+        },
         Constraint::Min(0),
     ])
     .areas(area);
     frame.render_widget(classes(now, course, choice, look), top);
     frame.render_widget(cores(now, look), middle);
+    if full > 0 {
+        frame.render_widget(queues(course, look), queued);
+    }
     frame.render_widget(ports(now, course, look), bottom);
+}
+
+/// Queues in which packets wait or are lost.
+fn queues(course: &Course, look: Look) -> Table<'static> {
+    let rows = course.troubles().iter().take(MOST_QUEUES).map(|t| {
+        let q = &t.queue;
+        let core = || q.core.map(|core| format!("core {core}"));
+        Row::new(vec![
+            Span::raw(q.queue.name()),
+            Span::raw(q.port.clone().or_else(core).unwrap_or_default()),
+            Span::raw(q.class.clone().unwrap_or_default()),
+            Span::raw(q.holds.map(|n| n.to_string()).unwrap_or_default()),
+            Span::raw(short(t.waited)),
+            look.loss(t.lost),
+        ])
+    });
+    let rows: Vec<Row<'static>> = rows.collect();
+    let widths = [11, 15, 15, 8, 10, 8].map(Constraint::Length);
+    let names = ["queue", "of", "class", "holds", "waited/s", "lost/s"];
+    Table::new(rows, widths).header(heading(&names, look))
 }
 
 fn classes<'a>(now: &'a Snapshot, course: &Course, choice: &Choice, look: Look) -> Table<'a> {
@@ -218,7 +249,6 @@ fn ports<'a>(now: &'a Snapshot, course: &Course, look: Look) -> Table<'a> {
             Span::raw(p.name.as_str()),
             mode,
             Span::raw(short(rates.sent)),
-            look.loss(rates.refused),
             Span::raw(reasons.join(", ")),
         ])
     });
@@ -227,16 +257,9 @@ fn ports<'a>(now: &'a Snapshot, course: &Course, look: Look) -> Table<'a> {
         Constraint::Length(15),
         Constraint::Length(8),
         Constraint::Length(9),
-        Constraint::Length(9),
         Constraint::Min(0),
     ];
-    let names = [
-        "port",
-        "XDP",
-        "express/s",
-        "refused/s",
-        "left to the kernel, per second",
-    ];
+    let names = ["port", "XDP", "express/s", "left to the kernel, per second"];
     Table::new(rows, widths).header(heading(&names, look))
 }
 
@@ -335,7 +358,7 @@ Classes are those of the configuration, the highest first, with what became of t
 
 Cores are those that poll: whether they are overloaded now, how often and for how long they have been, what share of the time \
 they have nothing to do, what a packet of the stack takes, how long a ring may go without being empty, and the longest that \
-express packets have waited.
+express packets have waited. Queues are those in which packets wait or are lost now.
 
   up, down, j, k   pick a class      enter   the class in detail
   s                sort by priority, packets or drops
@@ -381,6 +404,7 @@ mod tests {
             "0      yes         2 (1.5 s)",
             "lan0",
             "ttl 1.00k",
+            "qdisc       lan0",
             "wan0            absent",
             "q quit",
         ] {

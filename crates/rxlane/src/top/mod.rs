@@ -151,8 +151,12 @@ fn example(packets: u64) -> Snapshot {
               {{"name": "lan0", "mode": "native", "tx_packets": 0, "tx_drops": 0, "refusals": 0, "link_full": 0, "by_qdisc": 0, "to_kernel": {{"ttl": {}}},
                 "classes": {{"voice": {{{voice}}}, "rest": {{{rest}}}}}}},
               {{"name": "wan0", "mode": null, "tx_packets": {packets}, "tx_drops": 0, "refusals": 0, "link_full": 0, "by_qdisc": 0, "to_kernel": {{}}, "classes": {{}}}}],
+            "queues": [{{"queue": "rx-ring", "port": "lan0", "lost": 3}},
+              {{"queue": "qdisc", "port": "lan0", "holds": 0, "waited": {}, "lost": {}}}],
             "rt_bound": {{"t_max_ns": 120000.0, "longest_wait_us": 88.0, "note": ""}}}}"#,
-        packets / 10
+        packets / 10,
+        packets / 20,
+        packets / 100,
     ))
     .expect("a status")
 }

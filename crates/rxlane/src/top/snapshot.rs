@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use rxlane_dataplane::layout::{ClassCounters, PortCounters};
+use rxlane_dataplane::queues::QueueStatus;
 use rxlane_dataplane::status::{CoreStatus, LatencyStatus};
 use serde::Deserialize;
 
@@ -19,6 +20,7 @@ pub(super) struct Snapshot {
     pub(super) classes: Vec<Class>,
     pub(super) cores: Vec<CoreStatus>,
     pub(super) ports: Vec<Port>,
+    pub(super) queues: Vec<QueueStatus>,
     pub(super) rt_bound: Bound,
 }
 
