@@ -76,6 +76,8 @@ pub(crate) struct How {
     pub(crate) congestion: Option<String>,
     /// No faster than this, bits a second, and paced, as `fq` would.
     pub(crate) paced_bps: Option<u64>,
+    /// Types of service that connections of each direction have, in turn; none: 0.
+    pub(crate) tos: &'static [u8],
     /// The option that asked for them, for errors.
     pub(crate) asked_by: &'static str,
 }
@@ -122,6 +124,10 @@ impl Bulk {
                 false => (served, client),
             };
             how.set(&writer)?;
+            let nth = if i < uploads { i } else { i - uploads };
+            for end in [&writer, &reader] {
+                how.mark(end, nth)?;
+            }
             let received = Arc::default();
             flows.push(Flow {
                 writer,
@@ -181,6 +187,17 @@ impl Bulk {
 }
 
 impl How {
+    /// Acknowledgements have the mark of their data.
+    fn mark(&self, end: &TcpStream, nth: u32) -> Result<(), BenchError> {
+        let Some(tos) = self.tos.get(nth as usize % self.tos.len().max(1)) else {
+            return Ok(());
+        };
+        setsockopt(end, sockopt::Ipv4Tos, &i32::from(*tos))
+            .map_err(std::io::Error::from)
+            .tried(|| "mark a connection".into())?;
+        Ok(())
+    }
+
     fn set(&self, writer: &TcpStream) -> Result<(), BenchError> {
         if let Some(name) = &self.congestion {
             setsockopt(writer, sockopt::TcpCongestion, &name.into())

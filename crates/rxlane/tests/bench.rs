@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{REST, TestLab, VOICE_ALL, error_of, rxlane};
+use common::{REST, TestLab, VOICE_ALL, error_of, json_of, rxlane};
 use rxlane_bench::bed::Bed;
 use rxlane_bench::bench::{Pattern, Traffic};
 use rxlane_bench::frame::Frame;
@@ -15,14 +15,6 @@ use rxlane_system::{netns, threads};
 
 /// A firewall behind which any machine's kernel is slower than any machine's generator.
 const SLOW: &str = "linear:2000";
-
-fn json_of(args: &str) -> serde_json::Value {
-    let words: Vec<&str> = args.split_whitespace().collect();
-    let out = rxlane(&words);
-    let said = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "{args}: {said}");
-    serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {said}"))
-}
 
 #[test]
 #[ignore = "needs root: make test"]
@@ -381,86 +373,5 @@ fn frames_that_have_no_room_and_programs_that_know_no_tags_are_refused() {
         let out = rxlane(&words);
         let said = String::from_utf8_lossy(&out.stderr);
         assert!(!out.status.success() && said.contains(wanted), "{said}");
-    }
-}
-
-#[test]
-#[ignore = "needs root: make test"]
-fn calls_go_on_beside_tcp_in_each_direction_and_what_came_of_both_is_counted() {
-    let report = json_of(
-        "bench call --dut kernel,express-established --flows 2 --direction down,both --congestion reno --ecn on --firewalls stateful:4 \
-         --calls 2 --seconds 0.5 --repeat 1 --json",
-    );
-    let points = report["points"].as_array().unwrap();
-    assert_eq!(points.len(), 2, "{report}");
-    for (point, direction) in points.iter().zip(["down", "both"]) {
-        assert_eq!(point["direction"], direction);
-        assert_eq!(point["firewall"], "stateful:4");
-        assert_eq!(
-            (&point["congestion"], &point["ecn"]),
-            (&"reno".into(), &true.into())
-        );
-        let duts = point["duts"].as_array().unwrap();
-        assert_eq!(duts.len(), 2);
-        for dut in duts {
-            let of = |name: &str| dut[name].as_f64().unwrap_or(f64::NAN);
-            assert!(of("tcp_bps") > 1e6, "{dut}");
-            assert!(
-                of("call_sent") > 10.0 && of("call_lost") < of("call_sent"),
-                "{dut}"
-            );
-            assert!(of("rtt_p50_us") <= of("rtt_p99_us"), "{dut}");
-            assert!((1.0..=4.5).contains(&of("mean_opinion_score")), "{dut}");
-            assert!((0.2..=1.0).contains(&of("fairness")), "{dut}");
-        }
-        // What is worse is worse than the first.
-        assert_eq!(duts[0]["worse"], serde_json::json!([]));
-    }
-    assert_eq!(
-        report["settings"]["queue of each host"],
-        "pfifo_fast, 1000 packets"
-    );
-}
-
-#[test]
-#[ignore = "needs root: make test"]
-fn a_link_of_a_rate_lets_no_more_through_at_either_hook_and_its_queue_is_the_one_that_overflows() {
-    const LINK_BPS: f64 = 0.05e9;
-    // Long beside what had waited for a lost segment when the time begins to count, and is read at once then.
-    for hook in ["", "--xdp"] {
-        let report = json_of(&format!(
-            "bench call --dut kernel,express-established --flows 4 --firewalls stateful:4 --link-out 0.05 --qdisc pfifo_fast --calls 2 --seconds 6 \
-             --repeat 1 --json {hook}",
-        ));
-        let point = &report["points"][0];
-        assert_eq!(point["link_bps"], LINK_BPS as u64);
-        for dut in point["duts"].as_array().unwrap() {
-            let of = |name: &str| dut[name].as_f64().unwrap_or(f64::NAN);
-            assert!((1e6..1.02 * LINK_BPS).contains(&of("tcp_bps")), "{dut}");
-            assert!(of("call_lost") < of("call_sent"), "{dut}");
-        }
-    }
-}
-
-#[test]
-#[ignore = "needs root: make test"]
-fn what_a_kernel_lacks_for_calls_beside_tcp_is_named() {
-    for (args, wanted) in [
-        ("--congestion nosuch", "congestion control `nosuch`"),
-        ("--qdisc nosuch", "--qdisc nosuch"),
-        ("--flows 65", "use at most 64"),
-        ("--calls 0", "use 1 to 200"),
-        ("--seconds 0.1", "use 0.5 to 3600"),
-    ] {
-        let common = "bench call --dut kernel --firewalls none --seconds 0.5 --repeat 1 --flows 1";
-        let given = |flag: &str| args.starts_with(flag);
-        let mut words: Vec<&str> = common.split_whitespace().collect();
-        // A flag may be given once.
-        if let Some(at) = words.iter().position(|w| w.starts_with("--") && given(w)) {
-            words.drain(at..at + 2);
-        }
-        words.extend(args.split_whitespace());
-        let said = error_of(&rxlane(&words));
-        assert!(said.contains(wanted), "{args}: {said}");
     }
 }

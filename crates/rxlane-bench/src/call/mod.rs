@@ -3,6 +3,7 @@
 mod drops;
 mod link;
 mod quality;
+mod rrul;
 mod trial;
 mod voice;
 
@@ -12,6 +13,8 @@ use rxlane_system::stop;
 use serde::{Deserialize, Serialize};
 
 pub use self::drops::Drops;
+pub use self::rrul::rrul;
+pub(crate) use self::rrul::within;
 use self::trial::{Trial, hosts};
 use crate::BenchError;
 use crate::bench::{Dut, in_turn};
@@ -211,27 +214,32 @@ pub fn call(options: &Options, matrix: &Matrix) -> Result<CallReport, BenchError
         outcome?;
     }
     bar.finish_and_clear();
-    // Of test packets, which nobody sends here; and what is varied.
-    for other in ["firewall", "sink"] {
-        settings.remove(other);
-    }
-    settings.insert("idle".into(), "the router's core halts".into());
-    if options.host_queue > 0 {
-        let text = format!("pfifo_fast, {} packets", options.host_queue);
-        settings.insert("queue of each host".into(), text);
-    }
-    let qdisc = options.qdisc.clone();
-    settings.insert(
-        "qdisc of the router".into(),
-        qdisc.unwrap_or("default".into()),
-    );
     Ok(CallReport {
         seconds: options.seconds,
         repeat: options.repeat,
         calls: options.calls,
-        settings,
+        settings: self::settings(options, settings),
         points,
     })
+}
+
+/// Settings of the lab that count here.
+fn settings(options: &Options, mut of_lab: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    // Of test packets, which nobody sends here; and what is varied.
+    for other in ["firewall", "sink"] {
+        of_lab.remove(other);
+    }
+    of_lab.insert("idle".into(), "the router's core halts".into());
+    if options.host_queue > 0 {
+        let text = format!("pfifo_fast, {} packets", options.host_queue);
+        of_lab.insert("queue of each host".into(), text);
+    }
+    let qdisc = options.qdisc.clone();
+    of_lab.insert(
+        "qdisc of the router".into(),
+        qdisc.unwrap_or("default".into()),
+    );
+    of_lab
 }
 
 fn point(load: &Load, options: &Options, rounds: &[Vec<Trial>]) -> CallPoint {

@@ -15,6 +15,14 @@ pub(super) fn mean_opinion_score(delay_ms: f64, loss: f64) -> f64 {
     (1.0 + 0.035 * r + r * (r - 60.0) * (100.0 - r) * 7e-6).clamp(1.0, 4.5)
 }
 
+/// The value below which this share of them is; `None` of none.
+pub(super) fn quantile(values: &[f64], share: f64) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = (share * sorted.len() as f64) as usize;
+    sorted.get(at.min(sorted.len().saturating_sub(1))).copied()
+}
+
 /// Jain's index of shares (RFC 5166, 2.3): 1 if all are equal, 1/n if one has all; 1 of none.
 pub(super) fn fairness(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();

@@ -6,12 +6,13 @@ use rxlane_system::{netns, stop, sysctl};
 
 use super::drops::Drops;
 use super::link::Links;
-use super::quality::{FRAME_MS, fairness, mean_opinion_score};
-use super::voice::{Calls, Heard};
+use super::quality::{FRAME_MS, fairness, mean_opinion_score, quantile};
+use super::voice::{Calls, EF, Heard};
 use super::{Load, Options};
 use crate::BenchError;
 use crate::bench::Dut;
 use crate::bulk::{Bulk, Hosts, How};
+use crate::installed::Installed;
 use crate::lab::{Lab, Place};
 use crate::shell::run as sh;
 
@@ -74,27 +75,10 @@ pub(super) fn run(
     load: &Load,
     options: &Options,
 ) -> Result<Trial, BenchError> {
-    let installed = dut.install(lab)?;
-    // Programs that come and go make new NAPI threads.
-    lab.tune()?;
-    let links = load
-        .link_bps
-        .map(|bps| Links::begin(lab, bps))
-        .transpose()?;
-    let hosts = Hosts::of_lab(lab);
-    for host in hosts.both() {
-        netns::within(host, false, || {
-            sysctl::write("net.ipv4.tcp_ecn", if load.ecn { "1" } else { "0" })
-        })?;
-    }
-    let how = How {
-        congestion: Some(load.congestion.clone()),
-        paced_bps: options.paced_bps,
-        asked_by: "--flows",
-    };
-    let [up, down] = load.direction.of(load.flows);
-    let mut tcp = Bulk::connect(&hosts, up, down, &how)?;
-    let calls = Calls::begin(&hosts, options.calls)?;
+    let scene = Scene::set(lab, dut, load)?;
+    let hosts = &scene.hosts;
+    let mut tcp = scene.connect(load, options.paced_bps, &[])?;
+    let calls = Calls::begin(hosts, options.calls, EF)?;
     tcp.send()?;
     stop::sleep(WARM_UP)?;
     let (drops, info, bytes) = (Drops::so_far(lab)?, tcp.info()?, tcp.received_by_each());
@@ -107,8 +91,7 @@ pub(super) fn run(
     let heard = calls.end()?;
     let drops = Drops::so_far(lab)?.since(drops);
     drop(tcp);
-    links.map_or(Ok(()), Links::end)?;
-    drop(installed);
+    scene.clear()?;
     let each = after.iter().zip(&bytes);
     let each: Vec<f64> = each.map(|(a, b)| 8.0 * (a - b) as f64 / took).collect();
     Ok(Trial {
@@ -121,15 +104,65 @@ pub(super) fn run(
     })
 }
 
+/// A router with its links and hosts, before anybody sends.
+pub(super) struct Scene {
+    pub(super) hosts: Hosts,
+    links: Option<Links>,
+    _installed: Installed,
+}
+
+impl Scene {
+    /// # Errors
+    /// When the device cannot be installed, or links have no such rate.
+    pub(super) fn set(lab: &Lab, dut: &Dut, load: &Load) -> Result<Self, BenchError> {
+        let installed = dut.install(lab)?;
+        // Programs that come and go make new NAPI threads.
+        lab.tune()?;
+        let links = load.link_bps.map(|bps| Links::begin(lab, bps));
+        let hosts = Hosts::of_lab(lab);
+        for host in hosts.both() {
+            netns::within(host, false, || {
+                sysctl::write("net.ipv4.tcp_ecn", if load.ecn { "1" } else { "0" })
+            })?;
+        }
+        Ok(Self {
+            links: links.transpose()?,
+            hosts,
+            _installed: installed,
+        })
+    }
+
+    /// Connections of the load, with these types of service in turn, if there are some.
+    ///
+    /// # Errors
+    /// As [`Bulk::connect`].
+    pub(super) fn connect(
+        &self,
+        load: &Load,
+        paced_bps: Option<u64>,
+        tos: &'static [u8],
+    ) -> Result<Bulk, BenchError> {
+        let how = How {
+            congestion: Some(load.congestion.clone()),
+            paced_bps,
+            tos,
+            asked_by: "--flows",
+        };
+        let [up, down] = load.direction.of(load.flows);
+        Bulk::connect(&self.hosts, up, down, &how)
+    }
+
+    /// # Errors
+    /// When a link ended by itself.
+    pub(super) fn clear(self) -> Result<(), BenchError> {
+        self.links.map_or(Ok(()), Links::end)
+    }
+}
+
 /// What calls were like, with nothing beside them.
-fn of_calls(mut heard: Heard) -> Trial {
-    heard.rtt_us.sort_by(f64::total_cmp);
-    let rtt = &heard.rtt_us;
-    let quantile = |q: f64| {
-        let at = (q * rtt.len() as f64) as usize;
-        rtt.get(at.min(rtt.len().saturating_sub(1))).copied()
-    };
-    let of = |q| quantile(q).unwrap_or(f64::INFINITY);
+fn of_calls(heard: Heard) -> Trial {
+    let rtt: Vec<f64> = heard.round_trips.iter().map(|(_, us)| *us).collect();
+    let of = |q| quantile(&rtt, q).unwrap_or(f64::INFINITY);
     let (sent, back) = (heard.sent as f64, rtt.len() as f64);
     let lost_of = |there: f64, before: f64| match before > 0.0 {
         true => 1.0 - (there / before).min(1.0),
@@ -163,7 +196,10 @@ mod tests {
         let heard = Heard {
             sent: 100,
             arrived: 95,
-            rtt_us: (1..=90).rev().map(f64::from).collect(),
+            round_trips: (1..=90)
+                .rev()
+                .map(|us| (std::time::Instant::now(), f64::from(us)))
+                .collect(),
         };
         let trial = of_calls(heard);
         assert_eq!((trial.sent, trial.lost), (100.0, 10.0));

@@ -1,4 +1,4 @@
-//! Calls: each a packet of speech every 20 ms both ways, marked EF. The other side sends back what it gets at once, so that
+//! Calls: each a packet of speech every 20 ms both ways, marked EF unless somebody asks otherwise. The other side sends back what it gets at once, so that
 //! all times are taken by one clock.
 //!
 //! Guarantee: who calls is woken before bulk connections of the same core, so that what waits is packets.
@@ -22,7 +22,7 @@ use crate::BenchError;
 use crate::bulk::{Hosts, SERVER};
 
 /// Expedited Forwarding (RFC 3246) in the byte of the type of service.
-const EF: u8 = 46 << 2;
+pub(super) const EF: u8 = 46 << 2;
 /// A frame of G.711 behind an RTP header.
 const PAYLOAD: usize = 172;
 /// Below the hosts' NAPI threads.
@@ -37,8 +37,8 @@ pub(super) struct Heard {
     pub(super) sent: u64,
     /// Of these, those that the other side got.
     pub(super) arrived: u64,
-    /// Round trips of those that came back, us.
-    pub(super) rtt_us: Vec<f64>,
+    /// When those that came back were sent, and their round trips, us.
+    pub(super) round_trips: Vec<(Instant, f64)>,
 }
 
 /// Calls that go on until they are heard of.
@@ -65,27 +65,27 @@ fn read(payload: &[u8]) -> Option<(bool, u64)> {
     (payload.len() == PAYLOAD).then(|| (payload[8] != 0, u64::from_be_bytes(sent)))
 }
 
-fn socket(netns: &str, bind: Ipv4Addr) -> Result<UdpSocket, SystemError> {
+fn socket(netns: &str, bind: Ipv4Addr, tos: u8) -> Result<UdpSocket, SystemError> {
     netns::within(netns, false, || {
         let socket = UdpSocket::bind((bind, 0)).tried(|| format!("call from {bind}"))?;
-        setsockopt(&socket, sockopt::Ipv4Tos, &i32::from(EF))
+        setsockopt(&socket, sockopt::Ipv4Tos, &i32::from(tos))
             .map_err(std::io::Error::from)
-            .tried(|| "mark a call EF".into())?;
+            .tried(|| "mark a call".into())?;
         Ok(socket)
     })
 }
 
 impl Calls {
-    /// So many calls from clients to the server begin; what they send does not count yet.
+    /// So many calls from clients to the server begin, with this type of service; what they send does not count yet.
     ///
     /// # Errors
     /// When a socket cannot be had.
-    pub(super) fn begin(hosts: &Hosts, calls: u32) -> Result<Self, BenchError> {
+    pub(super) fn begin(hosts: &Hosts, calls: u32, tos: u8) -> Result<Self, BenchError> {
         let [clients, servers] = hosts.both();
-        let called = socket(servers, SERVER)?;
+        let called = socket(servers, SERVER, tos)?;
         let server = called.local_addr().tried(|| "ask for a port".into())?;
         let callers = (0..calls).map(|_| {
-            let caller = socket(clients, Ipv4Addr::UNSPECIFIED)?;
+            let caller = socket(clients, Ipv4Addr::UNSPECIFIED, tos)?;
             caller
                 .connect(server)
                 .and_then(|()| caller.set_nonblocking(true))
@@ -217,7 +217,10 @@ fn hear(callers: &[UdpSocket], waiting: &[PollFd<'_>], began: Instant, heard: &m
         while let Ok(len) = caller.recv(&mut payload) {
             let now = began.elapsed().as_nanos() as u64;
             if let Some((true, sent)) = read(&payload[..len]) {
-                heard.rtt_us.push(now.saturating_sub(sent) as f64 / 1e3);
+                let rtt_us = now.saturating_sub(sent) as f64 / 1e3;
+                heard
+                    .round_trips
+                    .push((began + Duration::from_nanos(sent), rtt_us));
             }
         }
     }

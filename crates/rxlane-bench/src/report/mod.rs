@@ -3,6 +3,7 @@
 mod call;
 mod html;
 mod regret;
+mod rrul;
 mod steps;
 mod table;
 
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::call::{CallDut, CallPoint, CallReport};
 pub use self::regret::{RegretReport, Worst};
+pub use self::rrul::{RrulReport, RrulTrial, Series};
 pub use self::steps::{StageResult, StepsDut, StepsPoint, StepsReport};
 use self::table::{settings, table};
 use crate::bench::{Search, Traffic};

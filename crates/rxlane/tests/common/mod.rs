@@ -282,6 +282,15 @@ pub fn rxlane(args: &[&str]) -> Output {
         .expect("rxlane runs")
 }
 
+/// What a command prints as JSON.
+pub fn json_of(args: &str) -> serde_json::Value {
+    let words: Vec<&str> = args.split_whitespace().collect();
+    let out = rxlane(&words);
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{args}: {said}");
+    serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {said}"))
+}
+
 /// The error line of a command that must fail with one.
 pub fn error_of(out: &Output) -> String {
     let text = String::from_utf8_lossy(&out.stderr).into_owned();

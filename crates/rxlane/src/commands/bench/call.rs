@@ -37,9 +37,6 @@ pub(crate) struct Call {
     /// Gbit/s that the link to each host takes, through a ring of 256 packets that pushes back; none: as much as the hosts' core does
     #[arg(long, default_value = "none", value_delimiter = ',', value_name = "GBPS|none", value_parser = link)]
     link_out: Vec<Link>,
-    /// Serve the router's ports in XDP, as those of network cards, and not at tc ingress, as veths
-    #[arg(long)]
-    xdp: bool,
     /// Firewalls: none, linear:N, stateful:N, flowtable:N
     #[arg(
         long,
@@ -50,6 +47,25 @@ pub(crate) struct Call {
     /// Calls at a time, each 50 packets a second both ways, marked EF
     #[arg(long, default_value_t = 4)]
     calls: u32,
+    /// Time that counts in a trial, after a second in which connections find their rate
+    #[arg(long, default_value_t = 5.0)]
+    seconds: f64,
+    /// Repetitions; results are medians
+    #[arg(long, default_value_t = 3)]
+    repeat: u32,
+    #[command(flatten)]
+    hosts: Hosts,
+    /// Print JSON (docs/src/reference/bench-json.md)
+    #[arg(long)]
+    json: bool,
+}
+
+/// The lab of connections and calls.
+#[derive(Args)]
+pub(super) struct Hosts {
+    /// Serve the router's ports in XDP, as those of network cards, and not at tc ingress, as veths
+    #[arg(long)]
+    xdp: bool,
     /// Packets that wait in front of a host's interface while the router's ring is full, as since Linux 6.16; 0: they are lost
     #[arg(long, default_value_t = 1000, value_name = "PACKETS")]
     host_queue: u32,
@@ -60,31 +76,42 @@ pub(crate) struct Call {
     /// Pace connections, none faster than so many Gbit/s
     #[arg(long, value_name = "GBPS", value_parser = gigabits)]
     pace: Option<u64>,
-    /// Time that counts in a trial, after a second in which connections find their rate
-    #[arg(long, default_value_t = 5.0)]
-    seconds: f64,
-    /// Repetitions; results are medians
-    #[arg(long, default_value_t = 3)]
-    repeat: u32,
     #[command(flatten)]
     cores: Cores,
-    /// Print JSON (docs/src/reference/bench-json.md)
-    #[arg(long)]
-    json: bool,
+}
+
+impl Hosts {
+    pub(super) fn options(&self, duts: &[Dut]) -> Result<Options, String> {
+        Ok(Options {
+            lab: LabConfig {
+                generator: Drive::TestRun,
+                router_core_halts: true,
+                ..self.cores.config()?
+            },
+            duts: duts.to_vec(),
+            calls: 1,
+            in_xdp: self.xdp,
+            host_queue: self.host_queue,
+            qdisc: self.qdisc.clone(),
+            paced_bps: self.pace,
+            seconds: 1.0,
+            repeat: 1,
+        })
+    }
 }
 
 /// Bits a second of a link, if it has a rate.
 #[derive(Debug, Clone, Copy)]
-struct Link(Option<u64>);
+pub(super) struct Link(pub(super) Option<u64>);
 
-fn link(text: &str) -> Result<Link, String> {
+pub(super) fn link(text: &str) -> Result<Link, String> {
     match text {
         "none" => Ok(Link(None)),
         _ => Ok(Link(Some(gigabits(text)?))),
     }
 }
 
-fn on_or_off(text: &str) -> Result<bool, String> {
+pub(super) fn on_or_off(text: &str) -> Result<bool, String> {
     match text {
         "on" => Ok(true),
         "off" => Ok(false),
@@ -110,19 +137,10 @@ pub(super) fn run(args: &Call) -> Result<(), String> {
         links_bps: args.link_out.iter().map(|link| link.0).collect(),
     };
     let options = Options {
-        lab: LabConfig {
-            generator: Drive::TestRun,
-            router_core_halts: true,
-            ..args.cores.config()?
-        },
-        duts: args.dut.clone(),
         calls: args.calls,
-        in_xdp: args.xdp,
-        host_queue: args.host_queue,
-        qdisc: args.qdisc.clone(),
-        paced_bps: args.pace,
         seconds: args.seconds,
         repeat: args.repeat,
+        ..args.hosts.options(&args.dut)?
     };
     let report = call(&options, &matrix).map_err(one_line)?;
     output(&report, args.json, None, || Ok(None))

@@ -4,6 +4,7 @@ mod call;
 mod cost;
 mod options;
 mod regret;
+mod rrul;
 mod steps;
 
 use std::collections::BTreeMap;
@@ -58,6 +59,11 @@ pub(crate) enum Command {
   sudo rxlane bench call --flows 1,8,32 --direction down,both --congestion cubic,bbr --ecn off,on --firewalls none
   sudo rxlane bench call --qdisc fq_codel --flows 8")]
     Call(call::Call),
+    /// Realtime response under load: four TCP connections each way beside probes, in several code points, over time
+    #[command(after_help = "Examples:
+  sudo rxlane bench rrul --html rrul.html
+  sudo rxlane bench rrul --link-out 1 --qdisc fq_codel --flent . && flent -i rrul-*.flent.gz -p all_scaled -o rrul.png")]
+    Rrul(rrul::Rrul),
     /// Whether anything is worse than with Linux alone: every load, firewall, frame size and share of RT
     #[command(after_help = "Examples:
   sudo rxlane bench regret --record regret.jsonl --html regret.html    (35 minutes; interrupted, the same command goes on)
@@ -178,6 +184,7 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
         Command::Steps(args) => steps::run(&args),
         Command::Cost(args) => cost::run(&args),
         Command::Call(args) => call::run(&args),
+        Command::Rrul(args) => rrul::run(&args),
         Command::Regret(args) => regret::run(&args),
         Command::Sweep(args) => {
             args.common.check_tidy(true)?;
