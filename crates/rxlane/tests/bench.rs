@@ -133,7 +133,7 @@ fn a_matrix_goes_on_where_it_ended_and_refuses_the_file_of_another() {
     let file = std::env::temp_dir().join("t-regret.jsonl");
     let _ = std::fs::remove_file(&file);
     let command = format!(
-        "bench regret --dut kernel,express --firewalls {SLOW} --frames 128 --ratios 0.2 --loads 0.1x,0.3x --seconds 0.2 --json --record {}",
+        "bench regret --dut kernel,express --firewalls {SLOW} --frames 128 --ratios 0.2 --loads 0.1x,0.3x --tcp 0 --seconds 0.2 --json --record {}",
         file.display()
     );
     let none = json_of(&format!("{command} --minutes 0"));

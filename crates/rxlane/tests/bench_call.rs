@@ -46,6 +46,22 @@ fn calls_go_on_beside_tcp_in_each_direction_and_what_came_of_both_is_counted() {
 
 #[test]
 #[ignore = "needs root: make test"]
+fn a_matrix_of_regret_ends_with_closed_loops() {
+    let report = json_of(
+        "bench regret --dut kernel,express --firewalls linear:2000 --frames 128 --ratios 0.2 --loads 0.1x --tcp 2 --seconds 0.2 --json",
+    );
+    let calls = &report["calls"];
+    assert_eq!(calls["points"].as_array().unwrap().len(), 1, "{report}");
+    let point = &calls["points"][0];
+    assert_eq!(
+        (&point["firewall"], &point["flows"]),
+        (&"linear:2000".into(), &2.into())
+    );
+    assert!(point["duts"][1]["tcp_bps"].as_f64() > Some(1e5), "{point}");
+}
+
+#[test]
+#[ignore = "needs root: make test"]
 fn a_link_of_a_rate_lets_no_more_through_at_either_hook_and_its_queue_is_the_one_that_overflows() {
     const LINK_BPS: f64 = 0.05e9;
     // Long beside what had waited for a lost segment when the time begins to count, and is read at once then.

@@ -160,6 +160,7 @@ pub fn regret(
         duts: names,
         settings,
         points: record.points,
+        calls: None,
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use comfy_table::Table;
 use serde::Serialize;
 
 use super::{settings, table};
@@ -91,10 +92,10 @@ impl CallDut {
     }
 }
 
-impl std::fmt::Display for CallReport {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        writeln!(f, "settings\n{}", settings(&self.settings))?;
-        let mut table = table(&[
+impl CallReport {
+    /// A row for each device under each load.
+    pub(super) fn table(&self) -> Table {
+        let mut rows = table(&[
             "load",
             "router",
             "Gbit/s",
@@ -114,7 +115,7 @@ impl std::fmt::Display for CallReport {
         for point in &self.points {
             for dut in &point.duts {
                 let share = 100.0 * dut.call_lost / dut.call_sent.max(1.0);
-                table.add_row([
+                rows.add_row([
                     point.load.to_string(),
                     dut.name.clone(),
                     format!("{:.2}", dut.tcp_bps / 1e9),
@@ -133,11 +134,27 @@ impl std::fmt::Display for CallReport {
                 ]);
             }
         }
+        rows
+    }
+
+    /// How long, how often, and what the columns are.
+    fn says(&self) -> String {
         let (calls, s, n) = (self.calls, self.seconds, self.repeat);
-        write!(
-            f,
-            "{table}\n{calls} calls of 50 packets/s each way, {s} s, medians of {n}; ring, core, egress: packets lost there"
+        format!(
+            "{calls} calls of 50 packets/s each way, {s} s, medians of {n}; ring, core, egress: packets lost there"
         )
+    }
+
+    /// Without the settings of the lab.
+    pub(super) fn figures(&self) -> String {
+        format!("{}\n{}", self.table(), self.says())
+    }
+}
+
+impl std::fmt::Display for CallReport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(f, "settings\n{}", settings(&self.settings))?;
+        f.write_str(&self.figures())
     }
 }
 

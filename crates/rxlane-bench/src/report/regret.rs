@@ -9,7 +9,7 @@ use rxlane_report::page::{Page, TestBed};
 use serde::Serialize;
 
 use super::html::{bed, data};
-use super::table;
+use super::{CallReport, table};
 use crate::BenchError;
 use crate::frame::Frame;
 use crate::regret::{FORWARDED, P99_BELOW, Point, RT_P99_ABOVE, Regret};
@@ -29,6 +29,9 @@ pub struct RegretReport {
     pub settings: BTreeMap<String, String>,
     /// In the order in which they were measured.
     pub points: Vec<Point>,
+    /// Closed loops: calls beside TCP, where they were asked for and all points are there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls: Option<CallReport>,
 }
 
 /// The worst of one quantity, and where.
@@ -189,6 +192,10 @@ impl RegretReport {
             },
             body: html! {
                 @for map in &maps { (map) }
+                @if let Some(calls) = &self.calls {
+                    h2 { "Calls beside TCP" }
+                    (rxlane_report::table::of(&calls.table()))
+                }
                 h2 { "Figures" }
                 (rxlane_report::table::of(&lines(self)))
             },
@@ -313,6 +320,9 @@ impl std::fmt::Display for RegretReport {
             lines(self)
         )?;
         write!(f, "{}\n\n", self.worst_table())?;
+        if let Some(calls) = &self.calls {
+            write!(f, "calls beside TCP\n\n{}\n\n", calls.figures())?;
+        }
         if !self.complete {
             writeln!(
                 f,

@@ -67,7 +67,7 @@ pub(super) struct Hosts {
     #[arg(long)]
     xdp: bool,
     /// Packets that wait in front of a host's interface while the router's ring is full, as since Linux 6.16; 0: they are lost
-    #[arg(long, default_value_t = 1000, value_name = "PACKETS")]
+    #[arg(long, default_value_t = HOST_QUEUE, value_name = "PACKETS")]
     host_queue: u32,
     /// Queueing discipline of the router's ports, such as pfifo_fast, fq_codel or cake, where the kernel has it; the system's
     /// default otherwise
@@ -80,23 +80,37 @@ pub(super) struct Hosts {
     cores: Cores,
 }
 
+/// Packets that wait in front of a host's interface, as of a `txqueuelen`.
+const HOST_QUEUE: u32 = 1000;
+
 impl Hosts {
     pub(super) fn options(&self, duts: &[Dut]) -> Result<Options, String> {
         Ok(Options {
-            lab: LabConfig {
-                generator: Drive::TestRun,
-                router_core_halts: true,
-                ..self.cores.config()?
-            },
-            duts: duts.to_vec(),
-            calls: 1,
             in_xdp: self.xdp,
             host_queue: self.host_queue,
             qdisc: self.qdisc.clone(),
             paced_bps: self.pace,
+            ..Self::default_of(self.cores.config()?, duts)
+        })
+    }
+
+    /// Without any option.
+    pub(super) fn default_of(lab: LabConfig, duts: &[Dut]) -> Options {
+        Options {
+            lab: LabConfig {
+                generator: Drive::TestRun,
+                router_core_halts: true,
+                ..lab
+            },
+            duts: duts.to_vec(),
+            calls: 1,
+            in_xdp: false,
+            host_queue: HOST_QUEUE,
+            qdisc: None,
+            paced_bps: None,
             seconds: 1.0,
             repeat: 1,
-        })
+        }
     }
 }
 

@@ -5,12 +5,19 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use rxlane_bench::bench::{Dut, Offered, Options, Pattern, Traffic};
+use rxlane_bench::call;
 use rxlane_bench::frame::Frame;
 use rxlane_bench::lab::Firewall;
 use rxlane_bench::regret::{Matrix, regret};
+use rxlane_bench::report::CallReport;
 
+use super::call::Hosts;
 use super::options::{LabArgs, output};
 use crate::{one_line, test_bed, tidy};
+
+/// A connection needs some time to find its rate, and does so differently each time.
+const LEAST_S: f64 = 3.0;
+const LEAST_ROUNDS: u32 = 3;
 
 #[derive(Args)]
 pub(crate) struct Regret {
@@ -41,6 +48,14 @@ pub(crate) struct Regret {
     /// Shares of packets marked EF
     #[arg(long, default_value = "0,0.05,0.2,0.5", value_delimiter = ',')]
     ratios: Vec<f64>,
+    /// Long TCP downloads beside calls, behind each firewall, once all points are there; 0: none
+    #[arg(
+        long,
+        default_value = "1,8",
+        value_delimiter = ',',
+        value_name = "CONNECTIONS"
+    )]
+    tcp: Vec<u32>,
     /// Flows of each class
     #[arg(long, default_value_t = 16)]
     flows: u32,
@@ -87,6 +102,31 @@ impl Regret {
     }
 }
 
+impl Regret {
+    /// Closed loops, which the points have none of.
+    fn calls(&self) -> Result<Option<CallReport>, String> {
+        let flows: Vec<u32> = self.tcp.iter().copied().filter(|n| *n > 0).collect();
+        if flows.is_empty() {
+            return Ok(None);
+        }
+        let matrix = call::Matrix {
+            firewalls: self.firewalls.clone(),
+            flows,
+            directions: vec![call::Direction::Down],
+            congestions: vec!["cubic".into()],
+            ecn: vec![false],
+            links_bps: vec![None],
+        };
+        let options = call::Options {
+            calls: 4,
+            seconds: self.seconds.max(LEAST_S),
+            repeat: self.repeat.max(LEAST_ROUNDS),
+            ..Hosts::default_of(self.lab.config()?, &self.dut)
+        };
+        call::call(&options, &matrix).map(Some).map_err(one_line)
+    }
+}
+
 pub(super) fn run(args: &Regret) -> Result<(), String> {
     args.tidy.as_deref().map(tidy::format).transpose()?;
     let matrix = args.matrix()?;
@@ -109,7 +149,10 @@ pub(super) fn run(args: &Regret) -> Result<(), String> {
         seconds: args.seconds,
         repeat: args.repeat,
     };
-    let report = regret(&options, &matrix, args.record.as_deref(), until).map_err(one_line)?;
+    let mut report = regret(&options, &matrix, args.record.as_deref(), until).map_err(one_line)?;
+    if report.complete && until.is_none_or(|end| Instant::now() < end) {
+        report.calls = args.calls()?;
+    }
     output(&report, args.json, args.html.as_deref(), || {
         report.html(&test_bed::here()).map(Some).map_err(one_line)
     })?;
