@@ -19,7 +19,7 @@ use rxlane_system::links::Link;
 pub enum Queue {
     /// The Rx ring of a port, before classes exist. Lost is what its driver counts (`rx_missed_errors`); veth counts it at the sender.
     RxRing,
-    /// The backlog of a core, for devices without NAPI and packets of other cores (RPS). Lost is what softnet counts.
+    /// The backlog of a core, for devices without NAPI and packets of other cores (RPS), of all network namespaces. Lost is what softnet counts.
     Backlog,
     /// The core itself, behind which Rx rings would fill: lost is what the guard sheds of a class, early.
     Core,

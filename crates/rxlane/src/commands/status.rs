@@ -344,7 +344,10 @@ fn write_queues(out: &mut String, queues: &[QueueStatus]) -> std::fmt::Result {
         ]);
     }
     match used.row_count() {
-        0 => writeln!(out, "\nno queue has lost a packet, or made one wait"),
+        0 => writeln!(
+            out,
+            "\nno queue that is counted has lost a packet or made one wait"
+        ),
         _ => writeln!(out, "\n{used}"),
     }
 }
