@@ -11,23 +11,22 @@ use crate::DataplaneError;
 use crate::status::{ClassStatus, PortStatus};
 use rxlane_system::links::Link;
 
-/// A queue, in the order of a packet's way.
+/// A queue, in the order of a packet's way. `rx-ring`: of a port, before classes exist; lost is what its driver counts (`rx_missed_errors`), and
+/// veth counts it at the sender. `backlog`: of a core, for devices without NAPI and packets of other cores (RPS), of all network namespaces; lost
+/// is what softnet counts. `core`: the core itself, behind which Rx rings would fill; lost is what the guard sheds of a class, early.
+/// `class-ring`: of a class on a core, with `overload = "queue"`. `qdisc`: of a port; waited is what its driver did not take at once.
+/// `tx-ring`: of a port; lost is what its driver refuses of express frames.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
+#[allow(missing_docs, reason = "said above, for the reference")]
 pub enum Queue {
-    /// The Rx ring of a port, before classes exist. Lost is what its driver counts (`rx_missed_errors`); veth counts it at the sender.
     RxRing,
-    /// The backlog of a core, for devices without NAPI and packets of other cores (RPS), of all network namespaces. Lost is what softnet counts.
     Backlog,
-    /// The core itself, behind which Rx rings would fill: lost is what the guard sheds of a class, early.
     Core,
-    /// The ring of a class on a core, with `overload = "queue"`.
     ClassRing,
-    /// The queueing discipline of a port. Waited is what the driver did not take at once.
     Qdisc,
-    /// The Tx ring of a port: lost is what its driver refuses of express frames.
     TxRing,
 }
 
