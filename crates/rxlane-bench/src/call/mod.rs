@@ -9,6 +9,7 @@ mod voice;
 
 use std::collections::BTreeMap;
 
+use indicatif::ProgressBar;
 use rxlane_system::stop;
 use serde::{Deserialize, Serialize};
 
@@ -193,17 +194,9 @@ pub fn call(options: &Options, matrix: &Matrix) -> Result<CallReport, BenchError
         let mut measure = || {
             hosts(&lab, options)?;
             for load in matrix.loads(*firewall) {
-                let mut rounds: Vec<Vec<Trial>> = Vec::new();
-                for round in 0..options.repeat {
-                    rounds.push(in_turn(round, options.duts.len(), |i| {
-                        let dut = &options.duts[i];
-                        let (name, n) = (dut.name(), round + 1);
-                        bar.set_message(format!("{name} behind {firewall}, round {n}"));
-                        let trial = trial::run(&lab, dut, &load, options)?;
-                        bar.inc(1);
-                        Ok::<_, BenchError>(trial)
-                    })?);
-                }
+                let rounds = rounds(options, *firewall, &bar, |dut, _| {
+                    trial::run(&lab, dut, &load, options)
+                })?;
                 points.push(point(&load, options, &rounds));
             }
             settings = lab.tune()?.settings;
@@ -221,6 +214,25 @@ pub fn call(options: &Options, matrix: &Matrix) -> Result<CallReport, BenchError
         settings: self::settings(options, settings),
         points,
     })
+}
+
+/// Each device in turn, in so many rounds, which are numbered from 1 on.
+fn rounds<T>(
+    options: &Options,
+    firewall: Firewall,
+    bar: &ProgressBar,
+    mut trial: impl FnMut(&Dut, u32) -> Result<T, BenchError>,
+) -> Result<Vec<Vec<T>>, BenchError> {
+    let round = |n: u32| {
+        in_turn(n - 1, options.duts.len(), |i| {
+            let dut = &options.duts[i];
+            bar.set_message(format!("{} behind {firewall}, round {n}", dut.name()));
+            let of = trial(dut, n)?;
+            bar.inc(1);
+            Ok(of)
+        })
+    };
+    (1..=options.repeat).map(round).collect()
 }
 
 /// Settings of the lab that count here.

@@ -8,9 +8,9 @@ use rxlane_system::stop;
 use super::quality::quantile;
 use super::trial::{Scene, hosts};
 use super::voice::{Calls, EF};
-use super::{Direction, Load, Options, check, settings};
+use super::{Direction, Load, Options, check, rounds, settings};
 use crate::BenchError;
-use crate::bench::{Dut, in_turn};
+use crate::bench::Dut;
 use crate::bulk::Bulk;
 use crate::lab::{Lab, LabConfig};
 use crate::report::{RrulReport, RrulTrial, Series};
@@ -44,27 +44,16 @@ pub fn rrul(options: &Options, load: &Load) -> Result<RrulReport, BenchError> {
     let bar = progress(options.duts.len() as u64 * u64::from(options.repeat));
     let measure = || {
         hosts(&lab, options)?;
-        let mut trials = Vec::new();
-        for round in 0..options.repeat {
-            trials.extend(in_turn(round, options.duts.len(), |i| {
-                let (dut, n) = (&options.duts[i], round + 1);
-                bar.set_message(format!(
-                    "{} behind {}, round {n}",
-                    dut.name(),
-                    load.firewall
-                ));
-                let trial = one(&lab, dut, &load, options)?;
-                bar.inc(1);
-                Ok::<_, BenchError>(RrulTrial { round: n, ..trial })
-            })?);
-        }
+        let trials = rounds(options, load.firewall, &bar, |dut, round| {
+            one(&lab, dut, round, &load, options)
+        })?;
         Ok::<_, BenchError>(RrulReport {
             seconds: options.seconds,
             delay_s: DELAY.as_secs_f64(),
             step_s: STEP.as_secs_f64(),
             settings: settings(options, lab.tune()?.settings),
             load: load.clone(),
-            trials,
+            trials: trials.into_iter().flatten().collect(),
         })
     };
     let outcome = measure();
@@ -76,7 +65,13 @@ pub fn rrul(options: &Options, load: &Load) -> Result<RrulReport, BenchError> {
 /// What was read of each connection at one moment.
 type Look = (Instant, Vec<u64>);
 
-fn one(lab: &Lab, dut: &Dut, load: &Load, options: &Options) -> Result<RrulTrial, BenchError> {
+fn one(
+    lab: &Lab,
+    dut: &Dut,
+    round: u32,
+    load: &Load,
+    options: &Options,
+) -> Result<RrulTrial, BenchError> {
     let scene = Scene::set(lab, dut, load)?;
     let mut tcp = scene.connect(load, options.paced_bps, &TOS)?;
     let probes = PROBES.map(|(tos, _)| Calls::begin(&scene.hosts, 1, tos));
@@ -106,7 +101,7 @@ fn one(lab: &Lab, dut: &Dut, load: &Load, options: &Options) -> Result<RrulTrial
     scene.clear()?;
     Ok(RrulTrial {
         dut: dut.name().to_owned(),
-        round: 1,
+        round,
         began: at,
         retransmits,
         series,

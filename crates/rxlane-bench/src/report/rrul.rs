@@ -108,15 +108,15 @@ impl RrulReport {
         file.finish().map_err(|e| wrong(&e))
     }
 
-    fn as_flent(&self, trial: &RrulTrial) -> Value {
+    /// Seconds since a trial began, and every series then, with the sums and means that flent computes while it measures, and not
+    /// when it plots.
+    fn on_grid(&self, trial: &RrulTrial) -> (Vec<f64>, BTreeMap<String, Vec<Option<f64>>>) {
         let steps = (self.length_s() / self.step_s).ceil() as usize;
-        let xs: Vec<f64> = (0..steps).map(|i| i as f64 * self.step_s).collect();
         let mut results: BTreeMap<String, Vec<Option<f64>>> = trial
             .series
             .iter()
             .map(|s| (s.name.clone(), binned(s, self.step_s, steps)))
             .collect();
-        // Those that flent computes of the others while it measures, and not when it plots.
         for (name, prefix, mean) in [
             ("TCP upload sum", "TCP upload", false),
             ("TCP upload avg", "TCP upload", true),
@@ -136,6 +136,12 @@ impl RrulReport {
             let combined = combined.collect();
             results.insert(name.into(), combined);
         }
+        let at = (0..steps).map(|i| i as f64 * self.step_s);
+        (at.collect(), results)
+    }
+
+    fn as_flent(&self, trial: &RrulTrial) -> Value {
+        let (xs, results) = self.on_grid(trial);
         let epoch = trial
             .began
             .duration_since(UNIX_EPOCH)
@@ -190,66 +196,44 @@ impl RrulReport {
     /// When a plot cannot be drawn.
     pub fn html(&self, machine: &TestBed) -> Result<String, BenchError> {
         let mut plots = Vec::new();
-        let mut draw =
-            |title: &str, says: &str, log: bool, of: &dyn Fn(&RrulTrial) -> Vec<(f64, f64)>| {
-                let line = |trial: &RrulTrial| {
-                    let of_dut = |t: &RrulTrial| t.dut == trial.dut;
-                    Line {
-                        label: trial.name(),
-                        points: of(trial),
-                        colour: self.trials.iter().position(of_dut).unwrap_or(0),
-                        dashed: trial.round > 1,
-                    }
-                };
-                let lines: Vec<Line> = self.trials.iter().map(line).collect();
-                let plot = Plot {
-                    title,
-                    x: Axis {
-                        says: "s; the load begins at 5",
-                        ..Axis::default()
-                    },
-                    y: Axis {
-                        says,
-                        log,
-                        ..Axis::default()
-                    },
-                    lines: &lines,
-                    ..Plot::default()
-                };
-                plots.push(plot.figure()?);
-                Ok::<_, BenchError>(())
+        let grids: Vec<_> = self.trials.iter().map(|t| self.on_grid(t)).collect();
+        let mut draw = |title: &str, says: &str, log: bool, name: &str| {
+            let line = |(trial, (at, series)): (&RrulTrial, &(Vec<f64>, BTreeMap<_, _>))| {
+                let of_dut = |t: &RrulTrial| t.dut == trial.dut;
+                let values: Option<&Vec<Option<f64>>> = series.get(name);
+                let known = at.iter().zip(values.into_iter().flatten());
+                Line {
+                    label: trial.name(),
+                    points: known.filter_map(|(at, v)| Some((*at, (*v)?))).collect(),
+                    colour: self.trials.iter().position(of_dut).unwrap_or(0),
+                    dashed: trial.round > 1,
+                }
             };
-        let steps = (self.length_s() / self.step_s).ceil() as usize;
-        let of = |name: String| {
-            move |trial: &RrulTrial| {
-                let series = trial.named(&name).next();
-                let values = series.map_or_else(Vec::new, |s| binned(s, self.step_s, steps));
-                let at = values.into_iter().enumerate();
-                at.filter_map(|(i, v)| Some((i as f64 * self.step_s, v?)))
-                    .collect()
-            }
+            let lines: Vec<Line> = self.trials.iter().zip(&grids).map(line).collect();
+            let plot = Plot {
+                title,
+                x: Axis {
+                    says: "s; the load begins at 5",
+                    ..Axis::default()
+                },
+                y: Axis {
+                    says,
+                    log,
+                    ..Axis::default()
+                },
+                lines: &lines,
+                ..Plot::default()
+            };
+            plots.push(plot.figure()?);
+            Ok::<_, BenchError>(())
         };
         for mark in ["EF", "BE", "BK"] {
             let title = format!("Round trip of probes in {mark}, mean of 0.2 s");
-            draw(&title, "ms", true, &of(format!("{PING}{mark}")))?;
+            draw(&title, "ms", true, &format!("{PING}{mark}"))?;
         }
         for way in ["download", "upload"] {
-            let total = move |trial: &RrulTrial| {
-                let mut sums: BTreeMap<usize, f64> = BTreeMap::new();
-                for (at, value) in trial.named(&format!("TCP {way}")).flat_map(|s| &s.points) {
-                    *sums.entry((at / self.step_s) as usize).or_default() += value;
-                }
-                let points = sums.into_iter();
-                points
-                    .map(|(i, sum)| (i as f64 * self.step_s, sum))
-                    .collect()
-            };
-            draw(
-                &format!("TCP {way}, four connections"),
-                "Mbit/s",
-                false,
-                &total,
-            )?;
+            let title = format!("TCP {way}, four connections");
+            draw(&title, "Mbit/s", false, &format!("TCP {way} sum"))?;
         }
         let page = Page {
             title: "Realtime response under load".into(),
