@@ -13,7 +13,7 @@ const SUFFIXES: [(&str, &str); 8] = [
 ];
 
 /// Names of metrics whose unit nothing in them says, by how they begin.
-const METRICS: [(&str, &str); 50] = [
+const METRICS: [(&str, &str); 54] = [
     ("throughput_bps", "bit/s"),
     ("offered_pps", "packets/s"),
     ("tcp_bps", "bit/s"),
@@ -31,6 +31,10 @@ const METRICS: [(&str, &str); 50] = [
     ("cycles_per_packet", "cycles"),
     ("packets_per_poll", "packets"),
     ("qdisc_dropped", "packets"),
+    ("tcp.goodput_bps", "bit/s"),
+    ("tcp.fairness", "1"),
+    ("tcp.timeouts", "1"),
+    ("tcp.", "packets"),
     ("tx_dropped", "packets"),
     ("early_dropped", "packets"),
     ("ring_dropped", "packets"),
@@ -79,9 +83,10 @@ const KEYS: [(&str, &str); 8] = [
 ];
 
 /// Tables of a scenario, by which its keys are told from metrics.
-const TABLES: [&str; 11] = [
+const TABLES: [&str; 12] = [
     "bench",
     "traffic",
+    "tcp",
     "nic",
     "interrupt",
     "cpu",

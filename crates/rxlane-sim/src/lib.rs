@@ -42,6 +42,7 @@ pub mod stats;
 pub mod stop;
 pub mod sweep;
 pub mod tally;
+pub mod tcp;
 pub mod traffic;
 
 mod error;

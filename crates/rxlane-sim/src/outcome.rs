@@ -11,6 +11,10 @@ use crate::scenario::{Scenario, Scheme};
 use crate::simulated_core::{CoreResult, Regret, SimulatedCore};
 use crate::stop::Stop;
 use crate::tally::{LoadSamples, Work};
+use crate::tcp::Counts;
+
+/// Ethernet with FCS, IPv4, and TCP with timestamps, bytes.
+const TCP_OVERHEAD: u32 = 18 + 20 + 32;
 
 /// What came of one replication of a scenario.
 #[derive(Debug, Clone)]
@@ -159,6 +163,10 @@ fn summarise(scenario: &Scenario, cores: &[CoreResult], reordered: u64) -> Outco
             let dropped = sum(&|c| c.tally.qdisc_dropped[class]);
             put(format!("qdisc_dropped.{name}"), dropped);
         }
+    }
+
+    if scenario.tcp.is_some() {
+        connections(scenario, cores, seconds, &mut put);
     }
 
     let core_seconds: f64 = cores.iter().map(|c| c.elapsed.as_s()).sum();
@@ -320,6 +328,33 @@ fn express(scenario: &Scenario, cores: &[CoreResult], put: &mut impl FnMut(Strin
                 1.0
             },
         );
+    }
+}
+
+/// What connections had of it.
+fn connections(
+    scenario: &Scenario,
+    cores: &[CoreResult],
+    seconds: f64,
+    put: &mut impl FnMut(String, f64),
+) {
+    let of = |f: &dyn Fn(&Counts) -> u64| -> Vec<f64> {
+        let each = cores.iter().flat_map(|c| &c.connections);
+        each.map(|c| f(c) as f64).collect()
+    };
+    let delivered = of(&|c| c.delivered);
+    let packets: f64 = delivered.iter().sum();
+    let payload = scenario.traffic.frame.saturating_sub(TCP_OVERHEAD);
+    let goodput = packets * 8.0 * f64::from(payload) / seconds;
+    put("tcp.delivered".into(), packets);
+    put("tcp.goodput_bps".into(), goodput);
+    put("tcp.fairness".into(), jain(&delivered));
+    for (name, counts) in [
+        ("sent_again", of(&|c| c.sent_again)),
+        ("marked", of(&|c| c.marked)),
+        ("timeouts", of(&|c| c.timeouts)),
+    ] {
+        put(format!("tcp.{name}"), counts.iter().sum());
     }
 }
 

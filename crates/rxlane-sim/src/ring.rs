@@ -14,6 +14,8 @@ pub struct Packet {
     pub flow: u16,
     /// Class, 0 the highest.
     pub class: u8,
+    /// A queue on its way marked it instead of dropping it (ECN).
+    pub marked: bool,
 }
 
 /// An Rx descriptor ring with the NIC's packet buffer behind it, and the packets that are still to come.

@@ -317,6 +317,7 @@ impl Source {
             sequence: *sequence,
             flow,
             class: class as u8,
+            marked: false,
         }
     }
 

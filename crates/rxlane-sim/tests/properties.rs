@@ -8,9 +8,11 @@ use rxlane_policy::throttle::{LinearLaw, Throttling};
 use rxlane_sim::congestion::Feedback;
 use rxlane_sim::outcome::{Outcome, simulate};
 use rxlane_sim::scenario::{
-    Controller, Discipline, Disturbance, Egress, Hog, Host, IdleState, Origin, Priority, Probe,
-    Process, Qdisc, RedKeys, Resource, Scenario, Scheme, Spread, Stage, Transmit, TxRings, Worker,
+    Controller, Discipline, Disturbance, Egress, ExpressEgress, Hog, Host, IdleState, Origin,
+    Priority, Probe, Process, Qdisc, RedKeys, Resource, Scenario, Scheme, Spread, Stage, Tcp,
+    Transmit, TxRings, Worker,
 };
+use rxlane_sim::tcp::CongestionControl;
 use rxlane_sim::traffic::Pattern;
 
 prop_compose! {
@@ -34,6 +36,7 @@ prop_compose! {
         express in prop::option::weighted(0.3, 0usize..5),
         sharing in prop::option::weighted(0.3, (0u8..8, 1usize..3, 0.0..2000.0)),
         (layers, beside) in (0u8..16, 0.0..1.0),
+        tcp in prop::option::weighted(0.4, (1u16..6, 0usize..3, 20.0..2000.0, 2u32..200, any::<bool>())),
         (busy, apart, goal, worker) in (prop::bool::weighted(0.2), 0u8..16, 1u32..100, prop::option::weighted(0.3, (0.0..2000.0, 1usize..600, 1.0..100.0))),
     ) -> Scenario {
         let mut s = Scenario { seed, seconds: 0.004, warmup_s: 0.001, ..Scenario::default() };
@@ -131,6 +134,10 @@ prop_compose! {
                 buckets: limit,
                 rate_bps: bps / 2.0,
                 burst: 128 * descriptors as u32,
+                descriptors: match discipline {
+                    Discipline::TokenBucket => 0,
+                    _ => buffer,
+                },
             });
         }
         if let Some((what, units, ns)) = sharing {
@@ -188,12 +195,23 @@ prop_compose! {
             s.nic.tx_rings = TxRings::One;
             s.express.controller = Controller::ALL[controller];
             s.express.stack_batch = if latch { 1 } else { descriptors };
+            if s.qdisc.is_some() && poll_end {
+                s.express.egress = ExpressEgress::Auto;
+                s.express.classes = 2;
+            }
             s.cpu.hog.push(Hog { every_us: 100.0, takes_us: 60.0 * rt_ratio });
         }
         if let Some((ns, ring, give_way_us)) = worker {
             s.worker = Some(Worker { receive_ns: ns, switch_ns: ns, give_way_us, ring });
             if s.check().is_err() {
                 s.worker = None;
+            }
+        }
+        if let Some((connections, congestion, rtt_us, window, ecn)) = tcp {
+            let congestion = [CongestionControl::Reno, CongestionControl::Cubic, CongestionControl::Bbr][congestion];
+            s.tcp = Some(Tcp { connections, congestion, rtt_us, window, ecn, class: Some(0).filter(|_| latch) });
+            if s.check().is_err() {
+                s.tcp = None;
             }
         }
         s

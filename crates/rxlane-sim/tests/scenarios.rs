@@ -23,6 +23,26 @@ fn an_error_names_file_line_and_cure() {
             "s.toml:2: unknown field `second`",
         ),
         (
+            "[tcp]\nconnections = 0\n",
+            "s.toml:2: tcp.connections = 0: give 1 to 1024",
+        ),
+        (
+            "[tcp]\n[cpu]\ncores = 2\n",
+            "tcp.connections = 4: connections need cpu.cores = 1",
+        ),
+        (
+            "[tcp]\nclass = 2\n",
+            "s.toml:2: tcp.class = 2: give a class that there is",
+        ),
+        (
+            "[express]\negress = \"auto\"\n",
+            "s.toml:2: express.egress = auto: there is no link that could be full",
+        ),
+        (
+            "[qdisc]\ndescriptors = 8\ndiscipline = \"token-bucket\"\n",
+            "s.toml:2: qdisc.descriptors = 8: a token bucket stands",
+        ),
+        (
             "[traffic]\n\npps = -1.0\n",
             "s.toml:3: traffic.pps = -1: give a rate",
         ),
@@ -253,6 +273,8 @@ fn the_examples_are_sound() {
         "sweep.toml",
         "overload.toml",
         "qdisc.toml",
+        "tcp.toml",
+        "tcp-core.toml",
         "masking.toml",
     ] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -266,13 +288,14 @@ fn the_examples_are_sound() {
 }
 
 /// Texts that are mutated: a short one, ones with cases and a sweep, and every key that has a default.
-fn seeds() -> &'static [String; 4] {
-    static SEEDS: std::sync::OnceLock<[String; 4]> = std::sync::OnceLock::new();
+fn seeds() -> &'static [String; 5] {
+    static SEEDS: std::sync::OnceLock<[String; 5]> = std::sync::OnceLock::new();
     SEEDS.get_or_init(|| {
         [
             include_str!("../../../examples/sim.toml").to_owned(),
             include_str!("../../../examples/sweep.toml").to_owned(),
             include_str!("../../../examples/qdisc.toml").to_owned(),
+            include_str!("../../../examples/tcp.toml").to_owned(),
             toml::to_string(&Scenario::default()).unwrap(),
         ]
     })
@@ -283,7 +306,7 @@ proptest! {
 
     #[test]
     fn no_text_makes_the_parser_panic(
-        seed in 0usize..3,
+        seed in 0usize..5,
         edits in prop::collection::vec((any::<prop::sample::Index>(), 0u8..5, any::<u8>()), 0..12),
         sets in prop::collection::vec("[a-z_.]{0,20}=?[-0-9a-z.\\[\\]{}\"]{0,8}", 0..3),
     ) {

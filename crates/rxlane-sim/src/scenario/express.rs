@@ -32,6 +32,18 @@ impl Controller {
     ];
 }
 
+/// By what way express packets leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ExpressEgress {
+    /// Redirected into the NIC's ring.
+    #[default]
+    Direct,
+    /// Redirected, until the link is full: then all but the highest class leave through the queueing discipline, and that one too
+    /// where the ring is full ([`rxlane_policy::egress`]).
+    Auto,
+}
+
 /// The lanes of an XDP router, class 0 being the highest express class. The service time of a stack packet is that of
 /// `cpu` with its stages.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -54,6 +66,8 @@ pub struct Express {
     pub stack_batch: usize,
     /// How long a ring may go without being empty while stack packets pass, us.
     pub target_us: f64,
+    /// By what way express packets leave; needs `qdisc`.
+    pub egress: ExpressEgress,
     /// Weights of the stack classes, highest first; empty: equal.
     pub weights: Vec<u32>,
     /// Length of the windows over which the core's use is compared with what was dropped, ms.
@@ -71,6 +85,7 @@ impl Default for Express {
             clock_ns: 20.0,
             stack_batch: 1,
             target_us: 34.0,
+            egress: ExpressEgress::Direct,
             weights: Vec::new(),
             window_ms: 10.0,
         }

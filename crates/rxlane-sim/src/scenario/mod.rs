@@ -9,16 +9,18 @@ mod qdisc;
 mod reception;
 mod recorded;
 mod resource;
+mod tcp;
 mod worker;
 
 pub use cpu::{Cpu, Disturbance, IdleState, Probe, Process, Spread};
-pub use express::{Controller, Express, Hog, LoadStep};
+pub use express::{Controller, Express, ExpressEgress, Hog, LoadStep};
 pub use further::{Host, Stage, Transmit};
 pub use load::{Loaded, load, parse, parse_with, set};
 pub(crate) use load::{key_and_value, put, scenario_like};
 pub use qdisc::{Discipline, Qdisc, RedKeys};
 pub use reception::{Priority, Reception, Scheme};
 pub use resource::Resource;
+pub use tcp::Tcp;
 pub use worker::Worker;
 
 use std::collections::BTreeMap;
@@ -44,6 +46,8 @@ pub struct Scenario {
     pub replications: u32,
     /// The packets that arrive at all NICs together.
     pub traffic: Traffic,
+    /// Connections beside them, which answer to loss and delay.
+    pub tcp: Option<Tcp>,
     /// The network cards, which are all alike.
     pub nic: Nic,
     /// How and when NICs interrupt.
@@ -117,6 +121,7 @@ impl Default for Scenario {
             warmup_s: 0.02,
             replications: 1,
             traffic: Traffic::default(),
+            tcp: None,
             nic: Nic::default(),
             interrupt: Interrupt::default(),
             cpu: Cpu::default(),

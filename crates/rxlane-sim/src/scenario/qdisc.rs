@@ -49,7 +49,8 @@ impl Default for RedKeys {
 }
 
 /// The queueing discipline of the link that a core sends to, behind the core (low-latency-router III). Redirected packets
-/// of the scheme `express` pass by it: NICs send them from a queue of their own, in turn with that of the stack.
+/// of the scheme `express` pass by it: NICs send them from a queue of their own, in turn with that of the stack, or from the Tx ring behind
+/// it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Qdisc {
@@ -59,6 +60,9 @@ pub struct Qdisc {
     pub link_bps: f64,
     /// Packets that wait at most: of each class for `strict` and `drr`, else of all. Those redirected wait in a ring as long.
     pub limit: usize,
+    /// Descriptors of the Tx ring behind it, which redirected packets share with it. 0: the link takes packets from it one by one, and
+    /// those redirected from a ring of their own.
+    pub descriptors: usize,
     /// `drr`: bytes that each class may send in its turn, highest first; empty: a frame each.
     pub quanta: Vec<u32>,
     /// `red`: when it drops.
@@ -77,6 +81,7 @@ impl Default for Qdisc {
             discipline: Discipline::Fifo,
             link_bps: 1e9,
             limit: 1000,
+            descriptors: 0,
             quanta: Vec::new(),
             red: RedKeys::default(),
             buckets: 127,

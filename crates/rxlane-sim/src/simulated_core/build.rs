@@ -18,7 +18,7 @@ use super::port::{Port, Share};
 use super::probe::Probe;
 use super::pseudo_device::Received;
 use super::worker::Worker;
-use super::{Costs, Other, Shared, SimulatedCore};
+use super::{Costs, Other, Shared, SimulatedCore, closed_loop};
 use crate::SimError;
 use crate::congestion::{Backlog, FeedbackDriver};
 use crate::custom::{Controlled, Faults, Incoming, Served, Start, made};
@@ -28,6 +28,7 @@ use crate::scenario::{
 };
 use crate::stop::Stop;
 use crate::tally::Tally;
+use crate::tcp::Senders;
 use crate::traffic::{Source, Stream};
 
 fn stream(scenario: &Scenario, nic: usize) -> Stream {
@@ -223,6 +224,7 @@ impl SimulatedCore {
             },
             device_budget: reception.device_budget,
             link: Egress::new(scenario, seed ^ core as u64),
+            senders: scenario.tcp.as_ref().map(|tcp| Senders::new(scenario, tcp)),
             backlog: Backlog::new(reception.backlog),
             backlog_packets: VecDeque::new(),
             scheme: reception.scheme,
@@ -243,25 +245,18 @@ impl SimulatedCore {
                 || scenario.host.is_some()
                 || scenario.transmit.is_some()
                 || scenario.interrupt.estimate.is_some()
-                || scenario.qdisc.is_some(),
+                || scenario.qdisc.is_some()
+                || scenario.tcp.is_some(),
             interrupt_work: reception.interrupt_work,
             mitigation: Ps::from_us(reception.mitigation_us),
             lies: reception.feedback.lies(),
-            last_sequence: vec![
-                vec![0; classes * usize::from(scenario.traffic.flows.max(1))];
-                scenario.nic.count
-            ],
+            last_sequence: vec![vec![0; scenario.flows()]; scenario.nic.count],
             departures: None,
             sample: Ps::from_s(cpu.sample_s),
             next_sample: Ps::NEVER,
             sampled_busy: Ps::ZERO,
             rng: Pcg64Mcg::seed_from_u64(seed ^ (core as u64 + 1) << 48),
-            tally: Tally::new(
-                classes,
-                scenario.nic.count,
-                devices.len(),
-                classes * usize::from(scenario.traffic.flows.max(1)),
-            ),
+            tally: Tally::new(classes, scenario.nic.count, devices.len(), scenario.flows()),
             in_service: false,
             cut: false,
             stop: Stop::never(),
@@ -274,6 +269,10 @@ impl SimulatedCore {
             devices,
             ports,
         };
+        if this.senders.is_some() {
+            // Also where nothing else comes.
+            this.ports[closed_loop::PORT].known_until = Ps::ZERO;
+        }
         for d in &cpu.disturbance {
             this.disturb(d);
         }

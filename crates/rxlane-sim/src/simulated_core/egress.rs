@@ -2,6 +2,7 @@
 //! decided before somebody looks: [`Egress::advance`] makes up for all the decisions since the last look.
 
 mod bucket;
+mod full;
 mod red;
 
 use std::collections::VecDeque;
@@ -9,8 +10,9 @@ use std::collections::VecDeque;
 use rxlane_policy::{Bps, Ps};
 
 use crate::ring::Packet;
-use crate::scenario::{Discipline, Scenario};
+use crate::scenario::{Discipline, ExpressEgress, Scenario};
 use bucket::TokenBucket;
+use full::Full;
 use red::Red;
 
 /// A link that one core sends to.
@@ -19,8 +21,15 @@ pub(super) struct Egress {
     discipline: Discipline,
     /// Highest class first, or those that flows are hashed into; disciplines with one queue have one for all.
     queues: Vec<VecDeque<Packet>>,
-    /// What was redirected, in a queue of the NIC.
+    /// What was redirected, in a queue of the NIC, where it has a ring of its own.
     redirected: VecDeque<Packet>,
+    /// The Tx ring that the stack and redirected packets share, and how many it holds; 0: they share none.
+    ring: VecDeque<Packet>,
+    descriptors: usize,
+    /// Which redirected packets go through the queueing discipline; none: none of them.
+    full: Option<Full>,
+    /// Packets of these flows can be marked.
+    marks_from: u16,
     /// Whether the queue of the redirected has its turn now, if both have packets.
     redirected_next: bool,
     limit: usize,
@@ -51,6 +60,14 @@ impl Egress {
             discipline: q.discipline,
             queues: vec![VecDeque::new(); queues],
             redirected: VecDeque::new(),
+            ring: VecDeque::new(),
+            descriptors: q.descriptors,
+            full: (scenario.express.egress == ExpressEgress::Auto)
+                .then(|| Full::new(Bps(q.link_bps), frame)),
+            marks_from: match scenario.tcp.as_ref().is_some_and(|tcp| tcp.ecn) {
+                true => scenario.first_tcp_flow(),
+                false => u16::MAX,
+            },
             redirected_next: true,
             limit: q.limit,
             frame_time: Bps(q.link_bps).wire_time(frame),
@@ -67,16 +84,37 @@ impl Egress {
 
     /// Packets that wait.
     pub(super) fn len(&self) -> usize {
-        self.redirected.len() + self.queues.iter().map(VecDeque::len).sum::<usize>()
+        self.redirected.len() + self.ring.len() + self.in_queues()
+    }
+
+    fn in_queues(&self) -> usize {
+        self.queues.iter().map(VecDeque::len).sum()
     }
 
     /// Takes in a packet at `now`, up to which [`Egress::advance`] has been called. Returns the one that is dropped for want of
     /// room: this one, or with `sfq` one of whoever has most waiting.
-    pub(super) fn enter(&mut self, packet: Packet, redirected: bool, now: Ps) -> Option<Packet> {
+    pub(super) fn enter(
+        &mut self,
+        mut packet: Packet,
+        mut redirected: bool,
+        now: Ps,
+    ) -> Option<Packet> {
         let mut idle = Ps::ZERO;
         if self.len() == 0 {
             idle = now - self.free.min(now);
             self.free = self.free.max(now);
+        }
+        let waits = self.in_queues() > 0;
+        if let Some(full) = &mut self.full {
+            let has_room = self.ring.len() < self.descriptors;
+            redirected &= full.redirects(packet.class, has_room, waits, now);
+        }
+        if self.descriptors > 0 && (redirected || !waits) {
+            // What is redirected, and finds no descriptor, is refused; the stack's waits in front.
+            match put(&mut self.ring, packet, self.descriptors) {
+                Some(refused) if !redirected => packet = refused,
+                other => return other,
+            }
         }
         if redirected {
             return put(&mut self.redirected, packet, self.limit);
@@ -84,7 +122,10 @@ impl Egress {
         if let Some(red) = &mut self.red {
             let missed = idle.0 as f64 / self.frame_time.0.max(1) as f64;
             if !red.admits(self.queues[0].len(), missed) {
-                return Some(packet);
+                if packet.flow < self.marks_from {
+                    return Some(packet);
+                }
+                packet.marked = true;
             }
         }
         if self.discipline == Discipline::Sfq {
@@ -124,18 +165,31 @@ impl Egress {
             }
             self.free = begins + self.frame_time;
             sent(packet, self.free);
+            while self.ring.len() < self.descriptors
+                && let Some(waiting) = self.next_of_queues()
+            {
+                self.ring.push_back(waiting);
+            }
         }
     }
 
-    /// The two queues of the NIC take turns.
+    /// The two queues of the NIC take turns, where it has two.
     fn next(&mut self) -> Option<Packet> {
+        if self.descriptors > 0 {
+            return self.ring.pop_front();
+        }
         let stack_waits = self.queues.iter().any(|q| !q.is_empty());
         let redirected = !self.redirected.is_empty() && (self.redirected_next || !stack_waits);
         self.redirected_next = !redirected;
         if redirected {
             return self.redirected.pop_front();
         }
-        if !stack_waits {
+        self.next_of_queues()
+    }
+
+    /// What the queueing discipline sends next.
+    fn next_of_queues(&mut self) -> Option<Packet> {
+        if self.in_queues() == 0 {
             return None;
         }
         match self.discipline {

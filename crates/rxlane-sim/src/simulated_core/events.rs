@@ -2,7 +2,7 @@
 
 use rxlane_policy::Ps;
 
-use super::{Other, PSEUDO_DEVICE, SimulatedCore};
+use super::{Other, PSEUDO_DEVICE, SimulatedCore, closed_loop};
 use crate::custom::Faults;
 use crate::exponential::exponential;
 use crate::scenario::{Origin, Scheme};
@@ -13,7 +13,11 @@ impl SimulatedCore {
     #[inline]
     pub(super) fn know(&mut self, port: usize, t: Ps) {
         while self.ports[port].known_until <= t && !self.ends_early() {
-            self.ports[port].generate(&mut self.devices);
+            if self.senders.is_some() && port == closed_loop::PORT {
+                self.know_connections(t);
+            } else {
+                self.ports[port].generate(&mut self.devices);
+            }
         }
     }
 

@@ -288,13 +288,15 @@ impl SimulatedCore {
         self.tally.flow_served[usize::from(packet.flow)] += 1;
         self.tally.count_order(packet, &mut self.last_sequence[nic]);
         let waited = self.now - packet.at;
-        let tally = &mut self.tally.classes[class];
+        let latency_offset = self.latency_offset;
         if self.link.is_none() {
-            tally.latency.record(waited + self.latency_offset);
+            let tally = &mut self.tally.classes[class];
+            tally.latency.record(waited + latency_offset);
+            self.tell_sender(packet, self.now);
         }
         if class == 0 {
             let own = waited - self.aside.taken_between(packet.at, self.now);
-            tally.own_wait.record(own);
+            self.tally.classes[class].own_wait.record(own);
         }
         if self.link.is_some() {
             self.send_to_link(packet, redirected);

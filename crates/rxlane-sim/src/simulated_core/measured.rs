@@ -9,6 +9,7 @@ use super::worker::Worker;
 use super::{Regret, SimulatedCore};
 use crate::histogram::Latencies;
 use crate::tally::{Tally, Work};
+use crate::tcp::{Counts, Senders};
 
 /// How many packets have arrived, were dropped or are held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +65,8 @@ pub struct CoreResult {
     pub responses: Option<Latencies>,
     /// NIC of each vector.
     pub vector_nics: Vec<usize>,
+    /// What was counted of each connection.
+    pub connections: Vec<Counts>,
 }
 
 impl SimulatedCore {
@@ -82,6 +85,7 @@ impl SimulatedCore {
             application: self.application.map_or(Ps::ZERO, |a| a.busy),
             responses: self.probe.map(|p| p.responses),
             vector_nics: self.devices.iter().map(|d| d.nic).collect(),
+            connections: self.senders.iter().flat_map(Senders::counts).collect(),
             tally: self.tally,
         }
     }
@@ -116,6 +120,9 @@ impl SimulatedCore {
         }
         if let Some(probe) = &mut self.probe {
             probe.restart(self.now);
+        }
+        if let Some(senders) = &mut self.senders {
+            senders.restart();
         }
         self.measure_from = Ps::NEVER;
         if self.sample > Ps::ZERO {

@@ -7,6 +7,7 @@
 
 mod application;
 mod build;
+mod closed_loop;
 mod control;
 mod device;
 mod egress;
@@ -40,6 +41,7 @@ use crate::ring::Packet;
 use crate::scenario::{Origin, Scheme};
 use crate::stop::Stop;
 use crate::tally::Tally;
+use crate::tcp::Senders;
 use application::Application;
 use device::Device;
 use egress::Egress;
@@ -146,6 +148,7 @@ pub struct SimulatedCore {
     order: Option<GlobalPriority>,
     device_budget: u32,
     link: Option<Egress>,
+    senders: Option<Senders>,
     backlog: Backlog,
     backlog_packets: VecDeque<(Packet, usize)>,
     scheme: Scheme,

@@ -5,6 +5,7 @@ use rxlane_policy::strategy::Place;
 
 use super::device::Device;
 use crate::ring::Packet;
+use crate::tcp::Senders;
 use crate::traffic::Source;
 
 /// Packets generated at once.
@@ -28,6 +29,8 @@ pub(super) struct Port {
     first_device: usize,
     share: Share,
     dma: Ps,
+    /// Generated, and not yet to be known; beside connections only.
+    peeked: Option<Packet>,
 }
 
 /// Which of a NIC's packets are for this core.
@@ -77,6 +80,7 @@ impl Port {
             first_device,
             share,
             dma,
+            peeked: None,
         }
     }
 
@@ -90,6 +94,45 @@ impl Port {
     pub(super) fn place(&self, class: usize) -> (usize, usize) {
         let place = self.places[class];
         (self.first_device + place.device, place.ring)
+    }
+
+    /// Makes known what arrives up to `until`, of the source and of connections.
+    pub(super) fn expect_until(
+        &mut self,
+        until: Ps,
+        senders: &mut Senders,
+        devices: &mut [Device],
+    ) {
+        let dma = self.dma;
+        let mut of_connection = senders.next(until);
+        loop {
+            let of_source = self.peek().filter(|p| p.at <= until);
+            let mut packet = match (of_connection, of_source) {
+                (Some(a), b) if b.is_none_or(|b| a.at <= b.at) => {
+                    of_connection = senders.next(until);
+                    a
+                }
+                (_, Some(b)) => {
+                    self.peeked = None;
+                    b
+                }
+                (_, None) => break,
+            };
+            packet.at += dma;
+            let (device, ring) = self.place(usize::from(packet.class));
+            devices[device].rings[ring].expect(packet);
+        }
+        self.known_until = until + dma;
+    }
+
+    /// The next packet of the source.
+    fn peek(&mut self) -> Option<Packet> {
+        if self.peeked.is_none() && self.left > 0 {
+            self.left -= 1;
+            let source = self.source.as_mut()?;
+            source.generate(1, |packet| self.peeked = Some(packet));
+        }
+        self.peeked
     }
 
     /// Makes more arrivals known, and keeps those that are for this core.

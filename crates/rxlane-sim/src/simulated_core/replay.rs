@@ -47,6 +47,7 @@ impl SimulatedCore {
                 sequence: number as u32 + 1,
                 flow: ((classes - 1 - arrival.class) * usize::from(traffic.flows)) as u16,
                 class: arrival.class as u8,
+                marked: false,
             });
         }
         for device in 0..this.devices.len() {

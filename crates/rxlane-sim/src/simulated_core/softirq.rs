@@ -256,6 +256,7 @@ impl SimulatedCore {
                 }
             }
         }
+        self.tell_sender(packet, left);
         self.tally.classes[class]
             .latency
             .record(left - packet.at + self.latency_offset);
@@ -297,15 +298,25 @@ impl SimulatedCore {
 
     /// Makes up for what the link has sent up to now.
     pub(super) fn link_sends(&mut self) {
-        let Some(link) = &mut self.link else { return };
-        let (tally, offset) = (&mut self.tally, self.latency_offset);
-        link.advance(self.now, |packet, left| {
+        self.link_sends_until(self.now);
+    }
+
+    /// The same up to `t`, before which nothing more goes there.
+    pub(super) fn link_sends_until(&mut self, t: Ps) {
+        let Some(mut link) = self.link.take() else {
+            return;
+        };
+        let offset = self.latency_offset;
+        link.advance(t, |packet, left| {
+            self.tell_sender(packet, left);
+            let tally = &mut self.tally;
             let class = usize::from(packet.class);
             tally.sent[class] += 1;
             tally.classes[class]
                 .latency
                 .record(left - packet.at + offset);
         });
+        self.link = Some(link);
     }
 
     pub(super) fn clean_tx(&mut self, device: usize) {

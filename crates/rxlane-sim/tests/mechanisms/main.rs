@@ -1,5 +1,6 @@
 //! Mechanisms that the papers describe and no row of theirs judges: each does what it is there for.
 
+mod connections;
 mod devices;
 mod layers;
 mod qdiscs;

@@ -4,6 +4,7 @@ mod costs;
 mod machine;
 mod qdisc;
 mod reception;
+mod tcp;
 mod traffic;
 mod worker;
 
@@ -41,6 +42,7 @@ impl Scenario {
     pub fn check(&self) -> Result<(), SimError> {
         self.check_run()?;
         self.check_traffic()?;
+        self.check_tcp()?;
         self.check_machine()?;
         self.check_costs()?;
         self.check_reception()?;

@@ -2,11 +2,20 @@
 
 use super::{MOST_DESCRIPTORS, bad, within};
 use crate::SimError;
-use crate::scenario::{Discipline, Egress, Qdisc, Scenario, Scheme};
+use crate::scenario::{Discipline, Egress, ExpressEgress, Qdisc, Scenario, Scheme};
 
 impl Scenario {
     pub(super) fn check_qdisc(&self) -> Result<(), SimError> {
-        let Some(q) = &self.qdisc else { return Ok(()) };
+        let Some(q) = &self.qdisc else {
+            return match self.express.egress {
+                ExpressEgress::Direct => Ok(()),
+                ExpressEgress::Auto => bad(
+                    "express.egress",
+                    "auto",
+                    "there is no link that could be full: give qdisc.link_bps",
+                ),
+            };
+        };
         within(
             "qdisc.link_bps",
             q.link_bps,
@@ -16,6 +25,16 @@ impl Scenario {
         )?;
         if q.limit == 0 || q.limit > MOST_DESCRIPTORS {
             return bad("qdisc.limit", q.limit, "give 1 to 1048576 packets");
+        }
+        if q.descriptors > MOST_DESCRIPTORS {
+            return bad("qdisc.descriptors", q.descriptors, "give 0 to 1048576");
+        }
+        if q.descriptors > 0 && q.discipline == Discipline::TokenBucket {
+            return bad(
+                "qdisc.descriptors",
+                q.descriptors,
+                "a token bucket stands in front of a ring that is never full: leave it out",
+            );
         }
         let classes = self.traffic.class_shares().len();
         let drr = q.discipline == Discipline::Drr;
