@@ -47,6 +47,12 @@ impl Help {
                 ),
             };
         }
+        if let Some(port) = ports.iter().find(|port| port.rests) {
+            return not(format!(
+                "so few of many packets are express that Linux serves `{}` alone for now, until that changes or packets wait there",
+                port.name
+            ));
+        }
         match ports.iter().find(|port| port.full.is_some()) {
             Some(port) if port.full == Some("link") => Self {
                 now: true,

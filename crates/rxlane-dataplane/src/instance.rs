@@ -112,6 +112,9 @@ pub struct PortState {
     /// Whether what XDP decides there a program at tc ingress does (the fast lane).
     #[serde(default)]
     pub hands_over: bool,
+    /// Whether nothing is attached there for now, because it would cost more than it saves (rests.rs).
+    #[serde(default)]
+    pub rests: bool,
 }
 
 impl PortState {

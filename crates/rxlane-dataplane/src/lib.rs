@@ -47,6 +47,7 @@ mod pppoe;
 mod private;
 mod qdiscs;
 mod refusing;
+mod rests;
 mod sentry;
 mod silent;
 mod skeletons;

@@ -62,6 +62,7 @@ pub(crate) fn slots(
             vlans,
             lent_queues: before.is_some_and(|port| port.lent_queues),
             hands_over: before.is_some_and(|port| port.hands_over),
+            rests: false,
         };
         ports.insert(name.to_owned(), state);
     }

@@ -166,6 +166,7 @@ mod tests {
             named: Vec::new(),
             ifindex,
             mode: None,
+            rests: false,
             leaves: "directly",
             full: None,
             refusing_s: None,

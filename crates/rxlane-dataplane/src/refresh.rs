@@ -61,6 +61,7 @@ impl Router {
                 port_links::let_go(&self.instance, name, Some(gone), &devices)?;
                 pinned::forget(&self.lane.egress, port.egress_key(gone));
                 port.mode = None;
+                port.rests = false;
                 changed = true;
             }
             // A bond may have got another member.
@@ -71,7 +72,10 @@ impl Router {
                 }
             }
             // One that had another name for a while is still attached, and no port to the program.
-            if let Some(device) = device.filter(|d| !known || attached != Some(d.ifindex)) {
+            if let Some(device) = device.filter(|d| {
+                let is_attached = port.rests || attached == Some(d.ifindex);
+                !known || !is_attached
+            }) {
                 let attach = || {
                     let at_tc = self.lane.at_tc.is_some()
                         && hooks::is_at_tc(&self.state.config, device, &devices);

@@ -35,6 +35,7 @@ use crate::port_names;
 use crate::ports;
 use crate::pppoe::Sessions;
 use crate::refusing::Refusing;
+use crate::rests::Rests;
 use crate::sentry::Sentry;
 use crate::silent::Silent;
 use crate::tags;
@@ -84,6 +85,7 @@ pub struct Router {
     pub(crate) insisting: BTreeMap<String, BTreeSet<String>>,
     pub(crate) refusing: Refusing,
     pub(crate) fast: Fast,
+    pub(crate) rests: Rests,
     pub(crate) link_queues: LinkQueues,
     pub(crate) bridges: Bridges,
     pub(crate) sessions: Sessions,
@@ -165,6 +167,7 @@ impl Router {
                     insisting: BTreeMap::new(),
                     refusing: Refusing::default(),
                     fast: Fast::default(),
+                    rests: Rests::default(),
                     link_queues: LinkQueues::default(),
                     bridges: Bridges::default(),
                     sessions,

@@ -98,6 +98,9 @@ pub struct PortStatus {
     pub ifindex: Option<u32>,
     /// `native` or `generic` XDP, or `tc`: at tc ingress.
     pub mode: Option<String>,
+    /// Whether Linux serves it alone for now, at tc ingress: so few of many packets are express that the lane would cost more than it saves.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub rests: bool,
     /// How packets of express classes leave through the port now: `directly`; by the `stack` and its queueing discipline, as where its driver takes no
     /// frames from XDP; or as the lane's through its `qdisc`, as where no port is served in XDP and while its driver refuses frames.
     pub leaves: &'static str,
@@ -283,6 +286,7 @@ fn ports(
             named: port.vlans.iter().cloned().collect(),
             ifindex: port.ifindex,
             mode: port.mode.clone(),
+            rests: port.rests,
             leaves: if !state.passes_the_stack_by() || (refuses && by_qdisc.is_none() && hands_over)
             {
                 "qdisc"

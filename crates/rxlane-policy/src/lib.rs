@@ -44,6 +44,7 @@ pub mod dscp;
 pub mod egress;
 pub mod global;
 pub mod headers;
+pub mod hook;
 pub mod overlap;
 pub mod overload;
 pub mod placement;

@@ -200,6 +200,53 @@ fn tcp_passes_by_the_stack_while_its_egress_is_full_and_is_linuxs_again_afterwar
     assert_eq!(t.to_kernel("malformed"), 0);
 }
 
+/// Whether Linux serves the port alone.
+fn rests(t: &TestLab, name: &str) -> bool {
+    let status = t.status_json().expect("a router");
+    let mut ports = status["ports"].as_array().unwrap().iter();
+    let port = ports.find(|p| p["name"] == name).expect("the port");
+    port["rests"] == true
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn beside_bulk_that_is_linuxs_the_hook_rests_until_the_bulk_ends() {
+    let mut t = TestLab::up("tcrest", |_| ());
+    t.must(Place::Router, &format!("nft '{NAT}'"));
+    let config = t.file("router", &format!("{PORTS}{VOICE_ESTABLISHED}{REST}"));
+    let router = t.router_from(&config);
+    let both = |t: &TestLab, rest: bool| ["in0", "out0"].iter().all(|p| rests(t, p) == rest);
+    assert!(both(&t, false));
+    // A packet for each segment.
+    for place in [Place::Gen, Place::Sink] {
+        let all = "$(ls /sys/class/net | grep -v '^lo$')";
+        let set = "ethtool -K $d tso off gso off; ip link set $d mtu 600";
+        t.exec(place, &format!("for d in {all}; do {set}; done"));
+    }
+    let uploads = Uploads::begin(&t, 8);
+    wait_for("the hook rests", || both(&t, true));
+    let help = t.status_json().expect("a router")["help"].clone();
+    assert!(help["why"].to_string().contains("alone for now"), "{help}");
+    let (from, to) = call(&t, false);
+    wait_for("Linux serves the call", || talk(&from, &to, 100));
+    // A port that only changes is not attached by that, and the next daemon finds nothing there.
+    t.must(Place::Router, "ip link set in0 mtu 1400");
+    router.end(Signal::SIGKILL);
+    let router = t.router_from(&config);
+    wait_for("it rests again", || both(&t, true));
+    assert!(t.rxlane(&["reload"]).status.success());
+    wait_for("it rests after a reload, too", || both(&t, true));
+    drop(uploads);
+    wait_for("the lane serves again", || both(&t, false));
+    wait_for("the call is express", || {
+        let before = t.class("voice", "express");
+        let heard = (0..20).filter(|n| talk(&from, &to, 100 + n)).count();
+        heard == 20 && t.class("voice", "express") >= before + 40
+    });
+    router.end(Signal::SIGTERM);
+    assert!(talk(&from, &to, 100));
+}
+
 fn fast(classes: &str) -> String {
     assert!(classes.contains("\"express\""));
     classes.replace("\"express\"", "\"fast\"")

@@ -178,7 +178,11 @@ fn write_all(out: &mut String, s: &Status) -> std::fmt::Result {
         };
         ports.add_row([
             name,
-            p.mode.clone().unwrap_or_else(|| "absent".into()),
+            match &p.mode {
+                Some(mode) if p.rests => format!("{mode}, rests"),
+                Some(mode) => mode.clone(),
+                None => "absent".into(),
+            },
             p.polls.to_string(),
             match p.shapers.iter().next() {
                 Some(kind) => format!("by {kind}"),

@@ -419,6 +419,13 @@ fn ports(s: &Status, to: &mut Families<'_>) -> Result<(), Error> {
         "rxlane_port_attached",
         "Whether the program is attached to the port",
         attached,
+    )?;
+    let rests = s.ports.iter();
+    let rests = rests.map(|p| (vec![("port", p.name.clone())], p.rests));
+    to.gauge(
+        "rxlane_port_rests",
+        "Whether Linux serves the port alone for now, because so few of many packets are express",
+        rests,
     )
 }
 

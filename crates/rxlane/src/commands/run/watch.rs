@@ -71,7 +71,7 @@ impl Watch {
         let wait = match self.due {
             _ if router.nothing_is_tracked() => Self::TRACKER,
             true => Self::APART,
-            false => Router::TELL_EVERY,
+            false => router.next_look(),
         };
         PollTimeout::try_from(wait).unwrap_or(PollTimeout::ZERO)
     }
