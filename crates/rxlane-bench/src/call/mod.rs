@@ -1,18 +1,22 @@
 //! Calls beside TCP: closed loops, which send more until some queue on their way is full, and answer to what is lost.
 
+mod beside;
 mod drops;
+mod exchange;
 mod link;
 mod quality;
 mod rrul;
 mod trial;
-mod voice;
+mod web;
 
 use std::collections::BTreeMap;
 
 use indicatif::ProgressBar;
+use itertools::iproduct;
 use rxlane_system::stop;
 use serde::{Deserialize, Serialize};
 
+pub use self::beside::{Answered, Beside};
 pub use self::drops::Drops;
 pub use self::rrul::rrul;
 pub(crate) use self::rrul::within;
@@ -75,6 +79,8 @@ pub struct Load {
     pub ecn: bool,
     /// Bits a second that the router's links take; `None`: as many as the hosts' cores do.
     pub link_bps: Option<u64>,
+    /// Bits a second that each host's link to the router takes; `None`: as many as the host sends.
+    pub link_in_bps: Option<u64>,
 }
 
 impl std::fmt::Display for Load {
@@ -87,10 +93,12 @@ impl std::fmt::Display for Load {
         };
         let ecn = if self.ecn { "+ecn" } else { "" };
         write!(f, "{flows} {way}, {congestion}{ecn}, {firewall}")?;
-        match self.link_bps {
-            Some(bps) => write!(f, ", {} Gbit/s", bps as f64 / 1e9),
-            None => Ok(()),
+        for (link, bps) in [("", self.link_bps), (" in", self.link_in_bps)] {
+            if let Some(bps) = bps {
+                write!(f, ", {} Gbit/s{link}", bps as f64 / 1e9)?;
+            }
         }
+        Ok(())
     }
 }
 
@@ -109,28 +117,26 @@ pub struct Matrix {
     pub ecn: Vec<bool>,
     /// Bits a second that the router's links take, or `None`.
     pub links_bps: Vec<Option<u64>>,
+    /// Bits a second that the hosts' links to the router take, or `None`.
+    pub links_in_bps: Vec<Option<u64>>,
 }
 
 impl Matrix {
     fn loads(&self, firewall: Firewall) -> Vec<Load> {
-        let mut loads = Vec::new();
-        for flows in &self.flows {
-            for direction in &self.directions {
-                for congestion in &self.congestions {
-                    for ecn in &self.ecn {
-                        loads.extend(self.links_bps.iter().map(|link_bps| Load {
-                            firewall,
-                            flows: *flows,
-                            direction: *direction,
-                            congestion: congestion.clone(),
-                            ecn: *ecn,
-                            link_bps: *link_bps,
-                        }));
-                    }
-                }
-            }
-        }
-        loads
+        let tcp = iproduct!(&self.flows, &self.directions, &self.congestions, &self.ecn);
+        iproduct!(tcp, &self.links_bps, &self.links_in_bps)
+            .map(
+                |((flows, direction, congestion, ecn), link, link_in)| Load {
+                    firewall,
+                    flows: *flows,
+                    direction: *direction,
+                    congestion: congestion.clone(),
+                    ecn: *ecn,
+                    link_bps: *link,
+                    link_in_bps: *link_in,
+                },
+            )
+            .collect()
     }
 }
 
@@ -143,6 +149,8 @@ pub struct Options {
     pub duts: Vec<Dut>,
     /// Calls at a time.
     pub calls: u32,
+    /// What else there is.
+    pub beside: Beside,
     /// Whether the router's ports are served in XDP, as network cards' are, and not at tc ingress, as veths' are.
     pub in_xdp: bool,
     /// Packets that wait in front of a host's interface; 0: those that find the router's ring full are lost.
@@ -163,6 +171,15 @@ impl Options {
         let wrong = |text: String| Err(BenchError::Parameter(text));
         if !(1..=200).contains(&self.calls) {
             return wrong(format!("--calls {}: use 1 to 200", self.calls));
+        }
+        for (option, n, most) in [
+            ("--games", self.beside.games, 200),
+            ("--names", self.beside.names, 1000),
+            ("--pages", self.beside.pages, 64),
+        ] {
+            if n > most {
+                return wrong(format!("{option} {n}: use at most {most}"));
+            }
         }
         for flows in &matrix.flows {
             let most = matrix.directions.iter().map(|d| d.of(*flows).iter().sum());
@@ -275,6 +292,7 @@ fn point(load: &Load, options: &Options, rounds: &[Vec<Trial>]) -> CallPoint {
                 core: of(&|t| t.drops.core),
                 egress: of(&|t| t.drops.egress),
             },
+            beside: Answered::medians(&rounds.iter().map(|r| &r[i].beside[..]).collect::<Vec<_>>()),
             worse: Vec::new(),
         };
         if let Some(first) = duts.first() {
@@ -301,6 +319,7 @@ mod tests {
             congestions: vec!["cubic".into(), "bbr".into()],
             ecn: vec![false, true],
             links_bps: vec![None, Some(1_000_000_000)],
+            links_in_bps: vec![Some(100_000_000)],
         };
         let loads = matrix.loads(Firewall::None);
         assert_eq!(loads.len(), 32);

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rxlane_system::stop;
 
+use super::exchange::{EF, Exchange, Kind};
 use super::quality::quantile;
 use super::trial::{Scene, hosts};
-use super::voice::{Calls, EF};
 use super::{Direction, Load, Options, check, rounds, settings};
 use crate::BenchError;
 use crate::bench::Dut;
@@ -72,9 +72,9 @@ fn one(
     load: &Load,
     options: &Options,
 ) -> Result<RrulTrial, BenchError> {
-    let scene = Scene::set(lab, dut, load)?;
+    let scene = Scene::set(lab, dut, load, options)?;
     let mut tcp = scene.connect(load, options.paced_bps, &TOS)?;
-    let probes = PROBES.map(|(tos, _)| Calls::begin(&scene.hosts, 1, tos));
+    let probes = PROBES.map(|(tos, _)| Exchange::begin(&scene.hosts, Kind::calls(1, tos)));
     let probes = probes.into_iter().collect::<Result<Vec<_>, _>>()?;
     let (began, at) = (Instant::now(), SystemTime::now());
     probes.iter().for_each(|probe| probe.count(true));

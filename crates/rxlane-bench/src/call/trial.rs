@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use rxlane_system::{netns, stop, sysctl};
 
+use super::beside::Answered;
 use super::drops::Drops;
+use super::exchange::{EF, Exchange, Heard, Kind};
 use super::link::Links;
 use super::quality::{FRAME_MS, fairness, mean_opinion_score, quantile};
-use super::voice::{Calls, EF, Heard};
 use super::{Load, Options};
 use crate::BenchError;
 use crate::bench::Dut;
@@ -31,6 +32,7 @@ pub(super) struct Trial {
     pub(super) rtt_max_us: f64,
     pub(super) mean_opinion_score: f64,
     pub(super) drops: Drops,
+    pub(super) beside: Vec<Answered>,
 }
 
 /// Queues of hosts and router, for all trials of a lab.
@@ -38,32 +40,61 @@ pub(super) struct Trial {
 /// # Errors
 /// When the kernel has no such qdisc.
 pub(super) fn hosts(lab: &Lab, options: &Options) -> Result<(), BenchError> {
-    let qdisc = |place: Place, device: &str, what: &str| {
-        let netns = lab.netns(place);
-        sh(&format!(
-            "tc -n {netns} qdisc replace dev {device} root {what}"
-        ))
-        .map(|_| ())
-    };
     if options.host_queue > 0 {
-        // Calls come first there: who waits behind downloads of the same host waits for no router.
-        for i in 0..lab.config.ports {
-            for (place, device) in [
-                (Place::Gen, format!("gen{i}")),
-                (Place::Sink, format!("snk{i}")),
-            ] {
-                let (netns, packets) = (lab.netns(place), options.host_queue);
-                sh(&format!(
-                    "ip -n {netns} link set {device} txqueuelen {packets}"
-                ))?;
-                qdisc(place, &device, "pfifo_fast")?;
-            }
+        for (place, device) in host_devices(lab) {
+            let (netns, packets) = (lab.netns(place), options.host_queue);
+            sh(&format!(
+                "ip -n {netns} link set {device} txqueuelen {packets}"
+            ))?;
         }
     }
     if let Some(kind) = &options.qdisc {
         for port in lab.router_ports() {
             let refused = |e| BenchError::Parameter(format!("--qdisc {kind}: {e}"));
-            qdisc(Place::Router, &port, kind).map_err(refused)?;
+            qdisc(lab, Place::Router, &port, &format!("root {kind}")).map_err(refused)?;
+        }
+    }
+    Ok(())
+}
+
+/// The hosts' interfaces.
+fn host_devices(lab: &Lab) -> impl Iterator<Item = (Place, String)> {
+    (0..lab.config.ports).flat_map(|i| {
+        [
+            (Place::Gen, format!("gen{i}")),
+            (Place::Sink, format!("snk{i}")),
+        ]
+    })
+}
+
+fn qdisc(lab: &Lab, place: Place, device: &str, what: &str) -> Result<(), BenchError> {
+    let netns = lab.netns(place);
+    sh(&format!("tc -n {netns} qdisc replace dev {device} {what}")).map(|_| ())
+}
+
+/// What a token bucket lets through at once: the batch of a millisecond, or a full frame.
+fn burst_bytes(bits_per_s: u64) -> u64 {
+    (bits_per_s / 8000).max(1600)
+}
+
+/// The queue of each host, and its link to the router. Calls come first there: who waits behind downloads of the same host waits for no
+/// router.
+///
+/// # Errors
+/// When the kernel has no such qdisc.
+fn host_links(lab: &Lab, options: &Options, load: &Load) -> Result<(), BenchError> {
+    for (place, device) in host_devices(lab) {
+        let put = |what: &str| qdisc(lab, place, &device, what);
+        match load.link_in_bps {
+            Some(bps) => {
+                let burst = burst_bytes(bps);
+                put(&format!(
+                    "root handle 1: tbf rate {bps}bit burst {burst}b limit {burst}b"
+                ))?;
+                put("parent 1:1 pfifo_fast")?;
+            }
+            None if options.host_queue > 0 => put("root pfifo_fast")?,
+            None => put("root noqueue")?,
         }
     }
     Ok(())
@@ -75,20 +106,25 @@ pub(super) fn run(
     load: &Load,
     options: &Options,
 ) -> Result<Trial, BenchError> {
-    let scene = Scene::set(lab, dut, load)?;
+    let scene = Scene::set(lab, dut, load, options)?;
     let hosts = &scene.hosts;
     let mut tcp = scene.connect(load, options.paced_bps, &[])?;
-    let calls = Calls::begin(hosts, options.calls, EF)?;
+    let calls = Exchange::begin(hosts, Kind::calls(options.calls, EF))?;
+    let whole_s = (WARM_UP + Duration::from_secs_f64(options.seconds)).as_secs_f64();
+    let beside = options.beside.begin(hosts, whole_s)?;
     tcp.send()?;
     stop::sleep(WARM_UP)?;
     let (drops, info, bytes) = (Drops::so_far(lab)?, tcp.info()?, tcp.received_by_each());
     let began = std::time::Instant::now();
     calls.count(true);
+    beside.count(true);
     stop::sleep(Duration::from_secs_f64(options.seconds))?;
     calls.count(false);
+    beside.count(false);
     let (after, took) = (tcp.received_by_each(), began.elapsed().as_secs_f64());
     let info = tcp.info()? - info;
     let heard = calls.end()?;
+    let beside = beside.end()?;
     let drops = Drops::so_far(lab)?.since(drops);
     drop(tcp);
     scene.clear()?;
@@ -100,6 +136,7 @@ pub(super) fn run(
         retransmits: info.retransmits as f64,
         marked: info.marked as f64,
         drops,
+        beside,
         ..of_calls(heard)
     })
 }
@@ -114,10 +151,16 @@ pub(super) struct Scene {
 impl Scene {
     /// # Errors
     /// When the device cannot be installed, or links have no such rate.
-    pub(super) fn set(lab: &Lab, dut: &Dut, load: &Load) -> Result<Self, BenchError> {
+    pub(super) fn set(
+        lab: &Lab,
+        dut: &Dut,
+        load: &Load,
+        options: &Options,
+    ) -> Result<Self, BenchError> {
         let installed = dut.install(lab)?;
         // Programs that come and go make new NAPI threads.
         lab.tune()?;
+        host_links(lab, options, load)?;
         let links = load.link_bps.map(|bps| Links::begin(lab, bps));
         let hosts = Hosts::of_lab(lab);
         for host in hosts.both() {
@@ -184,6 +227,7 @@ fn of_calls(heard: Heard) -> Trial {
         rtt_max_us: of(1.0),
         mean_opinion_score: mean_opinion_score(delay_ms, loss),
         drops: Drops::default(),
+        beside: Vec::new(),
     }
 }
 

@@ -6,7 +6,7 @@ use comfy_table::Table;
 use serde::Serialize;
 
 use super::{settings, table};
-use crate::call::{Drops, Load};
+use crate::call::{Answered, Drops, Load};
 
 /// Calls beside every load.
 #[derive(Debug, Clone, Serialize)]
@@ -60,6 +60,8 @@ pub struct CallDut {
     pub mean_opinion_score: f64,
     /// Packets lost, by queue.
     pub drops: Drops,
+    /// What else there was: games, names, pages.
+    pub beside: Vec<Answered>,
     /// What is worse than with the first device, beyond what repetitions differ by.
     pub worse: Vec<String>,
 }
@@ -87,6 +89,15 @@ impl CallDut {
         }
         if self.rtt_p99_us > MORE * first.rtt_p99_us {
             worse.push(format!("p99 {:.1}x", self.rtt_p99_us / first.rtt_p99_us));
+        }
+        for (of, first) in self.beside.iter().zip(&first.beside) {
+            if of.lost > first.lost + BY_CHANCE * of.asked {
+                worse.push(format!("{} lost", of.kind));
+            }
+            if of.p99_us > MORE * first.p99_us {
+                let times = of.p99_us / first.p99_us;
+                worse.push(format!("{} p99 {times:.1}x", of.kind));
+            }
         }
         worse
     }
@@ -147,7 +158,34 @@ impl CallReport {
 
     /// Without the settings of the lab.
     pub(super) fn figures(&self) -> String {
-        format!("{}\n{}", self.table(), self.says())
+        let others = self.others().map(|table| format!("\n{table}"));
+        let (table, others) = (self.table(), others.unwrap_or_default());
+        format!("{table}{others}\n{}", self.says())
+    }
+
+    /// What else there was, if anything.
+    fn others(&self) -> Option<Table> {
+        let mut rows = table(&[
+            "load", "router", "beside", "asked", "lost", "p50 us", "p99 us",
+        ]);
+        for (point, dut) in self
+            .points
+            .iter()
+            .flat_map(|p| p.duts.iter().map(move |d| (p, d)))
+        {
+            for of in &dut.beside {
+                rows.add_row([
+                    point.load.to_string(),
+                    dut.name.clone(),
+                    of.kind.clone(),
+                    format!("{:.0}", of.asked),
+                    format!("{:.0}", of.lost),
+                    format!("{:.0}", of.p50_us),
+                    format!("{:.0}", of.p99_us),
+                ]);
+            }
+        }
+        (rows.row_count() > 0).then_some(rows)
     }
 }
 
@@ -162,6 +200,16 @@ impl std::fmt::Display for CallReport {
 mod tests {
     use super::*;
 
+    fn pages(lost: f64, p99_us: f64) -> Answered {
+        Answered {
+            kind: "pages".into(),
+            asked: 100.0,
+            lost,
+            p99_us,
+            ..Answered::default()
+        }
+    }
+
     #[test]
     fn worse_is_what_repetitions_do_not_explain() {
         let first = CallDut {
@@ -170,6 +218,7 @@ mod tests {
             call_sent: 1000.0,
             call_lost: 3.0,
             rtt_p99_us: 1000.0,
+            beside: vec![pages(1.0, 9000.0)],
             ..CallDut::default()
         };
         let like = CallDut {
@@ -185,11 +234,12 @@ mod tests {
             retransmits: 1300.0,
             call_lost: 9.0,
             rtt_p99_us: 3000.0,
+            beside: vec![pages(4.0, 18_000.0)],
             ..first.clone()
         };
         assert_eq!(
-            worse.worse_than(&first),
-            ["throughput 0.50", "retransmits", "call lost", "p99 3.0x"]
+            worse.worse_than(&first).join(", "),
+            "throughput 0.50, retransmits, call lost, p99 3.0x, pages lost, pages p99 2.0x"
         );
         assert_eq!(first.worse_than(&worse), [""; 0]);
     }

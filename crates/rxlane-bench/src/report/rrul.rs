@@ -347,6 +347,7 @@ mod tests {
                 congestion: "cubic".into(),
                 ecn: false,
                 link_bps: None,
+                link_in_bps: None,
             },
             trials: vec![trial],
         };

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use rxlane_bench::bench::Dut;
-use rxlane_bench::call::{Direction, Matrix, Options, call};
+use rxlane_bench::call::{Beside, Direction, Matrix, Options, call};
 use rxlane_bench::lab::{Drive, Firewall, LabConfig};
 
 use super::options::{Cores, output};
@@ -37,6 +37,9 @@ pub(crate) struct Call {
     /// Gbit/s that the link to each host takes, through a ring of 256 packets that pushes back; none: as much as the hosts' core does
     #[arg(long, default_value = "none", value_delimiter = ',', value_name = "GBPS|none", value_parser = link)]
     link_out: Vec<Link>,
+    /// Gbit/s that each host sends to the router at most; none: as much as it can
+    #[arg(long, default_value = "none", value_delimiter = ',', value_name = "GBPS|none", value_parser = link)]
+    link_in: Vec<Link>,
     /// Firewalls: none, linear:N, stateful:N, flowtable:N
     #[arg(
         long,
@@ -47,6 +50,8 @@ pub(crate) struct Call {
     /// Calls at a time, each 50 packets a second both ways, marked EF
     #[arg(long, default_value_t = 4)]
     calls: u32,
+    #[command(flatten)]
+    others: Others,
     /// Time that counts in a trial, after a second in which connections find their rate
     #[arg(long, default_value_t = 5.0)]
     seconds: f64,
@@ -58,6 +63,20 @@ pub(crate) struct Call {
     /// Print JSON (docs/src/reference/bench-json.md)
     #[arg(long)]
     json: bool,
+}
+
+/// What else goes through the router.
+#[derive(Args)]
+struct Others {
+    /// Players, each 64 packets a second both ways, marked CS4
+    #[arg(long, default_value_t = 0)]
+    games: u32,
+    /// Questions to a name server a second, each a connection of its own, not marked
+    #[arg(long, default_value_t = 0)]
+    names: u32,
+    /// Readers of pages of 100 kB, each page a TCP connection of its own, 0.1 s after the one before
+    #[arg(long, default_value_t = 0)]
+    pages: u32,
 }
 
 /// The lab of connections and calls.
@@ -104,6 +123,7 @@ impl Hosts {
             },
             duts: duts.to_vec(),
             calls: 1,
+            beside: Beside::default(),
             in_xdp: false,
             host_queue: HOST_QUEUE,
             qdisc: None,
@@ -149,9 +169,15 @@ pub(super) fn run(args: &Call) -> Result<(), String> {
         congestions: args.congestion.clone(),
         ecn: args.ecn.clone(),
         links_bps: args.link_out.iter().map(|link| link.0).collect(),
+        links_in_bps: args.link_in.iter().map(|link| link.0).collect(),
     };
     let options = Options {
         calls: args.calls,
+        beside: Beside {
+            games: args.others.games,
+            names: args.others.names,
+            pages: args.others.pages,
+        },
         seconds: args.seconds,
         repeat: args.repeat,
         ..args.hosts.options(&args.dut)?

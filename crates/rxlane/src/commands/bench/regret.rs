@@ -116,6 +116,7 @@ impl Regret {
             congestions: vec!["cubic".into()],
             ecn: vec![false],
             links_bps: vec![None],
+            links_in_bps: vec![None],
         };
         let options = call::Options {
             calls: 4,

@@ -59,6 +59,7 @@ pub(super) fn run(args: &Rrul) -> Result<(), String> {
         congestion: args.congestion.clone(),
         ecn: args.ecn,
         link_bps: args.link_out.0,
+        link_in_bps: None,
     };
     let options = Options {
         seconds: args.seconds,

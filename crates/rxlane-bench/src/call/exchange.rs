@@ -1,7 +1,6 @@
-//! Calls: each a packet of speech every 20 ms both ways, marked EF unless somebody asks otherwise. The other side sends back what it gets at once, so that
-//! all times are taken by one clock.
+//! Packets that are answered at once: calls, games, questions to a name server. All times are taken by one clock.
 //!
-//! Guarantee: who calls is woken before bulk connections of the same core, so that what waits is packets.
+//! Guarantee: who sends is woken before bulk connections of the same core, so that what waits is packets.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
@@ -23,14 +22,63 @@ use crate::bulk::{Hosts, SERVER};
 
 /// Expedited Forwarding (RFC 3246) in the byte of the type of service.
 pub(super) const EF: u8 = 46 << 2;
-/// A frame of G.711 behind an RTP header.
-const PAYLOAD: usize = 172;
+/// Class Selectors 4 and 0: games, and names (RFC 4594).
+const CS4: u8 = 4 << 5;
+const CS0: u8 = 0;
+/// The longest payload.
+const MOST_BYTES: usize = 172;
 /// Below the hosts' NAPI threads.
 const PRIORITY: i32 = 40;
 /// How long what is under way may take.
 const UNDER_WAY: Duration = Duration::from_millis(500);
 
-/// What was heard of calls.
+/// What is sent, and how often.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Kind {
+    /// Packets a second of all together.
+    pps: f64,
+    /// Sockets, which take turns.
+    sockets: u32,
+    payload: usize,
+    tos: u8,
+}
+
+impl Kind {
+    /// Speech: a frame of G.711 behind an RTP header every 20 ms.
+    pub(super) fn calls(calls: u32, tos: u8) -> Self {
+        Self {
+            pps: f64::from(calls) * 1e3 / FRAME_MS,
+            sockets: calls,
+            payload: 172,
+            tos,
+        }
+    }
+
+    /// Players of 64 moves a second.
+    pub(super) fn games(players: u32) -> Self {
+        Self {
+            pps: f64::from(players) * 64.0,
+            sockets: players,
+            payload: 100,
+            tos: CS4,
+        }
+    }
+
+    /// Questions to a name server, so many a second, each from a port of its own for so long: always a new connection.
+    pub(super) fn names(per_s: u32, seconds: f64) -> Self {
+        Self {
+            pps: f64::from(per_s),
+            sockets: ((f64::from(per_s) * seconds) as u32 + 1).min(MOST_PORTS),
+            payload: 48,
+            tos: CS0,
+        }
+    }
+}
+
+/// From then on ports are used again.
+const MOST_PORTS: u32 = 500;
+
+/// What was heard.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Heard {
     /// Packets that were sent while it counted.
@@ -41,8 +89,8 @@ pub(super) struct Heard {
     pub(super) round_trips: Vec<(Instant, f64)>,
 }
 
-/// Calls that go on until they are heard of.
-pub(super) struct Calls {
+/// Packets and answers that go on until they are heard of.
+pub(super) struct Exchange {
     counts: Arc<AtomicBool>,
     ends: Arc<AtomicBool>,
     arrived: Arc<AtomicU64>,
@@ -51,8 +99,8 @@ pub(super) struct Calls {
 }
 
 /// A packet's number, whether it counts, and when it was sent.
-fn packet(number: u64, counts: bool, sent_ns: u64) -> [u8; PAYLOAD] {
-    let mut payload = [0; PAYLOAD];
+fn packet(number: u64, counts: bool, sent_ns: u64) -> [u8; MOST_BYTES] {
+    let mut payload = [0; MOST_BYTES];
     payload[..8].copy_from_slice(&number.to_be_bytes());
     payload[8] = counts.into();
     payload[16..24].copy_from_slice(&sent_ns.to_be_bytes());
@@ -62,7 +110,7 @@ fn packet(number: u64, counts: bool, sent_ns: u64) -> [u8; PAYLOAD] {
 /// Whether it counts, and when it was sent.
 fn read(payload: &[u8]) -> Option<(bool, u64)> {
     let sent = payload.get(16..24)?.try_into().ok()?;
-    (payload.len() == PAYLOAD).then(|| (payload[8] != 0, u64::from_be_bytes(sent)))
+    Some((payload[8] != 0, u64::from_be_bytes(sent)))
 }
 
 fn socket(netns: &str, bind: Ipv4Addr, tos: u8) -> Result<UdpSocket, SystemError> {
@@ -75,17 +123,17 @@ fn socket(netns: &str, bind: Ipv4Addr, tos: u8) -> Result<UdpSocket, SystemError
     })
 }
 
-impl Calls {
-    /// So many calls from clients to the server begin, with this type of service; what they send does not count yet.
+impl Exchange {
+    /// Begins between clients and the server; what they send does not count yet.
     ///
     /// # Errors
     /// When a socket cannot be had.
-    pub(super) fn begin(hosts: &Hosts, calls: u32, tos: u8) -> Result<Self, BenchError> {
+    pub(super) fn begin(hosts: &Hosts, kind: Kind) -> Result<Self, BenchError> {
         let [clients, servers] = hosts.both();
-        let called = socket(servers, SERVER, tos)?;
+        let called = socket(servers, SERVER, kind.tos)?;
         let server = called.local_addr().tried(|| "ask for a port".into())?;
-        let callers = (0..calls).map(|_| {
-            let caller = socket(clients, Ipv4Addr::UNSPECIFIED, tos)?;
+        let callers = (0..kind.sockets).map(|_| {
+            let caller = socket(clients, Ipv4Addr::UNSPECIFIED, kind.tos)?;
             caller
                 .connect(server)
                 .and_then(|()| caller.set_nonblocking(true))
@@ -104,7 +152,7 @@ impl Calls {
                 let (counts, ends) = (Arc::clone(&counts), Arc::clone(&ends));
                 std::thread::spawn(move || {
                     first(core)?;
-                    call(&callers, &counts, &ends)
+                    call(&callers, kind, &counts, &ends)
                 })
             }),
             called: Some({
@@ -146,7 +194,7 @@ impl Calls {
     }
 }
 
-impl Drop for Calls {
+impl Drop for Exchange {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::Relaxed);
         if let Some(callers) = self.callers.take() {
@@ -172,12 +220,13 @@ fn first(core: usize) -> Result<(), SystemError> {
 
 fn call(
     callers: &[UdpSocket],
+    kind: Kind,
     counts: &AtomicBool,
     ends: &AtomicBool,
 ) -> Result<Heard, SystemError> {
     let mut heard = Heard::default();
     let began = Instant::now();
-    let every = Duration::from_secs_f64(FRAME_MS / 1e3) / callers.len().max(1) as u32;
+    let every = Duration::from_secs_f64(1.0 / kind.pps);
     let mut waiting: Vec<PollFd<'_>> = callers
         .iter()
         .map(|c| PollFd::new(c.as_fd(), PollFlags::POLLIN))
@@ -200,7 +249,7 @@ fn call(
         let payload = packet(number, counted, began.elapsed().as_nanos() as u64);
         let caller = &callers[(number % callers.len().max(1) as u64) as usize];
         // What finds no room is lost, as anywhere else.
-        let _ = caller.send(&payload);
+        let _ = caller.send(&payload[..kind.payload]);
         heard.sent += u64::from(counted);
         number += 1;
     }
@@ -208,7 +257,7 @@ fn call(
 }
 
 fn hear(callers: &[UdpSocket], waiting: &[PollFd<'_>], began: Instant, heard: &mut Heard) {
-    let mut payload = [0; PAYLOAD];
+    let mut payload = [0; MOST_BYTES];
     for (caller, _) in callers
         .iter()
         .zip(waiting)
@@ -227,7 +276,7 @@ fn hear(callers: &[UdpSocket], waiting: &[PollFd<'_>], began: Instant, heard: &m
 }
 
 fn answer(called: &UdpSocket, ends: &AtomicBool, arrived: &AtomicU64) {
-    let mut payload = [0; PAYLOAD];
+    let mut payload = [0; MOST_BYTES];
     while !ends.load(Ordering::Relaxed) {
         let Ok((len, from)): Result<(usize, SocketAddr), _> = called.recv_from(&mut payload) else {
             continue;
@@ -251,6 +300,14 @@ mod tests {
             Some((false, u64::MAX))
         );
         assert_eq!(read(&[0; 12]), None);
-        assert_eq!(read(&[1; PAYLOAD + 1]), None);
+        let shortest = Kind::names(1, 1.0).payload;
+        assert_eq!(read(&packet(7, true, 12)[..shortest]), Some((true, 12)));
+    }
+
+    #[test]
+    fn each_question_has_a_port_of_its_own_as_long_as_there_are_some() {
+        assert_eq!(Kind::names(20, 4.5).sockets, 91);
+        assert_eq!(Kind::names(1000, 60.0).sockets, MOST_PORTS);
+        assert_eq!(Kind::calls(8, EF).pps, 400.0);
     }
 }
