@@ -82,12 +82,41 @@ fn a_link_of_a_rate_lets_no_more_through_at_either_hook_and_its_queue_is_the_one
 
 #[test]
 #[ignore = "needs root: make test"]
+fn hosts_send_no_faster_than_their_links_and_games_names_and_pages_are_answered_beside_calls() {
+    const LINK_BPS: f64 = 0.05e9;
+    let report = json_of(
+        "bench call --dut kernel,express-established --flows 1 --firewalls stateful:4 --link-in 0.05,none --games 1 --names 10 --pages 1 \
+         --seconds 5 --repeat 1 --json",
+    );
+    let points = report["points"].as_array().unwrap();
+    assert_eq!(points[0]["link_in_bps"], LINK_BPS as u64);
+    assert_eq!(points[1]["link_in_bps"], serde_json::Value::Null);
+    for dut in points[0]["duts"].as_array().unwrap() {
+        let tcp_bps = dut["tcp_bps"].as_f64().unwrap_or(f64::NAN);
+        assert!((1e6..1.02 * LINK_BPS).contains(&tcp_bps), "{dut}");
+    }
+    for dut in points.iter().flat_map(|p| p["duts"].as_array().unwrap()) {
+        let beside = dut["beside"].as_array().unwrap();
+        let kinds: Vec<_> = beside.iter().map(|b| b["kind"].as_str().unwrap()).collect();
+        assert_eq!(kinds, ["games", "names", "pages"]);
+        for of in beside {
+            let n = |name: &str| of[name].as_f64().unwrap_or(f64::NAN);
+            assert!(n("asked") >= 1.0 && n("lost") < n("asked"), "{of}");
+            assert!(n("p50_us") <= n("p99_us"), "{of}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs root: make test"]
 fn what_a_kernel_lacks_for_calls_beside_tcp_is_named() {
     for (args, wanted) in [
         ("--congestion nosuch", "congestion control `nosuch`"),
         ("--qdisc nosuch", "--qdisc nosuch"),
         ("--flows 65", "use at most 64"),
         ("--calls 0", "use 1 to 200"),
+        ("--games 201", "--games 201: use at most 200"),
+        ("--pages 65", "--pages 65: use at most 64"),
         ("--seconds 0.1", "use 0.5 to 3600"),
     ] {
         let common = "bench call --dut kernel --firewalls none --seconds 0.5 --repeat 1 --flows 1";

@@ -27,6 +27,8 @@ const CS4: u8 = 4 << 5;
 const CS0: u8 = 0;
 /// The longest payload.
 const MOST_BYTES: usize = 172;
+/// `TC_PRIO_INTERACTIVE`, the first band of a `pfifo_fast` (tc-prio(8)).
+const INTERACTIVE: i32 = 6;
 /// Below the hosts' NAPI threads.
 const PRIORITY: i32 = 40;
 /// How long what is under way may take.
@@ -119,6 +121,12 @@ fn socket(netns: &str, bind: Ipv4Addr, tos: u8) -> Result<UdpSocket, SystemError
         setsockopt(&socket, sockopt::Ipv4Tos, &i32::from(tos))
             .map_err(std::io::Error::from)
             .tried(|| "mark a call".into())?;
+        // The type of service gives EF the band of best effort (`rt_tos2priority`), and the router does not see the priority.
+        if tos == EF {
+            setsockopt(&socket, sockopt::Priority, &INTERACTIVE)
+                .map_err(std::io::Error::from)
+                .tried(|| "have a call come first".into())?;
+        }
         Ok(socket)
     })
 }
