@@ -7,15 +7,14 @@ use std::time::Duration;
 use rxlane_config::Ingress;
 use rxlane_policy::Nanos;
 use rxlane_policy::hook::{Hook, Seen};
-use rxlane_system::links::Link as NetDevice;
-use rxlane_system::tc;
+use rxlane_system::{links, tc};
 use tracing::info;
 
 use crate::instance::PortState;
 use crate::lanes::overload::Shared;
 use crate::layout::Core;
 use crate::router::Router;
-use crate::{DataplaneError, hooks, pinned, ports, refusing, watch};
+use crate::{DataplaneError, hooks, pinned, ports, refusing, silent, trace, watch};
 
 /// Between two looks while the program is at work: bulk traffic does not pay for it for longer.
 const EVERY: Duration = Duration::from_millis(250);
@@ -32,25 +31,37 @@ struct Looks {
 }
 
 /// Packets received by ports at tc ingress, and of these forwarded by the lane.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Counted {
     received: u64,
     forwarded: u64,
 }
 
 impl Looks {
-    /// Whether the program rests from now on.
-    fn look(&mut self, now: Nanos, counted: Counted, waits: bool) -> bool {
+    /// Whether the program rests from now on. Whether packets wait is asked only if that decides.
+    fn look<E>(
+        &mut self,
+        now: Nanos,
+        counted: Counted,
+        waits: impl FnOnce() -> Result<bool, E>,
+    ) -> Result<bool, E> {
         // What is counted anew, for a port that came or went, is nothing yet.
-        let seen = Seen {
+        let mut seen = Seen {
             received: counted.received.saturating_sub(self.counted.received),
             forwarded: counted.forwarded.saturating_sub(self.counted.forwarded),
-            waits,
+            waits: false,
         };
-        if self.hook.look(now, seen) {
+        let before = self.hook;
+        let mut counts = self.hook.look(now, seen);
+        if self.hook.rests() {
+            self.hook = before;
+            seen.waits = waits()?;
+            counts = self.hook.look(now, seen);
+        }
+        if counts {
             self.counted = counted;
         }
-        self.hook.rests()
+        Ok(self.hook.rests())
     }
 }
 
@@ -59,25 +70,36 @@ impl Router {
     /// the hook keep it.
     ///
     /// # Errors
-    /// When counters or qdiscs cannot be read, or links cannot be made or removed.
-    pub(crate) fn follow_rests(&mut self, devices: &[NetDevice]) -> Result<(), DataplaneError> {
+    /// When counters, devices or qdiscs cannot be read, or links cannot be made or removed.
+    pub(crate) fn follow_rests(&mut self) -> Result<(), DataplaneError> {
         let now = watch::monotonic();
-        let names = match self.state.options.observe {
+        // Who looks at packets wants to see them.
+        let is_watched = self.state.options.observe || trace::is_on(&self.instance)?;
+        let names = match is_watched {
             true => Vec::new(),
             false => self.may_rest(),
         };
         if names.is_empty() {
             self.rests.0 = None;
-            return self.rest(&names, false, devices);
+            return self.rest(&names, false);
         }
-        let counted = self.at_tc(&names, devices)?;
-        let waits = waits(&self.shared, &self.state.ports, &names)?;
+        let rested = self.rests.0.as_ref().is_some_and(|l| l.hook.rests());
+        let counted = self.at_tc(&names, rested)?;
         let looks = self.rests.0.get_or_insert_with(|| Looks {
             hook: Hook::new(now),
             counted,
         });
-        let rests = looks.look(now, counted, waits);
-        self.rest(&names, rests, devices)
+        let (shared, ports) = (&self.shared, &self.state.ports);
+        let rests = looks.look(now, counted, || waits(shared, ports, &names))?;
+        self.rest(&names, rests)?;
+        if rests != rested {
+            // By another counter.
+            let counted = self.at_tc(&names, rests)?;
+            if let Some(looks) = &mut self.rests.0 {
+                looks.counted = counted;
+            }
+        }
+        Ok(())
     }
 
     /// How long nobody need look whether the program is to rest.
@@ -98,32 +120,37 @@ impl Router {
         at_tc.map(|(name, _)| name.clone()).collect()
     }
 
-    /// What these ports have received, and of that forwarded.
-    fn at_tc(&self, names: &[String], devices: &[NetDevice]) -> Result<Counted, DataplaneError> {
-        let (mut received, mut forwarded) = (0, 0);
-        for port in names.iter().filter_map(|name| self.state.ports.get(name)) {
-            let device = devices.iter().find(|d| Some(d.ifindex) == port.ifindex);
-            received += device.map_or(0, |d| d.received);
+    /// What these ports have received, and of that forwarded: as the program counts it, or the devices while it rests.
+    fn at_tc(&self, names: &[String], rests: bool) -> Result<Counted, DataplaneError> {
+        let mut counted = Counted::default();
+        let ports = names.iter().filter_map(|name| self.state.ports.get(name));
+        if rests {
+            let of_port: Vec<_> = ports.map(|port| port.ifindex).collect();
+            let devices = links::all()?.into_iter();
+            let here = devices.filter(|d| of_port.contains(&Some(d.ifindex)));
+            counted.received = here.map(|d| d.received).sum();
+            return Ok(counted);
+        }
+        for port in ports {
             for core in pinned::get_percpu::<Core>(&self.shared.cores, u32::from(port.slot))? {
-                forwarded += core.classes.iter().map(|c| c.express).sum::<u64>();
+                counted.received += silent::packets_seen(&core);
+                counted.forwarded += core.classes.iter().map(|c| c.express).sum::<u64>();
             }
         }
-        Ok(Counted {
-            received,
-            forwarded,
-        })
+        Ok(counted)
     }
 
     /// Has the program rest on these ports, and on no others.
-    fn rest(
-        &mut self,
-        names: &[String],
-        rests: bool,
-        devices: &[NetDevice],
-    ) -> Result<(), DataplaneError> {
-        let mut changed = false;
+    fn rest(&mut self, names: &[String], rests: bool) -> Result<(), DataplaneError> {
+        let wanted = |name: &String| rests && names.contains(name);
+        let mut ports = self.state.ports.iter();
+        if ports.all(|(name, port)| port.rests == wanted(name)) {
+            return Ok(());
+        }
+        let devices = links::all()?;
+        let mut changed = Vec::new();
         for (name, port) in &mut self.state.ports {
-            let wanted = rests && names.contains(name);
+            let wanted = wanted(name);
             let Some(device) = devices.iter().find(|d| Some(d.ifindex) == port.ifindex) else {
                 continue;
             };
@@ -139,17 +166,14 @@ impl Router {
                 attached.settle();
             }
             port.rests = wanted;
-            changed = true;
+            changed.push(name.as_str());
         }
-        if !changed {
-            return Ok(());
-        }
+        let changed = changed.join(", ");
         match rests {
             true => info!(
-                "Linux serves {} alone for now: so few of many packets are express that the lane would cost more than it saves",
-                names.join(", ")
+                "Linux serves {changed} alone for now: so few of many packets are express that the lane would cost more than it saves"
             ),
-            false => info!("the lane serves {} again", names.join(", ")),
+            false => info!("the lane serves {changed} again"),
         }
         self.instance.save_state(&self.state)
     }

@@ -166,7 +166,7 @@ impl Router {
 }
 
 /// Packets that the program has seen on a core: each is in a class, or left to the kernel for a reason.
-fn packets_seen(core: &Core) -> u64 {
+pub(crate) fn packets_seen(core: &Core) -> u64 {
     let classes = core.classes.iter().map(|class| class.packets);
     classes.chain(core.reasons).chain([core.control]).sum()
 }

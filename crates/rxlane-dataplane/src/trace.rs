@@ -291,7 +291,7 @@ pub fn wall_clock(time: Nanos) -> SystemTime {
 pub fn is_on(instance: &Instance) -> Result<bool, DataplaneError> {
     let maps = TraceMaps::open(&instance.pins).map_err(|_| DataplaneError::NotRunning)?;
     let switch: TraceSwitch = pinned::get(&maps.switches, 0)?.unwrap_or_default();
-    Ok(switch.until_ns != 0)
+    Ok(switch.until_ns > monotonic().0)
 }
 
 /// What tells a map from others.

@@ -331,7 +331,7 @@ impl Router {
                 }
             }
         }
-        self.follow_rests(&links::all()?)?;
+        self.follow_rests()?;
         let found = self.open_gates(&self.state.objections)?;
         self.note(&found);
         if asks {
