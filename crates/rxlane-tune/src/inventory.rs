@@ -141,7 +141,7 @@ impl Inventory {
             let of = |what: &str| count(machine, name, what);
             (
                 of("rx_packets"),
-                of("rx_missed_errors") + of("rx_fifo_errors"),
+                of("rx_missed_errors").max(of("rx_fifo_errors")),
                 machine.napi_thread_ns(name),
             )
         };

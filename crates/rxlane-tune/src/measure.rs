@@ -60,7 +60,7 @@ fn totals(machine: &dyn Machine, ports: &[String]) -> Totals {
     let softnet = softnet::of(&machine.read(softnet::FILE).unwrap_or_default());
     Totals {
         losses: Losses {
-            nic: sum("rx_missed_errors") + sum("rx_fifo_errors") + sum("rx_dropped"),
+            nic: sum("rx_missed_errors").max(sum("rx_fifo_errors")) + sum("rx_dropped"),
             backlog: softnet.iter().map(|core| core.dropped).sum(),
             socket: udp_overflows(machine),
         },

@@ -153,6 +153,8 @@ pub struct Options {
     pub beside: Beside,
     /// Whether the router's ports are served in XDP, as network cards' are, and not at tc ingress, as veths' are.
     pub in_xdp: bool,
+    /// Whether GRO merges packets that come in by the router's ports. Where not, queues hold frames, as the ring of a network card does.
+    pub merges: bool,
     /// Packets that wait in front of a host's interface; 0: those that find the router's ring full are lost.
     pub host_queue: u32,
     /// Queueing discipline of the router's ports; `None`: the system's default.
@@ -259,6 +261,10 @@ fn settings(options: &Options, mut of_lab: BTreeMap<String, String>) -> BTreeMap
         of_lab.remove(other);
     }
     of_lab.insert("idle".into(), "the router's core halts".into());
+    if !options.merges {
+        let text = "merges nothing on the router's ports (gro_max_size)".to_owned();
+        of_lab.insert("gro".into(), text);
+    }
     if options.host_queue > 0 {
         let text = format!("pfifo_fast, {} packets", options.host_queue);
         of_lab.insert("queue of each host".into(), text);

@@ -20,6 +20,9 @@ use crate::shell::run as sh;
 /// Until connections have their share, are marked and have been seen to be forwarded.
 const WARM_UP: Duration = Duration::from_secs(1);
 
+/// More than a full packet, and less than two.
+const ONE_FRAME: u32 = 1600;
+
 pub(super) struct Trial {
     pub(super) tcp_bps: f64,
     pub(super) fairness: f64,
@@ -45,6 +48,14 @@ pub(super) fn hosts(lab: &Lab, options: &Options) -> Result<(), BenchError> {
             let (netns, packets) = (lab.netns(place), options.host_queue);
             sh(&format!(
                 "ip -n {netns} link set {device} txqueuelen {packets}"
+            ))?;
+        }
+    }
+    if !options.merges {
+        let netns = lab.netns(Place::Router);
+        for port in lab.router_ports() {
+            sh(&format!(
+                "ip -n {netns} link set {port} gro_max_size {ONE_FRAME}"
             ))?;
         }
     }

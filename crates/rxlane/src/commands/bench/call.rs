@@ -85,6 +85,9 @@ pub(super) struct Hosts {
     /// Serve the router's ports in XDP, as those of network cards, and not at tc ingress, as veths
     #[arg(long)]
     xdp: bool,
+    /// Have GRO merge nothing on the router's ports, so that its queues hold frames, as the ring of a network card does
+    #[arg(long)]
+    no_merge: bool,
     /// Packets that wait in front of a host's interface while the router's ring is full, as since Linux 6.16; 0: they are lost
     #[arg(long, default_value_t = HOST_QUEUE, value_name = "PACKETS")]
     host_queue: u32,
@@ -106,6 +109,7 @@ impl Hosts {
     pub(super) fn options(&self, duts: &[Dut]) -> Result<Options, String> {
         Ok(Options {
             in_xdp: self.xdp,
+            merges: !self.no_merge,
             host_queue: self.host_queue,
             qdisc: self.qdisc.clone(),
             paced_bps: self.pace,
@@ -125,6 +129,7 @@ impl Hosts {
             calls: 1,
             beside: Beside::default(),
             in_xdp: false,
+            merges: true,
             host_queue: HOST_QUEUE,
             qdisc: None,
             paced_bps: None,
