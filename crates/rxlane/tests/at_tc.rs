@@ -223,10 +223,17 @@ fn beside_bulk_that_is_linuxs_the_hook_rests_until_the_bulk_ends() {
         let set = "ethtool -K $d tso off gso off; ip link set $d mtu 600";
         t.exec(place, &format!("for d in {all}; do {set}; done"));
     }
+    for port in ["in0", "out0"] {
+        let merge_none = format!("ip link set {port} gro_max_size 700");
+        t.must(Place::Router, &merge_none);
+    }
     let uploads = Uploads::begin(&t, 8);
     wait_for("the hook rests", || both(&t, true));
-    let help = t.status_json().expect("a router")["help"].clone();
-    assert!(help["why"].to_string().contains("alone for now"), "{help}");
+    wait_for("the status says so", || {
+        let status = t.status_json().expect("a router");
+        let why = status["help"]["why"].as_str().unwrap_or_default();
+        why.contains("alone for now")
+    });
     let (from, to) = call(&t, false);
     wait_for("Linux serves the call", || talk(&from, &to, 100));
     // A port that only changes is not attached by that, and the next daemon finds nothing there.

@@ -26,7 +26,7 @@ pub(super) struct Web {
     counts: Arc<AtomicBool>,
     ends: Arc<AtomicBool>,
     readers: Vec<JoinHandle<Result<Answers, SystemError>>>,
-    server: Option<JoinHandle<()>>,
+    server: Option<JoinHandle<Result<(), SystemError>>>,
 }
 
 impl Web {
@@ -56,7 +56,11 @@ impl Web {
         let readers = readers.collect();
         let server = Some({
             let ends = Arc::clone(&ends);
-            std::thread::spawn(move || serve(&listener, core, &ends))
+            std::thread::spawn(move || {
+                place(core)?;
+                serve(&listener, core, &ends);
+                Ok(())
+            })
         });
         Ok(Self {
             counts,
