@@ -20,7 +20,7 @@ const LEAST_LOOK: Nanos = Nanos::from_ms(200);
 /// What ports had since the last look.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Packets that the hook saw, or would have seen: what GRO has merged is one.
+    /// Packets that the hook saw (what GRO has merged is one); while it rests, those that the ports received.
     pub received: u64,
     /// Of these, forwarded by the lane; none while it rests.
     pub forwarded: u64,
