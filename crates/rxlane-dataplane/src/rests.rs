@@ -73,12 +73,11 @@ impl Router {
     /// When counters, devices or qdiscs cannot be read, or links cannot be made or removed.
     pub(crate) fn follow_rests(&mut self) -> Result<(), DataplaneError> {
         let now = watch::monotonic();
+        let mut names = self.may_rest();
         // Who looks at packets wants to see them.
-        let is_watched = self.state.options.observe || trace::is_on(&self.instance)?;
-        let names = match is_watched {
-            true => Vec::new(),
-            false => self.may_rest(),
-        };
+        if !names.is_empty() && (self.state.options.observe || trace::is_on(&self.instance)?) {
+            names.clear();
+        }
         if names.is_empty() {
             self.rests.0 = None;
             return self.rest(&names, false);

@@ -331,13 +331,13 @@ impl Router {
                 }
             }
         }
-        self.follow_rests()?;
         let found = self.open_gates(&self.state.objections)?;
         self.note(&found);
         if asks {
             self.tunnels.settle_ends(&self.lane)?;
         }
-        Ok(())
+        // Behind the gates, which do not wait for a link that cannot be made.
+        self.follow_rests()
     }
 
     /// Tells the XDP program what was found.

@@ -141,7 +141,7 @@ fn from_message(message: &LinkMessage) -> Option<Link> {
             LinkAttribute::Stats64(counted) => {
                 link.received = counted.rx_packets;
                 // Drivers count the same packets in the one, the other, or both.
-                link.missed = counted.rx_missed_errors.max(counted.rx_fifo_errors);
+                link.missed = missed(counted.rx_missed_errors, counted.rx_fifo_errors);
             }
             LinkAttribute::Xdp(xdp) => {
                 for x in xdp {
@@ -242,6 +242,11 @@ fn kind_name(kind: &InfoKind) -> String {
         InfoKind::Other(name) => name.clone(),
         known => format!("{known:?}").to_lowercase(),
     }
+}
+
+/// Packets that found no descriptor in an Rx ring: drivers count them in either of two statistics, some in both.
+pub fn missed(rx_missed_errors: u64, rx_fifo_errors: u64) -> u64 {
+    rx_missed_errors.max(rx_fifo_errors)
 }
 
 /// All devices of the current network namespace.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rxlane_system::ethtool::Setting;
+use rxlane_system::links;
 use rxlane_system::napi::Napi;
 use serde::Serialize;
 
@@ -141,7 +142,7 @@ impl Inventory {
             let of = |what: &str| count(machine, name, what);
             (
                 of("rx_packets"),
-                of("rx_missed_errors").max(of("rx_fifo_errors")),
+                links::missed(of("rx_missed_errors"), of("rx_fifo_errors")),
                 machine.napi_thread_ns(name),
             )
         };

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use rxlane_system::softnet;
+use rxlane_system::{links, softnet};
 use serde::Serialize;
 
 use crate::interrupts;
@@ -57,10 +57,15 @@ fn totals(machine: &dyn Machine, ports: &[String]) -> Totals {
             .unwrap_or(0)
     };
     let sum = |what: &str| ports.iter().map(|p| statistic(p, what)).sum::<u64>();
+    let missed = |port| {
+        let of = |what| statistic(port, what);
+        links::missed(of("rx_missed_errors"), of("rx_fifo_errors"))
+    };
+    let missed = ports.iter().map(missed).sum::<u64>();
     let softnet = softnet::of(&machine.read(softnet::FILE).unwrap_or_default());
     Totals {
         losses: Losses {
-            nic: sum("rx_missed_errors").max(sum("rx_fifo_errors")) + sum("rx_dropped"),
+            nic: missed + sum("rx_dropped"),
             backlog: softnet.iter().map(|core| core.dropped).sum(),
             socket: udp_overflows(machine),
         },

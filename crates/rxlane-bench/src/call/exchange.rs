@@ -25,7 +25,7 @@ pub(super) const EF: u8 = 46 << 2;
 /// Class Selectors 4 and 0: games, and names (RFC 4594).
 const CS4: u8 = 4 << 5;
 const CS0: u8 = 0;
-/// The longest payload.
+/// The longest payload: a frame of G.711 behind an RTP header.
 const MOST_BYTES: usize = 172;
 /// `TC_PRIO_INTERACTIVE`, the first band of a `pfifo_fast` (tc-prio(8)).
 const INTERACTIVE: i32 = 6;
@@ -46,12 +46,12 @@ pub(super) struct Kind {
 }
 
 impl Kind {
-    /// Speech: a frame of G.711 behind an RTP header every 20 ms.
+    /// Speech: a frame every 20 ms.
     pub(super) fn calls(calls: u32, tos: u8) -> Self {
         Self {
             pps: f64::from(calls) * 1e3 / FRAME_MS,
             sockets: calls,
-            payload: 172,
+            payload: MOST_BYTES,
             tos,
         }
     }

@@ -184,8 +184,8 @@ impl Connection {
         if self.timer > now {
             return;
         }
-        let is_known = self.rtt.is_some() && self.backoff == 0;
-        if is_known && !self.probed() {
+        // What was sent last is probed for once, where the round trip is known.
+        if self.rtt.is_some() && self.backoff == 0 {
             self.probes = true;
             self.backoff = 1;
             self.timer = now + self.timeout();
@@ -200,11 +200,6 @@ impl Connection {
         self.window.timed_out();
         self.recovers_until = self.oldest;
         self.timer = Ps::NEVER;
-    }
-
-    /// Whether what was sent last has been probed for.
-    fn probed(&self) -> bool {
-        self.backoff > 0
     }
 
     fn forget(&mut self, lost: u32) {

@@ -122,7 +122,7 @@ impl Reno {
     }
 
     fn congested(&mut self) {
-        self.threshold = (self.window / 2.0).max(LEAST_WINDOW);
+        self.threshold = reduced(self.window, 0.5);
         self.window = self.threshold;
     }
 }
