@@ -241,7 +241,7 @@ fn beside_bulk_that_is_linuxs_the_hook_rests_until_the_bulk_ends() {
     router.end(Signal::SIGKILL);
     let router = t.router_from(&config);
     wait_for("it rests again", || both(&t, true));
-    assert!(t.rxlane(&["reload"]).status.success());
+    t.reloaded();
     wait_for("it rests after a reload, too", || both(&t, true));
     drop(uploads);
     wait_for("the lane serves again", || both(&t, false));
@@ -281,7 +281,7 @@ fn a_fast_class_leaves_through_queueing_disciplines_from_either_hook_and_over_re
     let router = t.router_from(&config);
     for hook in ["xdp", "tc", "xdp"] {
         std::fs::write(&config, text(hook, &fast(VOICE_ALL))).unwrap();
-        assert!(t.rxlane(&["reload"]).status.success());
+        t.reloaded();
         is_fast(&t);
         let (express, before) = (t.class("voice", "express"), sent(&t, "out0"));
         t.must(Place::Gen, "ping -Q 0xb8 -c 5 -i 0.2 -W 5 10.20.0.2");
@@ -293,10 +293,10 @@ fn a_fast_class_leaves_through_queueing_disciplines_from_either_hook_and_over_re
     assert!(t.to_kernel("not_routed") >= 1 && t.to_kernel("ttl") >= 1);
     // Where no class is fast nothing is handed over, and the next daemon finds what a killed one had attached.
     std::fs::write(&config, text("xdp", VOICE_ALL)).unwrap();
-    assert!(t.rxlane(&["reload"]).status.success());
+    t.reloaded();
     is_express(&t);
     std::fs::write(&config, text("xdp", &fast(VOICE_ALL))).unwrap();
-    assert!(t.rxlane(&["reload"]).status.success());
+    t.reloaded();
     is_fast(&t);
     router.end(Signal::SIGKILL);
     t.must(Place::Gen, "ping -Q 0xb8 -c 1 -W 5 10.20.0.2");
@@ -392,8 +392,7 @@ fn a_reload_moves_a_port_between_hooks_and_nothing_is_left_behind() {
     let router = t.router_from(&config);
     for (hook, mode) in [("tc", "tc"), ("xdp", "native"), ("auto", "tc")] {
         std::fs::write(&config, text(hook)).unwrap();
-        let out = t.rxlane(&["reload"]);
-        assert!(out.status.success(), "{out:?}");
+        t.reloaded();
         assert_eq!(port(&t, "in0", "mode"), mode, "{hook}");
         is_express(&t);
         // Who tells the guard of polls is passed by every poll of the machine, and is there only where there is a guard.
@@ -404,7 +403,7 @@ fn a_reload_moves_a_port_between_hooks_and_nothing_is_left_behind() {
     }
     // One that cannot be in force leaves the port where it is.
     std::fs::write(&config, format!("datapath = \"afxdp\"\n{}", text("tc"))).unwrap();
-    assert!(!t.rxlane(&["reload"]).status.success());
+    assert!(!t.reload(&[]).status.success());
     assert_eq!(port(&t, "in0", "mode"), "tc");
     is_express(&t);
     // A daemon that was killed is followed by one that finds both kinds of links.

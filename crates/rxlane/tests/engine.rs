@@ -508,12 +508,7 @@ fn routes_and_strategies_change_under_load_and_nothing_is_lost_or_reordered() {
         }
         for keys in ["strategy = \"sq\"", "device_budget = 32"] {
             t.config("router", &forwarding(keys));
-            let out = t.rxlane(&["reload"]);
-            assert!(
-                out.status.success(),
-                "{}",
-                String::from_utf8_lossy(&out.stderr)
-            );
+            t.reloaded();
         }
     };
     let (length, threads) = (Duration::from_secs(2), Threads::default());
@@ -651,7 +646,7 @@ fn queues_that_a_port_gets_while_the_engine_runs_are_told_and_served_after_a_rel
     };
     forwards(&t);
     assert_eq!(rings_of_queue(&t, 1), 0, "which are Linux's until then");
-    assert!(t.rxlane(&["reload"]).status.success());
+    t.reloaded();
     assert!(!told(&t).contains("Rx queues"), "{}", told(&t));
     forwards(&t);
     assert!(rings_of_queue(&t, 0) > 0 && rings_of_queue(&t, 1) > 0);

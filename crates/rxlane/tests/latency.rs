@@ -75,8 +75,7 @@ fn a_sample_of_the_packets_of_both_lanes_is_measured_and_shown_where_counters_ar
     // Without it nothing is measured, and nothing is said.
     let text = std::fs::read_to_string(&config).unwrap();
     std::fs::write(&config, format!("latency = false\n{text}")).unwrap();
-    let out = t.rxlane(&["reload"]);
-    assert!(out.status.success(), "{}", error_of(&out));
+    t.reloaded();
     assert_eq!(latency(&t, "voice"), Value::Null);
     assert_eq!(metrics(&t), [""; 0]);
 }

@@ -54,12 +54,7 @@ fn a_reload_under_load_loses_and_reorders_nothing() {
         .enumerate()
         {
             t.config("router", classes);
-            let out = t.rxlane(&["reload"]);
-            assert!(
-                out.status.success(),
-                "reload {i}: {}",
-                String::from_utf8_lossy(&out.stderr)
-            );
+            t.reloaded();
         }
     };
     let (length, threads) = (Duration::from_secs(3), Threads::default());
@@ -91,7 +86,7 @@ fn a_refused_reload_keeps_the_old_configuration_and_says_why() {
     let mut t = TestLab::up("refuse", |_| ());
     let _router = t.router(&(VOICE_ALL.to_owned() + REST));
     t.config("router", &(VOICE_ALL.to_owned() + "rings = 4\n" + REST));
-    let message = error_of(&t.rxlane(&["reload"]));
+    let message = error_of(&t.reload(&[]));
     assert!(message.contains("unknown key `rings`"), "{message}");
     let path = t.config("router", &(VOICE_ALL.to_owned() + REST));
     let text = std::fs::read_to_string(&path)
@@ -100,7 +95,7 @@ fn a_refused_reload_keeps_the_old_configuration_and_says_why() {
     std::fs::write(&path, text).unwrap();
     let alt = "ip link property add dev out0 altname the-other-name-of-out0";
     t.must(Place::Router, alt);
-    let message = error_of(&t.rxlane(&["reload"]));
+    let message = error_of(&t.reload(&[]));
     assert!(message.contains("names of one interface"), "{message}");
     assert_eq!(
         t.status_json().unwrap()["ports"].as_array().unwrap().len(),

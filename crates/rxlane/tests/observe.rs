@@ -138,8 +138,7 @@ fn scrapers_that_say_and_read_nothing_stop_neither_the_router_nor_others_for_goo
     let silent: Vec<TcpStream> = (0..40).filter_map(|_| connect(&t)).collect();
     assert_eq!(silent.len(), 40);
     // The daemon's own thread does not know of them.
-    let out = t.rxlane(&["reload"]);
-    assert!(out.status.success(), "{}", common::error_of(&out));
+    t.reloaded();
     assert!(t.rxlane(&["status"]).status.success());
     wait_for("their time is over", || scrape(&t).is_some());
     let threads = std::fs::read_dir(format!("/proc/{}/task", router.0.id()));
@@ -168,7 +167,7 @@ fn a_router_starts_although_the_port_is_taken_and_listens_once_it_is_free() {
     wait_for("metrics are there", || scrape(&t).is_some());
     // A reload without the table ends it.
     let _ = t.config("router", &format!("{VOICE_ALL}{REST}"));
-    assert!(t.rxlane(&["reload"]).status.success());
+    t.reloaded();
     wait_for("nobody listens", || connect(&t).is_none());
 }
 

@@ -61,11 +61,6 @@ fn warns(t: &TestLab, of: &str) -> bool {
     status["warnings"].to_string().contains(of)
 }
 
-fn reload(t: &TestLab) {
-    let out = t.rxlane(&["reload"]);
-    assert!(out.status.success(), "{out:?}");
-}
-
 const PORTS: &str = "ports = [\"in0\", \"out0\"]\ningress = { in0 = \"xdp\", out0 = \"xdp\" }";
 
 #[test]
@@ -83,7 +78,7 @@ fn a_port_that_gets_its_name_back_is_served_again() {
     assert!(!warns(&t, "`in0` is absent"));
     // A reload meanwhile.
     rename(&t, "in0", "inX");
-    reload(&t);
+    t.reloaded();
     rename(&t, "inX", "in0");
     is_express(&t);
     // A restart meanwhile.
@@ -169,7 +164,7 @@ fn ports_may_come_after_the_start() {
     rename(&t, "in0", "lan");
     wait_for("one is there", || mode(&t, "lan").is_some());
     // A reload with the other still absent.
-    reload(&t);
+    t.reloaded();
     assert!(warns(&t, "`wan` is absent"));
     first.end(Signal::SIGKILL);
     let second = router(&mut t, ports);
@@ -235,7 +230,7 @@ fn a_port_may_be_named_by_an_alternative_name_whatever_it_is_called() {
         t.class("voice", "express") > before,
         "it keeps its counters"
     );
-    reload(&t);
+    t.reloaded();
     assert_eq!(named_as(&t), alt);
     is_express(&t);
     first.end(Signal::SIGUSR1);

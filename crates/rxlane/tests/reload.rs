@@ -61,7 +61,7 @@ fn a_refused_reload_changes_nothing_wherever_the_refusing_port_stands() {
         ["in0", "out0", "x0"],
     ] {
         std::fs::write(&file, only_from(&ports, "in0")).unwrap();
-        let refused = t.rxlane(&["reload"]);
+        let refused = t.reload(&[]);
         assert!(
             error_of(&refused).contains("port `x0`"),
             "{}",
@@ -109,8 +109,7 @@ fn no_packet_sees_a_mixture_of_two_configurations_whatever_the_order_of_the_port
             || {
                 for order in orders.iter().cycle().skip(1).take(reloads) {
                     std::fs::write(&file, only_from(order, "x0")).unwrap();
-                    let out = t.rxlane(&["reload"]);
-                    assert!(out.status.success(), "{}", error_of(&out));
+                    t.reloaded();
                     done += 1;
                 }
             },
@@ -147,8 +146,7 @@ fn a_port_keeps_its_counters_when_others_come_and_go() {
     assert_eq!(counted("in0"), 5);
     for ports in [&["x0", "in0", "out0"][..], &["out0", "in0"]] {
         std::fs::write(&file, only_from(ports, "in0")).unwrap();
-        let out = t.rxlane(&["reload"]);
-        assert!(out.status.success(), "{}", error_of(&out));
+        t.reloaded();
         assert_eq!(counted("in0"), 5, "{ports:?}");
     }
 }

@@ -146,8 +146,7 @@ fn every_thread_of_the_daemon_has_given_up_what_it_does_not_need() {
         }
     }
     // And it still does what it must: a reload loads programs.
-    let out = t.rxlane(&["reload"]);
-    assert!(out.status.success(), "{}", common::error_of(&out));
+    t.reloaded();
 }
 
 #[test]

@@ -100,8 +100,7 @@ fn a_refused_start_and_a_port_left_out_by_a_reload_turn_it_on_again() {
         all.replace("\"in1\", ", "").replace("in1 = \"xdp\", ", ""),
     )
     .unwrap();
-    let reloaded = t.rxlane(&["reload"]);
-    assert!(reloaded.status.success(), "{reloaded:?}");
+    t.reloaded();
     assert!(
         takes_tags(&t, "in1"),
         "not a port any more: {}",

@@ -277,8 +277,7 @@ fn a_trace_goes_on_through_a_reload_and_ends_with_its_router() {
     // The class has another number now.
     let first = "[[class]]\nname = \"first\"\nlane = \"express\"\ntrust = \"all\"\nmatch = [{ dscp = \"CS7\" }]\n";
     t.config("router", &format!("{first}{VOICE_ALL}{REST}"));
-    let out = t.rxlane(&["reload"]);
-    assert!(out.status.success(), "{}", error_of(&out));
+    t.reloaded();
     wait_for("the trace ends", || {
         t.must(Place::Gen, &format!("{EF_PING} 10.20.0.2"));
         child.try_wait().unwrap().is_some()

@@ -25,7 +25,7 @@ fn change(t: &mut TestLab, options: &[&str]) -> String {
 }
 
 fn said(t: &TestLab, options: &[&str]) -> String {
-    let out = t.rxlane(&[&["reload"], options].concat());
+    let out = t.reload(options);
     assert!(out.status.success(), "{}", error_of(&out));
     String::from_utf8_lossy(&out.stdout).into_owned()
 }
@@ -49,7 +49,7 @@ fn a_reload_is_undone_unless_it_is_confirmed_in_time() {
     assert!(text.contains("rxlane reload --confirm"), "{text}");
     // Whoever asked for it is gone by now; the daemon is not.
     wait_for("it is undone", || in_force(&t) == ("voice".into(), false));
-    let late = error_of(&t.rxlane(&["reload", "--confirm"]));
+    let late = error_of(&t.reload(&["--confirm"]));
     assert!(late.contains("nothing waits to be confirmed"), "{late}");
 
     change(&mut t, &["--timeout-undo"]);
@@ -68,12 +68,12 @@ fn what_is_gone_back_to_is_what_was_confirmed_last_whatever_came_between() {
     assert_eq!(in_force(&t), ("third".into(), true));
     // A file with a mistake changes nothing of that.
     t.config("router", "lane");
-    error_of(&t.rxlane(&["reload", "--timeout-undo", "1"]));
+    error_of(&t.reload(&["--timeout-undo", "1"]));
     assert_eq!(in_force(&t), ("third".into(), true));
     let out = said(&t, &["--undo"]);
     assert!(out.starts_with("undone"), "{out}");
     assert_eq!(in_force(&t), ("voice".into(), false));
-    assert!(t.rxlane(&["reload", "--undo"]).status.code() != Some(0));
+    assert!(t.reload(&["--undo"]).status.code() != Some(0));
 }
 
 #[test]

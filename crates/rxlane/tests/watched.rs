@@ -105,8 +105,7 @@ fn a_thousand_connections_to_the_socket_keep_the_next_one_waiting_and_no_more() 
     assert_eq!(flood.join().unwrap(), 1000);
     wait_for("and afterwards", || status_answers(&socket));
     // The daemon's own thread does not know of them.
-    let out = t.rxlane(&["reload"]);
-    assert!(out.status.success(), "{}", common::error_of(&out));
+    t.reloaded();
     let open = std::fs::read_dir(format!("/proc/{}/fd", router.0.id()));
     assert!(open.unwrap().count() < 300);
 }
@@ -186,8 +185,7 @@ fn whoever_answers_strangers_has_no_capability() {
             listen.display()
         ),
     );
-    let out = t.rxlane(&["reload"]);
-    assert!(out.status.success(), "{}", common::error_of(&out));
+    t.reloaded();
     wait_for("metrics are there", || {
         UnixStream::connect(&listen).is_ok_and(|mut stream| {
             answer(&mut stream, b"GET /metrics HTTP/1.1\r\n\r\n") == "HTTP/1.1 200 OK"
@@ -230,7 +228,7 @@ fn whatever_the_umask_files_are_roots_alone_and_the_group_still_may_look() {
         });
         let run = socket.parent().unwrap();
         // A reload leaves files of its own.
-        assert!(t.rxlane(&["reload"]).status.success());
+        t.reloaded();
         for folder in [run, run.parent().unwrap()] {
             let mode = std::fs::metadata(folder).unwrap().mode();
             assert_eq!(mode & 0o7777, 0o755, "{umask} {folder:?}");

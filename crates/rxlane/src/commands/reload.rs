@@ -20,7 +20,7 @@ use crate::one_line;
   sudo rxlane reload --undo                 it is not: back at once")]
 pub(crate) struct Args {
     /// Seconds to wait for the daemon to take the new configuration
-    #[arg(long, default_value_t = 10, value_name = "SECONDS")]
+    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
     timeout: u64,
     /// Undo the reload after so many seconds, unless it is confirmed before; 300 where no number is given
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "300", value_parser = clap::value_parser!(u32).range(1..=86_400))]

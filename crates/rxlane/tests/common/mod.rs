@@ -137,6 +137,18 @@ impl TestLab {
         rxlane(&[&["--netns", &self.lab.netns(Place::Router)], args].concat())
     }
 
+    /// A reload that may take as long as a machine with other work lets it.
+    pub fn reload(&self, options: &[&str]) -> Output {
+        self.rxlane(&[&["reload", "--timeout", "300"], options].concat())
+    }
+
+    /// One that the router takes.
+    pub fn reloaded(&self) {
+        let out = self.reload(&[]);
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "reload: {said}");
+    }
+
     /// Starts the router and waits until it serves.
     pub fn router(&mut self, classes: &str) -> Background {
         let config = self.config("router", classes);

@@ -189,12 +189,7 @@ fn a_conversation_goes_on_through_reload_kill_take_over_and_detach() {
         ("the plain program", plain.clone()),
     ] {
         t.config("router", &classes);
-        let out = t.rxlane(&["reload", "--timeout", "60"]);
-        assert!(
-            out.status.success(),
-            "{}",
-            String::from_utf8_lossy(&out.stderr)
-        );
+        t.reloaded();
         t.lab.tune().expect("threads can be placed");
         converse(&format!("after a reload to {to}"));
     }
