@@ -285,9 +285,11 @@ static __always_inline int must_wait(const struct core *core, __u32 ifindex)
 	slot = port->slot;
 	if (any & ANY_IS_FULL && is_full_for(slot, core->asked == first_express))
 		return 1;
-	count = any & ANY_IS_COUNTED ? bpf_map_lookup_elem(&port_counts, &slot) : 0;
-	if (count)
+	count = any & (ANY_IS_COUNTED | ANY_HAS_REFUSED) ? bpf_map_lookup_elem(&port_counts, &slot) : 0;
+	if (count) {
 		count->unsent_bytes += core->packet.length + WIRE_BYTES;
+		redirects(count, core->asked);
+	}
 	return 0;
 }
 
@@ -325,10 +327,10 @@ static __always_inline int to_port(const struct core *core, __u32 ifindex)
 		return by_qdisc_of(core, ifindex);
 	if (bpf_redirect_map(&egress, ifindex, 0) != XDP_REDIRECT)
 		return port_has(ifindex, PORT_QDISC) ? REFUSED(REASON_QDISC) : REFUSED(REASON_EGRESS);
-	if (must_wait(core, ifindex))
-		return by_qdisc_of(core, ifindex) == BY_QDISC ? BY_QDISC : REFUSED(REASON_QDISC);
 	if (core->packet.in_pieces && !port_has(ifindex, PORT_TAKES_PIECES))
 		return REFUSED(REASON_MTU);
+	if (must_wait(core, ifindex))
+		return by_qdisc_of(core, ifindex) == BY_QDISC ? BY_QDISC : REFUSED(REASON_QDISC);
 	return XDP_REDIRECT;
 }
 

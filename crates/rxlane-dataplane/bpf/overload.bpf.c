@@ -299,6 +299,9 @@ int BPF_PROG(express_sent, const struct net_device *from, const struct net_devic
 		return 0;
 	count->tx_packets += sent;
 	count->tx_drops += drops;
+	if (drops)
+		begins_to_refuse();
+	refuses_last(count, sent + drops, drops);
 	overfilled = overfills_link(slot, count);
 	if (!port->may_wait || !linux_has_place(to, err))
 		return 0;
@@ -326,8 +329,16 @@ int BPF_PROG(express_refused, const struct net_device *from, const struct bpf_pr
 		return 0;
 	slot = port->slot;
 	count = bpf_map_lookup_elem(&port_counts, &slot);
-	if (count)
-		count->tx_drops++;
+	if (!count)
+		return 0;
+	count->tx_drops++;
+	begins_to_refuse();
+	/* The newest that was noted. */
+	if (count->batched) {
+		count->refused[class_index(count->batch)]++;
+		count->batch >>= CLASS_BITS;
+		count->batched--;
+	}
 	return 0;
 }
 

@@ -10,4 +10,34 @@ struct {
 	__type(value, struct port_counters);
 } port_counts SEC(".maps");
 
+/*
+ * A core gives a driver up to 16 frames at once, when there are more or the poll ends. It takes the first and refuses
+ * the last, of which nobody can see the class any more. So each is noted when it is redirected, the newest in the
+ * lowest bits.
+ */
+#define MOST_AT_ONCE 16
+#define CLASS_BITS 3
+
+static __always_inline void redirects(struct port_counters *count, __u32 class)
+{
+	count->batch = count->batch << CLASS_BITS | class_index(class);
+	count->batched++;
+}
+
+/* Of so many frames that a driver was given it has refused the last. */
+static __always_inline void refuses_last(struct port_counters *count, __u32 given, __u32 refused)
+{
+	/* The one for which there was no room has been noted, too. */
+	__u64 later = count->batched > given, batch = count->batch >> (later * CLASS_BITS), known = count->batched;
+	__u32 i;
+
+	count->batched = later;
+	for (i = 0; i < MOST_AT_ONCE; i++) {
+		if (i >= refused || i >= known)
+			break;
+		count->refused[class_index(batch)]++;
+		batch >>= CLASS_BITS;
+	}
+}
+
 #endif

@@ -12,6 +12,7 @@
 #define ANY_PORT MAX_PORTS
 #define ANY_IS_FULL 1
 #define ANY_IS_COUNTED 2 /* what is sent to it, as more can come in than its link sends */
+#define ANY_HAS_REFUSED 4 /* some frame, so that the classes of all are noted from then on (port_counts.h) */
 
 /* In the word of a port: only its link is full. */
 #define LINK_ALONE 0x80000000
@@ -37,6 +38,14 @@ static __always_inline int is_full_for(__u32 slot, int highest)
 	__u32 word = word_of(slot);
 
 	return word && !(highest && word & LINK_ALONE);
+}
+
+static __always_inline void begins_to_refuse(void)
+{
+	__u32 any = ANY_PORT, *found = bpf_map_lookup_elem(&refusing, &any);
+
+	if (found && !(*found & ANY_HAS_REFUSED))
+		__sync_fetch_and_or(found, ANY_HAS_REFUSED);
 }
 
 /* From now on it is full, in whole or for the `link` alone. Whether it was not before. */

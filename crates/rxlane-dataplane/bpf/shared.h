@@ -365,6 +365,9 @@ struct port_counters {
 	__u64 unsent_bytes; /* redirected since its link was charged with them last */
 	__u64 by_qdisc; /* packets that lanes gave to its queueing discipline; several that are one skb count as several
 			 */
+	__u64 batch,
+		batched; /* classes of frames that its driver has not been given yet, and how many (port_counts.h) */
+	__u64 refused[MAX_CLASSES]; /* of tx_drops, since classes are told apart */
 };
 
 /*

@@ -742,6 +742,12 @@ pub struct PortCounters {
     pub unsent_bytes: u64,
     /// Packets that lanes gave to its queueing discipline.
     pub by_qdisc: u64,
+    /// Classes of frames that the driver has not been given yet.
+    #[serde(skip)]
+    pub batch: [u64; 2],
+    /// Of [`tx_drops`](Self::tx_drops) by number of class, since the first: classes are told apart from then on.
+    #[serde(skip)]
+    pub refused: [u64; MAX_CLASSES],
 }
 
 #[cfg(test)]

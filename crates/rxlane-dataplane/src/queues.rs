@@ -15,7 +15,7 @@ use rxlane_system::links::Link;
 /// veth counts it at the sender. `backlog`: of a core, for devices without NAPI and packets of other cores (RPS), of all network namespaces; lost
 /// is what softnet counts. `core`: the core itself, behind which Rx rings would fill; lost is what the guard sheds of a class, early.
 /// `class-ring`: of a class on a core, with `overload = "queue"`. `qdisc`: of a port; waited is what its driver did not take at once.
-/// `tx-ring`: of a port; lost is what its driver refuses of express frames.
+/// `tx-ring`: of a port; lost is what its driver refuses of express frames, by class from the second time on.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -129,7 +129,17 @@ fn of(
                 ..of_port(port, Queue::Qdisc, held.drops)
             });
         }
-        all.push(of_port(port, Queue::TxRing, port.egress.tx_drops));
+        let of_class = classes.iter().zip(port.egress.refused);
+        let told: Vec<_> = of_class.filter(|(_, lost)| *lost > 0).collect();
+        let rest = told.iter().map(|(_, lost)| lost).sum();
+        let rest = port.egress.tx_drops.saturating_sub(rest);
+        if rest > 0 || told.is_empty() {
+            all.push(of_port(port, Queue::TxRing, rest));
+        }
+        all.extend(told.into_iter().map(|(class, lost)| QueueStatus {
+            class: Some(class.name.clone()),
+            ..of_port(port, Queue::TxRing, lost)
+        }));
     }
     all.extend(backlogs.iter().map(|of_core| QueueStatus {
         core: Some(of_core.core),
@@ -173,6 +183,7 @@ mod tests {
             shapers: Default::default(),
             egress: PortCounters {
                 tx_drops: 4,
+                refused: [1, 0, 0, 0, 0, 0, 0, 0],
                 ..Default::default()
             },
             polls: 0,
@@ -232,6 +243,10 @@ mod tests {
         );
         let row = |q: &QueueStatus| {
             let of = q.port.clone().or(q.core.map(|core| core.to_string()));
+            assert_eq!(
+                q.class.is_some(),
+                matches!(q.queue, Queue::Core | Queue::ClassRing) || q.lost == 1
+            );
             (
                 q.queue.name(),
                 of.unwrap_or_default(),
@@ -252,8 +267,10 @@ mod tests {
                 ("core", lan(), None, None, 5),
                 ("class-ring", "1".into(), Some(6), Some(9), 2),
                 ("qdisc", wan(), Some(1), Some(11), 10),
-                ("tx-ring", wan(), None, None, 4),
-                ("tx-ring", lan(), None, None, 4),
+                ("tx-ring", wan(), None, None, 3),
+                ("tx-ring", wan(), None, None, 1),
+                ("tx-ring", lan(), None, None, 3),
+                ("tx-ring", lan(), None, None, 1),
             ]
         );
         assert!(all[2].is(&all[2]) && !all[2].is(&all[3]));

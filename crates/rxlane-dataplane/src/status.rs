@@ -270,6 +270,8 @@ fn ports(
             egress.refusals += count.refusals;
             egress.link_full += count.link_full;
             egress.by_qdisc += count.by_qdisc;
+            let by_class = egress.refused.iter_mut().zip(count.refused);
+            by_class.for_each(|(sum, lost)| *sum += lost);
         }
         let reasons = REASONS
             .iter()

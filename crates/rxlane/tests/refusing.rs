@@ -213,7 +213,7 @@ fn a_restart_and_a_reload_leave_a_port_that_refuses_as_it_is() {
     t.settle(2, || hosts.talk());
     let flood = hosts.flood();
     all_leave_by_the_qdisc(&t);
-    assert!(t.rxlane(&["reload"]).status.success());
+    t.reloaded();
     all_leave_by_the_qdisc(&t);
     // Nobody looks any more, and what comes leaves by the stack, as it would without the router.
     router.end(Signal::SIGUSR1);
@@ -233,7 +233,7 @@ fn a_restart_and_a_reload_leave_a_port_that_refuses_as_it_is() {
     std::fs::write(&config, format!("egress = {{ out0 = \"direct\" }}\n{text}")).unwrap();
     let flood = hosts.flood();
     wait_for("the port refuses", || refuses(&t));
-    assert!(t.rxlane(&["reload"]).status.success());
+    t.reloaded();
     wait_for("packets leave directly", || see(&t, 1).refusing_s.is_none());
     let refusals = see(&t, 1).refusals;
     let drops = || t.status_json().unwrap()["ports"][1]["tx_drops"].as_u64();
@@ -291,13 +291,32 @@ fn a_port_without_a_queue_goes_on_directly() {
     let mut t = TestLab::up("refnoq", |_| ());
     slow_host(&t, 12_000);
     t.must(Place::Router, "tc qdisc replace dev out0 root noqueue");
-    let _router = t.router(&(VOICE_ALL.to_owned() + REST));
+    let games = "[[class]]\nname = \"games\"\nlane = \"express\"\ntrust = \"all\"\nmatch = [{ dscp = \"CS4\" }]\n";
+    let _router = t.router(&(VOICE_ALL.to_owned() + games + REST));
     let hosts = Hosts::new(&t, false);
     t.settle(2, || hosts.talk());
     let drops = || t.status_json().unwrap()["ports"][1]["tx_drops"].as_u64();
     let flood = hosts.flood();
     wait_for("frames are refused", || drops() > Some(0));
     assert_eq!((see(&t, 1).refusals, see(&t, 1).refusing_s), (0, None));
+    // The first are of no class, all others of their own.
+    let lost = |class: Option<&str>| -> u64 {
+        let status = t.status_json().unwrap();
+        let queues = status["queues"].as_array().unwrap().iter();
+        let of = queues.filter(|q| q["queue"] == "tx-ring" && q["class"].as_str() == class);
+        of.map(|q| q["lost"].as_u64().unwrap()).sum()
+    };
+    wait_for("voice is refused", || lost(Some("voice")) > 0);
+    drop(flood);
+    let (none, voice) = (lost(None), lost(Some("voice")));
+    assert_eq!(Some(none + voice + lost(Some("games"))), drops());
+    setsockopt(&hosts.from, sockopt::Ipv4Tos, &0x80).unwrap();
+    let flood = hosts.flood();
+    wait_for("games are refused", || lost(Some("games")) > 100);
+    assert_eq!((lost(None), lost(Some("voice"))), (none, voice));
+    drop(flood);
+    setsockopt(&hosts.from, sockopt::Ipv4Tos, &0xb8).unwrap();
+    let flood = hosts.flood();
     // From when there is a queue they wait there.
     queue(&t);
     all_leave_by_the_qdisc(&t);
