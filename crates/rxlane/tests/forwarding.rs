@@ -90,42 +90,28 @@ fn the_ttl_is_decremented_and_traceroute_sees_the_router() {
 
 #[test]
 #[ignore = "needs root: make test"]
-fn a_packet_too_big_for_the_next_link_is_answered_with_its_mtu() {
-    let mut t = TestLab::up("mtu", |_| ());
-    t.must(Place::Router, "ip link set out0 mtu 1300");
-    t.must(Place::Sink, "ip link set snk0 mtu 1300");
-    let _router = t.router(&(VOICE_ALL.to_owned() + REST));
-    t.must(
-        Place::Gen,
-        &format!("ping -Q {EF_TOS} -c 2 -i 0.2 10.20.0.2"),
-    );
-    let out = t.exec(
-        Place::Gen,
-        &format!("ping -Q {EF_TOS} -M do -s 1400 -c 2 -i 0.1 -W 1 10.20.0.2"),
-    );
-    let text =
-        String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
-    assert!(
-        text.contains("mtu = 1300") || text.contains("mtu=1300"),
-        "{text}"
-    );
-    let out = t.exec(
-        Place::Gen,
-        &format!("ping -6 -Q {EF_TOS} -M do -s 1400 -c 2 -i 0.1 -W 1 fd20:0::2"),
-    );
-    let text =
-        String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
-    assert!(
-        text.contains("mtu = 1300") || text.contains("mtu=1300"),
-        "{text}"
-    );
-    assert!(t.to_kernel("mtu") >= 1);
-    // And without DF the stack fragments.
-    let out = t.must(
-        Place::Gen,
-        &format!("ping -Q {EF_TOS} -M dont -s 1400 -c 3 -i 0.2 -W 1 10.20.0.2"),
-    );
-    assert!(out.contains(" 0% packet loss"), "{out}");
+fn a_packet_too_big_for_the_next_link_or_its_route_is_answered_with_the_mtu() {
+    let link = ["ip link set out0 mtu 1300", "ip link set snk0 mtu 1300"];
+    let route =
+        "ip route add 10.20.0.2 dev out0 mtu 1300; ip -6 route add fd20::2 dev out0 mtu 1300";
+    for (name, router, sink) in [("mtu", link[0], link[1]), ("mtur", route, "true")] {
+        let mut t = TestLab::up(name, |_| ());
+        t.must(Place::Router, router);
+        t.must(Place::Sink, sink);
+        let _router = t.router(&(VOICE_ALL.to_owned() + REST));
+        let ping = |what: &str| t.exec(Place::Gen, &format!("ping -Q {EF_TOS} {what}"));
+        assert!(ping("-c 2 -i 0.2 10.20.0.2").status.success());
+        for to in ["10.20.0.2", "-6 fd20::2"] {
+            let out = ping(&format!("-M do -s 1400 -c 2 -i 0.1 -W 1 {to}"));
+            let text = [out.stdout, out.stderr].map(|t| String::from_utf8_lossy(&t).into_owned());
+            let says = |one: &str| text.iter().any(|text| text.contains(one));
+            assert!(says("mtu = 1300") || says("mtu=1300"), "{name}: {text:?}");
+        }
+        assert!(t.to_kernel("mtu") >= 1);
+        // And without DF the stack fragments.
+        let out = ping("-M dont -s 1400 -c 3 -i 0.2 -W 1 10.20.0.2");
+        assert!(out.status.success(), "{out:?}");
+    }
 }
 
 #[test]
