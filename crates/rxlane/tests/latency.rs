@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{REST, TestLab, VOICE_ALL, error_of, wait_for};
+use common::{REST, TestLab, VOICE_ALL, wait_for};
 use rxlane_bench::lab::Place;
 use serde_json::Value;
 

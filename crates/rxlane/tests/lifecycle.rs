@@ -44,15 +44,11 @@ fn a_reload_under_load_loses_and_reorders_nothing() {
         .unwrap();
     let more = "[[class]]\nname = \"video\"\nlane = \"express\"\ntrust = \"all\"\nmatch = [{ dscp = \"AF41\" }]\n";
     let mut reload_often = || {
-        for (i, classes) in [
+        let both = [
             VOICE_ALL.to_owned() + more + REST,
             VOICE_ALL.to_owned() + REST,
-        ]
-        .iter()
-        .cycle()
-        .take(6)
-        .enumerate()
-        {
+        ];
+        for classes in both.iter().cycle().take(6) {
             t.config("router", classes);
             t.reloaded();
         }
