@@ -165,6 +165,8 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 		return -1;
 	if (core->came_in.tunnel && !entry_is_witnessed(core))
 		return -1;
+	/* Its lane and its place among the others decide by which way it leaves. */
+	core->asked = class;
 	leaves = choose_way(core, &p, 0, flow->egress, flow->to, &way);
 	if (leaves < 0 && leaves != REFUSED(REASON_QDISC) && (ON_SKB || leaves != REFUSED(REASON_EGRESS)))
 		return -1;
@@ -175,7 +177,6 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	count->packets++;
 	count->bytes += bytes;
 	core->express = 1;
-	core->asked = class;
 	core->named = class;
 	if (is_guarded(core) && class && !may_pass(class, 0, core->taken - 1)) {
 		count->early_drops++;
@@ -212,7 +213,7 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	if (ON_SKB && classes[class].lane == LANE_FAST)
 		count->fast++;
 	else
-		count->express++;
+		is_express(core, class);
 	return ret;
 }
 

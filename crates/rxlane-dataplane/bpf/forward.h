@@ -270,27 +270,40 @@ static __always_inline int fills(const struct core *core, __u32 ifindex)
 /* Preamble, checksum and gap, which a frame takes on the wire. */
 #define WIRE_BYTES 24
 
-/* Whether what leaves there shall wait behind what waits there already. If not, it is counted as sent. */
-static __always_inline int must_wait(const struct core *core, __u32 ifindex)
+/* Whether what leaves there shall wait behind what waits there already. If not, it may be counted once it is ready. */
+static __always_inline int must_wait(struct core *core, __u32 ifindex)
 {
-	__u32 any = word_of(ANY_PORT), slot;
-	struct port_counters *count;
+	__u32 any = word_of(ANY_PORT);
 	const struct port *port;
 
+	core->sends_to = 0;
 	if (!any)
 		return 0;
 	port = egress_port(ifindex);
 	if (!port)
 		return 0;
-	slot = port->slot;
-	if (any & ANY_IS_FULL && is_full_for(slot, core->asked == first_express))
+	if (any & ANY_IS_FULL && is_full_for(port->slot, core->asked == first_express))
 		return 1;
-	count = any & (ANY_IS_COUNTED | ANY_HAS_REFUSED) ? bpf_map_lookup_elem(&port_counts, &slot) : 0;
-	if (count) {
-		count->unsent_bytes += core->packet.length + WIRE_BYTES;
-		redirects(count, core->asked);
-	}
+	if (any & (ANY_IS_COUNTED | ANY_HAS_REFUSED))
+		core->sends_to = port->slot + 1;
 	return 0;
+}
+
+/* The packet in hand is ready, and leaves by the express lane. */
+static __always_inline void is_express(struct core *core, __u32 class)
+{
+	__u32 slot = core->sends_to - 1;
+	struct port_counters *count;
+
+	class = class_index(class);
+	core->classes[class].express++;
+	if (ON_SKB || observes || !core->sends_to)
+		return;
+	count = bpf_map_lookup_elem(&port_counts, &slot);
+	if (!count)
+		return;
+	count->unsent_bytes += core->packet.length + WIRE_BYTES;
+	redirects(count, class);
 }
 
 /* Whether filters or hooks of any port see what leaves by it. */
@@ -315,7 +328,7 @@ static __always_inline int by_qdisc_of(const struct core *core, __u32 ifindex)
 }
 
 /* To a port: XDP_REDIRECT or BY_QDISC, or REFUSED. */
-static __always_inline int to_port(const struct core *core, __u32 ifindex)
+static __always_inline int to_port(struct core *core, __u32 ifindex)
 {
 	/* Sent by send_skb(), when the packet is ready. */
 	if (ON_SKB) {
@@ -339,7 +352,7 @@ static __always_inline int to_port(const struct core *core, __u32 ifindex)
  * session over one or a bridge over some: XDP_REDIRECT, with the target set, BY_QDISC, or REFUSED. `way` is that of the
  * VLAN device or session, or null.
  */
-static __always_inline int choose_way(const struct core *core, const struct packet *p, __u32 room, __u32 ifindex,
+static __always_inline int choose_way(struct core *core, const struct packet *p, __u32 room, __u32 ifindex,
 				      const __u8 *to, const struct vlan_way **way)
 {
 	int ret = to_port(core, ifindex);

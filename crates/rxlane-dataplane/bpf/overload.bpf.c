@@ -324,7 +324,7 @@ int BPF_PROG(express_refused, const struct net_device *from, const struct bpf_pr
 	if (map_type != BPF_MAP_TYPE_DEVMAP_HASH || !port_of(from))
 		return 0;
 	/* The egress map has devices by their ifindex. */
-	port = port_at(index);
+	port = egress_port(index);
 	if (!port)
 		return 0;
 	slot = port->slot;
@@ -333,12 +333,7 @@ int BPF_PROG(express_refused, const struct net_device *from, const struct bpf_pr
 		return 0;
 	count->tx_drops++;
 	begins_to_refuse();
-	/* The newest that was noted. */
-	if (count->batched) {
-		count->refused[class_index(count->batch)]++;
-		count->batch >>= CLASS_BITS;
-		count->batched--;
-	}
+	refuses_newest(count);
 	return 0;
 }
 

@@ -24,20 +24,40 @@ static __always_inline void redirects(struct port_counters *count, __u32 class)
 	count->batched++;
 }
 
-/* Of so many frames that a driver was given it has refused the last. */
+/*
+ * Of so many frames that a driver was given it has refused the last. While a reload turns noting on or off, a poll's
+ * may be taken for another class's.
+ */
 static __always_inline void refuses_last(struct port_counters *count, __u32 given, __u32 refused)
 {
-	/* The one for which there was no room has been noted, too. */
-	__u64 later = count->batched > given, batch = count->batch >> (later * CLASS_BITS), known = count->batched;
+	/* Given because they are as many as can be: the one for which there was no room has been noted, too. */
+	__u64 later = given == MOST_AT_ONCE && count->batched > given;
+	__u64 batch = count->batch >> (later * CLASS_BITS), known = count->batched - later;
 	__u32 i;
 
 	count->batched = later;
+	UNROLLED
 	for (i = 0; i < MOST_AT_ONCE; i++) {
-		if (i >= refused || i >= known)
+		if (i >= refused)
 			break;
-		count->refused[class_index(batch)]++;
+		if (i < known)
+			count->refused[class_index(batch)]++;
+		else
+			count->refused_of_no_class++;
 		batch >>= CLASS_BITS;
 	}
+}
+
+/* A frame that did not even reach the driver, the newest that was noted. */
+static __always_inline void refuses_newest(struct port_counters *count)
+{
+	if (!count->batched) {
+		count->refused_of_no_class++;
+		return;
+	}
+	count->refused[class_index(count->batch)]++;
+	count->batch >>= CLASS_BITS;
+	count->batched--;
 }
 
 #endif

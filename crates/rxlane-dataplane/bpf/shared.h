@@ -289,6 +289,7 @@ struct core {
 	struct inner_flow inner; /* that it then carries */
 	struct bpf_fib_lookup outer_route; /* of that */
 	__u32 sum; /* of bytes of a packet (sum.h) */
+	__u32 sends_to; /* slot of the port that the packet leaves by, and 1, if that is counted; else 0 */
 	struct standing standing; /* what waits to leave by the port */
 };
 
@@ -367,7 +368,8 @@ struct port_counters {
 			 */
 	__u64 batch,
 		batched; /* classes of frames that its driver has not been given yet, and how many (port_counts.h) */
-	__u64 refused[MAX_CLASSES]; /* of tx_drops, since classes are told apart */
+	__u64 refused[MAX_CLASSES]; /* of tx_drops by class, since classes are told apart */
+	__u64 refused_of_no_class; /* all others of them */
 };
 
 /*

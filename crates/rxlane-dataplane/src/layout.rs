@@ -748,6 +748,9 @@ pub struct PortCounters {
     /// Of [`tx_drops`](Self::tx_drops) by number of class, since the first: classes are told apart from then on.
     #[serde(skip)]
     pub refused: [u64; MAX_CLASSES],
+    /// All others of them.
+    #[serde(skip)]
+    pub refused_of_no_class: u64,
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use rxlane_system::links::Link;
 /// veth counts it at the sender. `backlog`: of a core, for devices without NAPI and packets of other cores (RPS), of all network namespaces; lost
 /// is what softnet counts. `core`: the core itself, behind which Rx rings would fill; lost is what the guard sheds of a class, early.
 /// `class-ring`: of a class on a core, with `overload = "queue"`. `qdisc`: of a port; waited is what its driver did not take at once.
-/// `tx-ring`: of a port; lost is what its driver refuses of express frames, by class from the second time on.
+/// `tx-ring`: of a port; lost is what its driver refuses of express frames, by class once some driver has.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -129,14 +129,14 @@ fn of(
                 ..of_port(port, Queue::Qdisc, held.drops)
             });
         }
-        let of_class = classes.iter().zip(port.egress.refused);
-        let told: Vec<_> = of_class.filter(|(_, lost)| *lost > 0).collect();
-        let rest = told.iter().map(|(_, lost)| lost).sum();
-        let rest = port.egress.tx_drops.saturating_sub(rest);
-        if rest > 0 || told.is_empty() {
-            all.push(of_port(port, Queue::TxRing, rest));
-        }
-        all.extend(told.into_iter().map(|(class, lost)| QueueStatus {
+        all.push(of_port(
+            port,
+            Queue::TxRing,
+            port.egress.refused_of_no_class,
+        ));
+        let by_class = classes.iter().zip(port.egress.refused);
+        let express = by_class.filter(|(class, _)| class.lane != "stack");
+        all.extend(express.map(|(class, lost)| QueueStatus {
             class: Some(class.name.clone()),
             ..of_port(port, Queue::TxRing, lost)
         }));
@@ -184,6 +184,7 @@ mod tests {
             egress: PortCounters {
                 tx_drops: 4,
                 refused: [1, 0, 0, 0, 0, 0, 0, 0],
+                refused_of_no_class: 3,
                 ..Default::default()
             },
             polls: 0,
@@ -216,6 +217,12 @@ mod tests {
             }],
             latency: None,
         };
+        let voice = ClassStatus {
+            name: "voice".into(),
+            lane: "express",
+            rings: Vec::new(),
+            ..rest.clone()
+        };
         let device = Link {
             ifindex: 7,
             missed: 12,
@@ -236,7 +243,7 @@ mod tests {
         // A port that is gone has no ring and no qdisc.
         let all = of(
             &[port("wan0", Some(7)), port("lan0", None)],
-            &[rest],
+            &[voice, rest],
             &[device],
             &[backlog],
             &BTreeMap::from([(7, qdisc)]),

@@ -95,8 +95,19 @@ pub(crate) fn count(shared: &Shared, counts: bool) -> Result<(), DataplaneError>
     let now = (any & !ANY_IS_COUNTED) | (u32::from(counts) * ANY_IS_COUNTED);
     match now == any {
         true => Ok(()),
-        false => write(shared, ANY_PORT, now),
+        false => write_any(shared, now),
     }
+}
+
+/// Says what is true of any port. What one has begun to be meanwhile is not lost.
+fn write_any(shared: &Shared, word: u32) -> Result<(), DataplaneError> {
+    write(shared, ANY_PORT, word)?;
+    for slot in 0..ANY_PORT {
+        if read(shared, slot)? != 0 {
+            return write(shared, ANY_PORT, word | ANY_IS_FULL);
+        }
+    }
+    Ok(())
 }
 
 /// A port that refuses, or has.
@@ -192,13 +203,7 @@ impl Router {
             }
         }
         if !any {
-            write(&self.shared, ANY_PORT, all & !ANY_IS_FULL)?;
-            // One may have begun meanwhile.
-            for slot in 0..ANY_PORT {
-                if read(&self.shared, slot)? != 0 {
-                    return write(&self.shared, ANY_PORT, all);
-                }
-            }
+            write_any(&self.shared, all & !ANY_IS_FULL)?;
         }
         Ok(())
     }

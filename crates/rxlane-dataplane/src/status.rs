@@ -272,6 +272,7 @@ fn ports(
             egress.by_qdisc += count.by_qdisc;
             let by_class = egress.refused.iter_mut().zip(count.refused);
             by_class.for_each(|(sum, lost)| *sum += lost);
+            egress.refused_of_no_class += count.refused_of_no_class;
         }
         let reasons = REASONS
             .iter()

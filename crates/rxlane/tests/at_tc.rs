@@ -306,6 +306,41 @@ fn a_fast_class_leaves_through_queueing_disciplines_from_either_hook_and_over_re
     t.must(Place::Gen, "ping -Q 0xb8 -c 1 -W 5 10.20.0.2");
 }
 
+#[test]
+#[ignore = "needs root: make test"]
+fn known_flows_of_an_express_and_a_fast_class_leave_each_by_its_own_way() {
+    let mut t = TestLab::up("fastboth", |_| ());
+    t.must(Place::Router, &format!("nft '{NAT}'"));
+    let bulk = "[[class]]\nname = \"bulk\"\nlane = \"fast\"\ntrust = \"established\"\nmatch = [{ protocol = \"udp\" }]\n";
+    let _router = start(
+        &mut t,
+        &format!(
+            "overlap = \"first-match\"\n{}{VOICE_ESTABLISHED}{bulk}",
+            hooks("xdp")
+        ),
+    );
+    let (from, to) = call(&t, false);
+    let bulk = ["10.10.0.2:6001", "10.20.0.2:7001"];
+    let bulk = (udp(&t, Place::Gen, bulk[0]), udp(&t, Place::Sink, bulk[1]));
+    let sent = || {
+        let of = |class| ["express", "fast"].map(|lane| t.class(class, lane));
+        [of("voice"), of("bulk")].concat()
+    };
+    // In turns, so that each packet comes after one of the other class.
+    wait_for("voice is express, and bulk is fast", || {
+        let before = sent();
+        let heard =
+            (0..20).filter(|n| talk(&from, &to, 100 + n) && talk(&bulk.0, &bulk.1, 100 + n));
+        let heard = heard.count();
+        let passed: Vec<u64> = sent()
+            .iter()
+            .zip(before)
+            .map(|(now, was)| now - was)
+            .collect();
+        heard == 20 && passed == [40, 0, 0, 40]
+    });
+}
+
 /// A connection between hosts: the end of the client, and that of the server.
 fn connect(t: &TestLab, server: &str) -> (TcpStream, TcpStream) {
     let server: SocketAddr = server.parse().unwrap();
