@@ -44,9 +44,10 @@ fn attempt(t: &mut TestLab, traffic: &Traffic, shape: &Shape) -> ShapeResult {
         }
     };
     outcome.loaded = true;
-    // While its ports settle (addresses, carriers), a router that trusts prefixes looks around, and on an emulated machine
-    // that may take as long as a conversation.
-    for _ in 0..5 {
+    // While its ports settle (addresses, carriers), a router looks around, and on an emulated machine that may take longer
+    // than some conversations.
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < std::time::Duration::from_secs(120) {
         if let Err(why) = traffic.converse() {
             outcome.why = why;
             break;
