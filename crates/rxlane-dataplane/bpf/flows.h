@@ -213,7 +213,7 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	if (ON_SKB && classes[class].lane == LANE_FAST)
 		count->fast++;
 	else
-		is_express(core, class);
+		count_express(core, class);
 	return ret;
 }
 

@@ -290,7 +290,7 @@ static __always_inline int must_wait(struct core *core, __u32 ifindex)
 }
 
 /* The packet in hand is ready, and leaves by the express lane. */
-static __always_inline void is_express(struct core *core, __u32 class)
+static __always_inline void count_express(struct core *core, __u32 class)
 {
 	__u32 slot = core->sends_to - 1;
 	struct port_counters *count;

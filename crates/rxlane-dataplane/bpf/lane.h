@@ -194,7 +194,7 @@ forwarded:
 	if (c->lane == LANE_FAST || ret == BY_QDISC)
 		count->fast++;
 	else
-		is_express(core, class);
+		count_express(core, class);
 	if (full && may_be_known() && t->flow)
 		remember(core, class);
 	return ret == BY_QDISC ? XDP_PASS : ret;

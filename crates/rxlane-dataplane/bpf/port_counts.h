@@ -24,10 +24,8 @@ static __always_inline void redirects(struct port_counters *count, __u32 class)
 	count->batched++;
 }
 
-/*
- * Of so many frames that a driver was given it has refused the last. While a reload turns noting on or off, a poll's
- * may be taken for another class's.
- */
+/* Of so many frames that a driver was given it has refused the last. Of a poll in which noting begins, classes may be
+ * wrong. */
 static __always_inline void refuses_last(struct port_counters *count, __u32 given, __u32 refused)
 {
 	/* Given because they are as many as can be: the one for which there was no room has been noted, too. */
