@@ -15,6 +15,8 @@ use crate::skeletons::bare as skel;
 /// What becomes of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bare {
+    /// It is the kernel's: what any XDP program costs it.
+    Pass,
     /// It is dropped.
     Drop,
     /// It leaves by the first egress port, to the host behind it.
@@ -23,8 +25,9 @@ pub enum Bare {
     Fib,
 }
 
-/// The three programs.
+/// The programs.
 pub struct Programs {
+    pass: OwnedFd,
     drop: OwnedFd,
     redirect: OwnedFd,
     fib: OwnedFd,
@@ -51,6 +54,7 @@ impl Programs {
                 .tried("keep the bare programs")
         };
         Ok(Self {
+            pass: keep(loaded.progs.bare_pass.as_fd())?,
             drop: keep(loaded.progs.bare_drop.as_fd())?,
             redirect: keep(loaded.progs.bare_redirect.as_fd())?,
             fib: keep(loaded.progs.bare_fib.as_fd())?,
@@ -60,6 +64,7 @@ impl Programs {
     /// The program that does so.
     pub fn program(&self, what: Bare) -> BorrowedFd<'_> {
         match what {
+            Bare::Pass => self.pass.as_fd(),
             Bare::Drop => self.drop.as_fd(),
             Bare::Redirect => self.redirect.as_fd(),
             Bare::Fib => self.fib.as_fd(),
@@ -67,7 +72,7 @@ impl Programs {
     }
 }
 
-/// Puts a program in charge of a lab's ingress ports, until the returned links are dropped. What it redirects must be
+/// Puts a program in charge of a lab's ingress ports, and one that only passes of all ports, until the returned links are dropped. What it redirects must be
 /// taken by the egress ports' drivers, as of the lab's veths.
 pub(crate) fn attach(lab: &Lab, what: Bare) -> Result<Vec<OwnedFd>, BenchError> {
     let ports = lab.router_ports();
@@ -76,8 +81,10 @@ pub(crate) fn attach(lab: &Lab, what: Bare) -> Result<Vec<OwnedFd>, BenchError> 
     let egress = netns::within(&router, false, || links::by_name("out0"))?;
     let programs = Programs::load(egress.ifindex, sink.mac)?;
     let attached: Result<Vec<OwnedFd>, SystemError> = netns::within(&router, false, || {
-        let ins = ports.iter().filter(|p| p.starts_with("in"));
-        ins.map(|name| {
+        let on = ports
+            .iter()
+            .filter(|p| what == Bare::Pass || p.starts_with("in"));
+        on.map(|name| {
             let ifindex = links::by_name(name)?.ifindex;
             xdp::attach(programs.program(what), ifindex, Mode::Any)
                 .tried(|| format!("attach to {name}"))

@@ -100,7 +100,7 @@ fn by_default() -> Lane {
 }
 
 /// Names that `--dut` takes, with what each is.
-pub const DUTS: [(&str, &str); 19] = [
+pub const DUTS: [(&str, &str); 21] = [
     ("kernel", "plain Linux forwarding"),
     ("express", "RT express, BE by the stack, defaults otherwise"),
     (
@@ -112,6 +112,7 @@ pub const DUTS: [(&str, &str); 19] = [
         "express-queue",
         "the same with overload = \"queue\" on the polling core",
     ),
+    ("express-shed", "the same with overload = \"shed\""),
     ("express-all", "everything express"),
     (
         "express-all-established",
@@ -142,6 +143,10 @@ pub const DUTS: [(&str, &str); 19] = [
         "watch-LAW",
         "plain Linux forwarding under rxlane tune watch with the law linear, linear:R_MAX:R_MIN:RHO_MAX, three-state or net-dim",
     ),
+    (
+        "xdp-pass",
+        "plain Linux forwarding behind an XDP program on each port that passes everything",
+    ),
     ("xdp-drop", "an XDP program that drops everything"),
     (
         "xdp-redirect",
@@ -169,6 +174,7 @@ impl std::str::FromStr for Dut {
         let classes = match text {
             "kernel" => return Ok(Self::Kernel),
             "external" => return Ok(Self::External),
+            "xdp-pass" => return Ok(Self::Bare(text.into(), Bare::Pass)),
             "xdp-drop" => return Ok(Self::Bare(text.into(), Bare::Drop)),
             "xdp-redirect" => return Ok(Self::Bare(text.into(), Bare::Redirect)),
             "xdp-forward" => return Ok(Self::XdpForward),
@@ -179,9 +185,12 @@ impl std::str::FromStr for Dut {
                 let lane = stack(Overload::default(), Aim::Throughput);
                 vec![voice(Trust::All), be(lane)]
             }
-            "express-queue" => {
-                let lane = stack(Overload::Queue, Aim::default());
-                vec![voice(Trust::All), be(lane)]
+            "express-queue" | "express-shed" => {
+                let overload = match text {
+                    "express-queue" => Overload::Queue,
+                    _ => Overload::Shed,
+                };
+                vec![voice(Trust::All), be(stack(overload, Aim::default()))]
             }
             "express-all-established" => {
                 let connections = Class {
@@ -357,6 +366,21 @@ impl Dut {
             Self::Rxlane(name, _) | Self::Observed(name, ..) => name,
             Self::Bare(name, _) | Self::Watched(name, _) => name,
         }
+    }
+
+    /// Whether a class of it waits in rings whatever it consists of.
+    pub(crate) fn queues(&self) -> bool {
+        let queues = |class: &Class| {
+            matches!(
+                class.lane,
+                Lane::Stack {
+                    overload: Overload::Queue,
+                    ..
+                }
+            )
+        };
+        self.config()
+            .is_some_and(|config| config.classes.iter().any(queues))
     }
 
     /// Its configuration, which has no ports yet; `None` where it is not rxlane's.

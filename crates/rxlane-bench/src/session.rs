@@ -13,7 +13,7 @@ use crate::bench::Options;
 use crate::dut::Dut;
 use crate::hog::{self, Hog};
 use crate::installed::Installed;
-use crate::lab::{Lab, Place, Settings};
+use crate::lab::{Lab, LabConfig, Place, Settings};
 use crate::trial::{Threads, Trial};
 use crate::wire::{RealPorts, Wire};
 
@@ -177,7 +177,10 @@ pub(crate) fn in_lab<T>(
     let outcome = match &options.ports {
         Some(ports) => on_ports(options, ports, &bar, measure),
         None => {
-            let lab = Lab::up(options.lab.clone())?;
+            let lab = Lab::up(LabConfig {
+                router_core_halts: options.lab.router_core_halts || serves_rings(options),
+                ..options.lab.clone()
+            })?;
             let outcome = Bed::new(&lab, &options.traffic).and_then(|bed| {
                 let settings = lab.tune()?;
                 let lab = Some(lab.clone());
@@ -189,6 +192,11 @@ pub(crate) fn in_lab<T>(
     };
     bar.finish_and_clear();
     outcome
+}
+
+/// Whether packets wait in a ring for its thread. That is an ordinary one, which what soaks up idle time would starve.
+fn serves_rings(options: &Options) -> bool {
+    options.tcp > 0 || options.duts.iter().any(Dut::queues)
 }
 
 /// Measures a router on another machine, or one that somebody else set up.

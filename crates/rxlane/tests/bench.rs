@@ -186,7 +186,7 @@ fn a_core_that_halts_is_said_to_and_its_use_is_counted_all_the_same() {
     let report = json_of(
         "bench latency --dut kernel --offered 5k --firewall 400 --seconds 0.5 --repeat 1 --halt --json",
     );
-    assert_eq!(report["settings"]["idle"], "the core halts (--halt)");
+    assert_eq!(report["settings"]["idle"], "the core halts");
     let used = report["duts"][0]["cpu"].as_f64().unwrap();
     assert!(used > 0.0 && used < 1.0, "{used}");
 }

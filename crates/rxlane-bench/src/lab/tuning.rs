@@ -215,7 +215,7 @@ pub(super) fn threads(lab: &Lab) -> Result<Settings, BenchError> {
         (
             "idle",
             if c.router_core_halts {
-                "the core halts (--halt)".into()
+                "the core halts".into()
             } else if lab.shares_cores() {
                 "none: generator and sink take what the router leaves of each core".into()
             } else {

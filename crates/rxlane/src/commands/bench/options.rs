@@ -97,7 +97,8 @@ pub(crate) struct Common {
     #[command(flatten)]
     lab: LabArgs,
     /// Let the router's core halt when it is idle, as it does in production, instead of soaking up its idle time: waking it
-    /// is part of every latency, and on a virtual machine most of it
+    /// is part of every latency, and on a virtual machine most of it. It always may with --tcp, and where a class waits in
+    /// a ring, whose thread would starve
     #[arg(long)]
     halt: bool,
     /// The sink looks for packets every so many us (1 to 1000) instead of being woken for them: the router's core no longer
