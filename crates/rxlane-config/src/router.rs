@@ -245,13 +245,14 @@ pub enum Copy {
     Never,
 }
 
-/// The cores that may have to serve a class's ring; `None` where the class never queues.
-pub fn ring_cores(class: &Class, all: &[u32]) -> Option<Vec<u32>> {
+/// The cores that may have to serve a class's ring; `None` where the class never queues. `parks_tcp`: whether TCP of
+/// `auto` classes waits for the core that polls.
+pub fn ring_cores(class: &Class, all: &[u32], parks_tcp: bool) -> Option<Vec<u32>> {
     match &class.lane {
         Lane::Stack { ring, overload, .. } => match overload {
             Overload::Shed => None,
-            Overload::Auto if ring.cores.is_empty() => None,
-            Overload::Queue if ring.cores.is_empty() => Some(all.to_vec()),
+            Overload::Auto if ring.cores.is_empty() && !parks_tcp => None,
+            _ if ring.cores.is_empty() => Some(all.to_vec()),
             _ => Some(ring.cores.clone()),
         },
         Lane::Express { .. } => None,

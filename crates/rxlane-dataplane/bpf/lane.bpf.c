@@ -9,9 +9,9 @@ int rxlane_full(struct xdp_md *ctx)
 }
 
 /*
- * For configurations that match on ingress port, DSCP and protocol with up to 64 rules, trust all, and have
- * no rings. The verifier would remove the rest from the full program too, but takes some ms in which the
- * kernel does not give way on that core.
+ * For configurations that match on ingress port, DSCP and protocol with up to 64 rules, and trust all. The verifier
+ * would remove the rest from the full program too, but takes some ms in which the kernel does not give way on that
+ * core.
  */
 SEC("xdp.frags")
 int rxlane_plain(struct xdp_md *ctx)

@@ -25,6 +25,8 @@ struct {
 } rings SEC(".maps");
 
 const volatile __u32 any_ring = 0;
+/* Where CPUMAPs merge segments as NAPI does. */
+const volatile __u32 parks_tcp = 0;
 
 /* Addresses, and ports where there are some: packets of a flow meet on one core, in order. */
 static __always_inline __u32 flow_hash(const struct packet *p)
@@ -111,12 +113,17 @@ static __always_inline int to_ring(struct core *core, const struct packet *p, __
 	return XDP_REDIRECT;
 }
 
-/* Auto queues where the ring has another core to run on: only then does queueing add capacity. */
-static __always_inline int queues(__u8 how, __u32 n, const volatile __u32 *on)
+/*
+ * Auto queues where the ring has another core to run on: only then does queueing add capacity. TCP is queued anywhere,
+ * because its senders answer to loss and to waiting alike, and what is lost is sent, and received, twice.
+ */
+static __always_inline int queues(const volatile struct class *c, __u8 protocol)
 {
-	if (how != OVERLOAD_AUTO)
-		return how == OVERLOAD_QUEUE;
-	return n > 1 || (n == 1 && on[0] != bpf_get_smp_processor_id());
+	if (c->overload != OVERLOAD_AUTO)
+		return c->overload == OVERLOAD_QUEUE;
+	if (c->ring_cores > 1 || (parks_tcp && protocol == IPPROTO_TCP))
+		return 1;
+	return c->ring_cores == 1 && c->ring_core[0] != bpf_get_smp_processor_id();
 }
 
 /*
@@ -133,7 +140,7 @@ __noinline int to_guarded_stack(struct xdp_md *ctx, struct core *core, __u32 cla
 		return XDP_DROP;
 	count = &core->classes[class_index(class)];
 	/* What a ring takes the kernel gets as a frame, of which it knows nothing. */
-	if (any_ring && queues(c->overload, c->ring_cores, c->ring_core) && !lacks_checksum(ctx, core)) {
+	if (any_ring && queues(c, p.protocol) && !lacks_checksum(ctx, core)) {
 		int ret = to_ring(core, &p, class, c->ring_cores, c->ring_core);
 
 		if (ret >= 0)

@@ -91,9 +91,11 @@ fn replace(
 ) -> Result<LaneProgram, DataplaneError> {
     overload::leave_polling_cores(shared);
     let established = |state: &State| program::trusts(&state.config, |t| *t == Trust::Established);
+    let parks_tcp = rings::parks_tcp(&state.config, &state.features);
     let class_rings = rings::prepare(
         instance,
         &state.config.classes,
+        parks_tcp,
         old.map(|o| o.config.classes.as_slice()),
     )?;
     let witness = established(state)
@@ -175,7 +177,7 @@ fn replace(
     if !established(state) {
         witness::remove(instance)?;
     }
-    rings::schedule_all(&state.config.classes, &class_rings)?;
+    rings::schedule_all(&state.config.classes, parks_tcp, &class_rings)?;
     rings::pin(instance, &class_rings)?;
     state.programs.extend(lane.accepted.iter().cloned());
     state.pid = std::process::id();

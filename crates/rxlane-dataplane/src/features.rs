@@ -34,6 +34,10 @@ pub struct Features {
     /// missing without it.
     #[serde(default)]
     pub fib_skips_neighbours: bool,
+    /// Whether what a CPUMAP takes is merged (GRO) before the stack has it, as in NAPI (Linux 6.15): otherwise TCP of a
+    /// core that is overloaded is better shed.
+    #[serde(default)]
+    pub cpumaps_merge: bool,
     /// Whether programs of traffic control can be attached by links (Linux 6.6): without it veths are served in XDP.
     #[serde(default)]
     pub tcx: bool,
@@ -68,6 +72,8 @@ impl Features {
         Self {
             kernel: kernel_version().map_or_else(|| "unknown".into(), |(_, release)| release),
             fib_skips_neighbours: types.know("BPF_FIB_LOOKUP_SKIP_NEIGH"),
+            // What GRO keeps has been apart from NAPI since CPUMAPs merge.
+            cpumaps_merge: types.know("gro_node"),
             tcx: types.know("BPF_TCX_INGRESS"),
             features: vec![
                 feature(

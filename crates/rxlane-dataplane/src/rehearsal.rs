@@ -68,7 +68,8 @@ pub fn rehearse(config: &RouterConfig, options: Options) -> Result<Rehearsal, Da
     }
     let plan = router::plan(config, None)?;
     let (shared, mut programs) = Shared::rehearse(&features)?;
-    let rings = rings::prepare(&instance, &config.classes, None)?;
+    let parks_tcp = rings::parks_tcp(config, &features);
+    let rings = rings::prepare(&instance, &config.classes, parks_tcp, None)?;
     let witness = program::trusts(config, |t| *t == Trust::Established)
         .then(WitnessMaps::create)
         .transpose()?;

@@ -15,7 +15,7 @@ use crate::help::Help;
 use crate::instance::{Instance, PortState, State};
 pub use crate::lanes::latency::{LATENCY_POLLS, LatencyBucket, LatencyStatus};
 use crate::lanes::overload::Shared;
-use crate::lanes::rings::possible_cores;
+use crate::lanes::rings::{self, possible_cores};
 use crate::layout::{
     ClassCounters, Core, Cpu, Gates, PortCounters, REASONS, RING_CPUS, RingCounters,
 };
@@ -377,6 +377,7 @@ fn classes(
         .map(|c| c.core)
         .collect();
     let gates: Gates = get(&shared.gates, 0)?.unwrap_or_default();
+    let parks_tcp = rings::parks_tcp(&state.config, &state.features);
     let mut all = Vec::new();
     for (i, class) in state.config.classes.iter().enumerate() {
         let mut counters = ClassCounters::default();
@@ -385,10 +386,15 @@ fn classes(
             .flatten()
             .for_each(|c| counters += c.classes[i]);
         let mut rings = Vec::new();
-        if let (Some(on), Lane::Stack { ring, .. }) = (ring_cores(class, &all_cores), &class.lane) {
+        let on = ring_cores(class, &all_cores, parks_tcp);
+        if let (Some(on), Lane::Stack { ring, .. }) = (on, &class.lane) {
             for core in on {
                 let key = (i * RING_CPUS) as u32 + core;
                 let counters: RingCounters = get(&shared.ring_counters, key)?.unwrap_or_default();
+                // Those of cores that were never overloaded would be most of the list.
+                if waits_for_its_core(class) && counters == RingCounters::default() {
+                    continue;
+                }
                 rings.push(RingStatus {
                     core,
                     size: ring.packets,
@@ -412,7 +418,7 @@ fn classes(
                     "pass",
                     "connection tracking knows of no flow, as where no rule of the firewall asks for it: none is established".to_owned(),
                 ),
-                None => at_work(class, &overloaded, !rings.is_empty()),
+                None => at_work(class, &overloaded, parks_tcp),
             },
         };
         all.push(ClassStatus {
@@ -449,7 +455,12 @@ fn trusts_established(class: &Class) -> bool {
     matches!(&class.lane, Lane::Express { trust, .. } if *trust == Trust::Established)
 }
 
-fn at_work(class: &Class, overloaded: &[usize], has_rings: bool) -> (&'static str, String) {
+/// Whether nothing but TCP of the class waits in rings, for the core that polls.
+fn waits_for_its_core(class: &Class) -> bool {
+    matches!(&class.lane, Lane::Stack { ring, overload: Overload::Auto, .. } if ring.cores.is_empty())
+}
+
+fn at_work(class: &Class, overloaded: &[usize], parks_tcp: bool) -> (&'static str, String) {
     let Lane::Stack { overload, aim, .. } = &class.lane else {
         let why = match class.lane.name() {
             "fast" => {
@@ -471,20 +482,26 @@ fn at_work(class: &Class, overloaded: &[usize], has_rings: bool) -> (&'static st
         .map(ToString::to_string)
         .collect::<Vec<_>>()
         .join(", ");
-    match (overload, has_rings) {
-        (Overload::Shed, _) | (Overload::Auto, false) => (
+    match overload {
+        Overload::Auto if !waits_for_its_core(class) => (
+            "queue",
+            format!("core {cores} is overloaded and the class has other cores to run on"),
+        ),
+        Overload::Auto if parks_tcp => (
+            "shed",
+            format!(
+                "core {cores} is overloaded and serves this class itself: TCP waits in its ring; of other packets as many as fit, the rest is dropped early"
+            ),
+        ),
+        Overload::Auto | Overload::Shed => (
             "shed",
             format!(
                 "core {cores} is overloaded and serves this class itself: as much as fits, the rest is dropped early"
             ),
         ),
-        (Overload::Queue, _) => (
+        Overload::Queue => (
             "queue",
             format!("core {cores} is overloaded and overload = \"queue\""),
-        ),
-        (Overload::Auto, true) => (
-            "queue",
-            format!("core {cores} is overloaded and the class has other cores to run on"),
         ),
     }
 }

@@ -27,7 +27,8 @@ pub enum Trust {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Overload {
-    /// Queue where the class has other cores to run on, shed where it shares the polling core.
+    /// Queue where the class has other cores to run on. Where it shares the polling core, TCP is queued (Linux 6.15 or
+    /// later), and other packets are shed.
     #[default]
     Auto,
     /// Queue to the class's ring, served by a kernel thread.

@@ -3,8 +3,10 @@
 
 mod common;
 
+use common::bulk::{self, Uploads};
 use common::{REST, TestLab, VOICE_ALL, VOICE_ESTABLISHED};
 use rxlane_bench::lab::{Firewall, Place};
+use rxlane_dataplane::features::Features;
 
 fn flood(
     classes: &str,
@@ -164,5 +166,37 @@ fn queueing_fills_a_bounded_ring_and_reorders_nothing() {
     assert_eq!(
         t.class("rest", "queued"),
         entered + ring["drops"].as_u64().unwrap()
+    );
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn tcp_that_shares_the_polling_core_waits_for_it_and_is_not_dropped() {
+    let mut t = TestLab::up("parked", |c| c.firewall = Firewall::Linear(400));
+    bulk::leave_nothing_to_devices(&t);
+    // Protected without express traffic, too.
+    let rest = REST.to_owned() + "aim = \"latency\"\n";
+    let _router = t.router(&(VOICE_ALL.to_owned() + &rest));
+    let uploads = Uploads::begin(&t, 8);
+    let waits = Features::probe().cpumaps_merge;
+    let counter = if waits { "queued" } else { "early_drops" };
+    common::wait_for("the core is overloaded", || t.class("rest", counter) > 2000);
+    bulk::carry(&t, "10.20.0.2:7000");
+    drop(uploads);
+    assert_eq!(t.class("rest", "queued") > 0, waits);
+    if !waits {
+        return;
+    }
+    // Nothing but TCP and what looks for neighbours has come.
+    assert_eq!(t.class("rest", "early_drops"), 0);
+    let of_rings = |key: &str| -> u64 {
+        let status = t.status_json().unwrap();
+        let rings = status["classes"][1]["rings"].as_array().unwrap().clone();
+        rings.iter().map(|ring| ring[key].as_u64().unwrap()).sum()
+    };
+    common::wait_for("the ring is empty", || of_rings("occupancy") == 0);
+    assert_eq!(
+        t.class("rest", "queued"),
+        of_rings("enqueued") + of_rings("drops")
     );
 }

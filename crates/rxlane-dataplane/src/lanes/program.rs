@@ -118,7 +118,7 @@ impl LaneProgram {
             }
         }
         let engine_rings = prepare_engine(&mut open, config, plan)?;
-        let plain = is_plain(&config.classes, &classifier)?;
+        let plain = is_plain(&config.classes, &classifier);
         open.progs.rxlane_plain.set_autoload(plain);
         open.progs.rxlane_full.set_autoload(!plain);
         let (words, word_sets) = tables::word_entries(&classifier);
@@ -312,17 +312,16 @@ fn prepare_engine(
 }
 
 /// Whether the short program does everything that the configuration asks for.
-fn is_plain(classes: &[Class], classifier: &Classifier) -> Result<bool, DataplaneError> {
+fn is_plain(classes: &[Class], classifier: &Classifier) -> bool {
     const FIELDS: u32 = tables::field::PORT | tables::field::DSCP | tables::field::PROTOCOL;
-    let all = rings::possible_cores()?;
     let trusts_all = |c: &Class| match &c.lane {
         Lane::Express { trust, .. } => *trust == Trust::All,
-        Lane::Stack { .. } => rxlane_config::ring_cores(c, &all).is_none(),
+        Lane::Stack { .. } => true,
     };
-    Ok(tables::fields(classifier) & !FIELDS == 0
+    tables::fields(classifier) & !FIELDS == 0
         && classifier.flex.is_empty()
         && classifier.words() <= 1
-        && classes.iter().all(trusts_all))
+        && classes.iter().all(trusts_all)
 }
 
 fn set_constants(
@@ -375,12 +374,10 @@ fn set_constants(
             .find(stack)
             .unwrap_or(classes.len()) as u8;
     }
-    c.any_ring = u32::from(
-        config
-            .classes
-            .iter()
-            .any(|c| rxlane_config::ring_cores(c, &all).is_some()),
-    );
+    let parks_tcp = rings::parks_tcp(config, wanted.features);
+    let has_ring = |c: &Class| rxlane_config::ring_cores(c, &all, parks_tcp).is_some();
+    c.any_ring = u32::from(config.classes.iter().any(has_ring));
+    c.parks_tcp = u32::from(parks_tcp);
 
     c.control_salt = RandomState::new().build_hasher().finish() as u32;
     let [source, all] = config.control.compile()?;

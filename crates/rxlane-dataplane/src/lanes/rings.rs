@@ -9,10 +9,11 @@ use rxlane_system::threads::{self, Scheduling};
 
 use crate::DataplaneError;
 use crate::error::BpfTried;
+use crate::features::{CPUMAP_TRACE, Features};
 use crate::instance::Instance;
 use crate::lanes::overload::Shared;
 use crate::pinned;
-use rxlane_config::ring_cores;
+use rxlane_config::{Datapath, RouterConfig, ring_cores};
 
 /// Cores of this machine, by number.
 ///
@@ -21,6 +22,11 @@ use rxlane_config::ring_cores;
 pub fn possible_cores() -> Result<Vec<u32>, DataplaneError> {
     let n = libbpf_rs::num_possible_cpus().tried(|| "count the cores".into())?;
     Ok((0..n as u32).collect())
+}
+
+/// Whether TCP waits for an overloaded core where other packets are shed. The engine has rings of its own.
+pub(crate) fn parks_tcp(config: &RouterConfig, features: &Features) -> bool {
+    features.cpumaps_merge && features.has(CPUMAP_TRACE) && config.datapath == Datapath::Express
 }
 
 /// A CPUMAP without entries, also the template of the map of maps.
@@ -34,12 +40,13 @@ pub(crate) fn empty_ring(name: &str) -> Result<MapHandle, DataplaneError> {
 pub(crate) fn prepare(
     instance: &Instance,
     classes: &[Class],
+    parks_tcp: bool,
     old: Option<&[Class]>,
 ) -> Result<Vec<Option<MapHandle>>, DataplaneError> {
     let all = possible_cores()?;
     let mut rings = Vec::new();
     for (i, class) in classes.iter().enumerate() {
-        let Some(cores) = ring_cores(class, &all) else {
+        let Some(cores) = ring_cores(class, &all, parks_tcp) else {
             rings.push(None);
             continue;
         };
@@ -67,13 +74,13 @@ pub(crate) fn prepare(
 /// Schedules the threads of all rings.
 pub(crate) fn schedule_all(
     classes: &[Class],
+    parks_tcp: bool,
     rings: &[Option<MapHandle>],
 ) -> Result<(), DataplaneError> {
     let all = possible_cores()?;
     for (class, map) in classes.iter().zip(rings) {
-        if let (Some(map), Lane::Stack { ring, .. }, Some(cores)) =
-            (map, &class.lane, ring_cores(class, &all))
-        {
+        let cores = ring_cores(class, &all, parks_tcp);
+        if let (Some(map), Lane::Stack { ring, .. }, Some(cores)) = (map, &class.lane, cores) {
             schedule(map, ring, cores.len())?;
         }
     }

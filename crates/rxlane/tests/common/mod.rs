@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses a part")]
 
+pub mod bulk;
 pub mod slow;
 pub mod tuned;
 
