@@ -3,6 +3,7 @@
 SHELL := /bin/bash
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 RXLANE := target/release/rxlane
+LAB := target/release/rxlane-lab
 PACKAGES := clang-19 clang-format libelf-dev zlib1g-dev pkg-config make gcc libc6-dev linux-libc-dev m4 \
 	iproute2 ethtool nftables iputils-ping traceroute socat tmux shellcheck util-linux
 # Tests let routing daemons talk. Nobody wants one started because it was installed, so its service, which has the package's name
@@ -13,8 +14,8 @@ SHELL_SCRIPTS := .ci/run contrib/release docs/pictures $(addprefix contrib/debia
 .PHONY: vm-setup help setup build package-files install uninstall deb demo build-tests test test-vm test-kernels test-tags soak soak-vm sabotage simpy wheel test-python test-python-ray site test-site fuzz miri sanitize nightly release docs pictures crates deny alerts lint style clean
 
 help:
-	@echo "make build   the release binary; then sudo make install (PREFIX, DESTDIR), or uninstall"
-	@echo "make deb     a Debian package: target/dist/*.deb (installs cargo-deb)"
+	@echo "make build   the release binaries; then sudo make install (PREFIX, DESTDIR), or uninstall"
+	@echo "make deb     Debian packages, of the router and of the lab: target/dist/*.deb (installs cargo-deb)"
 	@echo "make demo    build, then kernel against express at twice the kernel's capacity; report.html"
 	@echo "make test    all tests: unit, property, BPF programs, end to end in network namespaces"
 	@echo "make test-vm all kernels and compilers, VLANs, drivers, tune and engine, in emulated machines (an hour)"
@@ -53,52 +54,58 @@ setup:
 	@command -v cargo >/dev/null || { echo "setup: Rust is missing; install it from https://rustup.rs"; exit 1; }
 
 build: setup
-	@echo "build: release binary"
-	@cargo build --release --quiet --bin rxlane
+	@echo "build: release binaries"
+	@cargo build --release --quiet --bin rxlane --bin rxlane-lab
 
 demo: FIREWALL := 200
 demo: build
 	@echo "demo: a lab in network namespaces, a $(FIREWALL)-rule firewall, twice the load that the kernel forwards"
-	@$(SUDO) $(RXLANE) bench latency --dut kernel,express,express-all-established --offered 2x --rt-ratio 0.2 --firewall $(FIREWALL) \
+	@$(SUDO) $(LAB) bench latency --dut kernel,express,express-all-established --offered 2x --rt-ratio 0.2 --firewall $(FIREWALL) \
 		--seconds 2 --repeat 3 --html report.html
 	@echo "demo: open report.html"
 
 # What packages hold besides the command, made by it.
 package-files:
-	@[ -x $(RXLANE) ] || { echo "install: build it first, as yourself: make build"; exit 1; }
-	@rm -rf target/package && mkdir -p target/package/man
-	@$(RXLANE) man target/package/man
-	@for shell in bash zsh fish; do $(RXLANE) completions $$shell > target/package/rxlane.$$shell; done
+	@[ -x $(RXLANE) ] && [ -x $(LAB) ] || { echo "install: build it first, as yourself: make build"; exit 1; }
+	@rm -rf target/package && mkdir -p target/package/man target/package/man-lab
+	@$(RXLANE) man target/package/man && $(LAB) man target/package/man-lab
+	@for shell in bash zsh fish; do \
+		$(RXLANE) completions $$shell > target/package/rxlane.$$shell && $(LAB) completions $$shell > target/package/rxlane-lab.$$shell || exit 1; \
+	done
 
 # `make build && sudo make install`; packagers say PREFIX=/usr DESTDIR=... Nothing is started, and there is no group yet:
 # `sudo groupadd --system rxlane` lets its members run `rxlane status`.
 PREFIX ?= /usr/local
 install: package-files
-	install -Dm755 $(RXLANE) $(DESTDIR)$(PREFIX)/sbin/rxlane
-	@for page in target/package/man/*; do \
+	@for command in rxlane rxlane-lab; do \
+		install -Dm755 target/release/$$command $(DESTDIR)$(PREFIX)/sbin/$$command && \
+		install -Dm644 target/package/$$command.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$command && \
+		install -Dm644 target/package/$$command.zsh $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_$$command && \
+		install -Dm644 target/package/$$command.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$$command.fish || exit 1; \
+	done
+	@for page in target/package/man/* target/package/man-lab/*; do \
 		install -Dm644 "$$page" "$(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$$(basename "$$page")" || exit 1; \
 	done
-	install -Dm644 target/package/rxlane.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/rxlane
-	install -Dm644 target/package/rxlane.zsh $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_rxlane
-	install -Dm644 target/package/rxlane.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/rxlane.fish
 	@for unit in rxlane.service rxlane-lanes.service rxlane-queues.service rxlane-tune.service; do \
 		sed 's|/usr/sbin/|$(PREFIX)/sbin/|' contrib/systemd/$$unit > target/package/$$unit && \
 		install -Dm644 target/package/$$unit $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit || exit 1; \
 	done
 
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/sbin/rxlane $(DESTDIR)$(PREFIX)/share/man/man8/rxlane*.8 $(DESTDIR)$(PREFIX)/share/man/man5/rxlane.toml.5 \
-		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/rxlane $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_rxlane \
-		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/rxlane.fish $(addprefix $(DESTDIR)$(PREFIX)/lib/systemd/system/rxlane,.service -lanes.service -queues.service -tune.service)
+	rm -f $(foreach command,rxlane rxlane-lab,$(addprefix $(DESTDIR)$(PREFIX)/,sbin/$(command) share/bash-completion/completions/$(command) \
+		share/zsh/site-functions/_$(command) share/fish/vendor_completions.d/$(command).fish)) \
+		$(DESTDIR)$(PREFIX)/share/man/man8/rxlane*.8 $(DESTDIR)$(PREFIX)/share/man/man5/rxlane.toml.5 $(addprefix $(DESTDIR)$(PREFIX)/lib/systemd/system/rxlane,.service -lanes.service -queues.service -tune.service)
 
 # A package for this Debian and later ones: made on the oldest. Its times are those of the commit, so that two are the same.
 CARGO_DEB := 3.8.0
 deb: setup
 	@command -v cargo-deb >/dev/null || cargo install --quiet --locked cargo-deb --version $(CARGO_DEB)
 	@echo "deb: release binary, with libelf and zlib in it"
-	@LIBBPF_SYS_LIBRARY_PATH=/usr/lib/$$(gcc -print-multiarch) cargo build --release --quiet --bin rxlane --features static
+	@LIBBPF_SYS_LIBRARY_PATH=/usr/lib/$$(gcc -print-multiarch) cargo build --release --quiet --bin rxlane --bin rxlane-lab --features rxlane/static,rxlane-lab/static
 	@$(MAKE) --no-print-directory package-files
-	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) cargo deb --quiet -p rxlane --no-build --no-dbgsym --strip -o target/dist/
+	@for package in rxlane rxlane-lab; do \
+		SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) cargo deb --quiet -p $$package --no-build --no-dbgsym --strip -o target/dist/ || exit 1; \
+	done
 
 # Tests need root for namespaces and BPF; they are built by the user and run in turn, because they share
 # two cores. Those of the model share nothing, and use all cores.
@@ -210,7 +217,7 @@ wheel:
 	@ls target/dist/*.whl
 
 # With the command that the tests were built for, whose numbers it must give.
-PYTEST := RXLANE=$$PWD/target/debug/rxlane $(PYENV)/bin/python -m pytest -c python/pyproject.toml
+PYTEST := RXLANE_LAB=$$PWD/target/debug/rxlane-lab $(PYENV)/bin/python -m pytest -c python/pyproject.toml
 test-python: build-tests $(PYENV)/ready
 	@echo "test-python: the package"
 	@rm -rf target/wheels
@@ -243,7 +250,7 @@ test-site: build-tests site $(SITE_ENV)/ready
 	@$(MAKE) --no-print-directory setup PACKAGES=chromium
 	@echo "test-site: running"
 	@cargo test --quiet -p rxlane-site --features compose --bin compose-page
-	@RXLANE=$$PWD/target/debug/rxlane $(SITE_ENV)/bin/python -m pytest -c site/tests/pytest.ini site/tests
+	@RXLANE_LAB=$$PWD/target/debug/rxlane-lab $(SITE_ENV)/bin/python -m pytest -c site/tests/pytest.ini site/tests
 
 # What a fuzzer finds goes, minimised, into fuzz/seeds, which `cargo test` runs; fuzz/README.md says how.
 nightly:
@@ -275,7 +282,7 @@ release: vm-setup
 MDBOOK := 0.5.4
 docs: build site
 	@command -v mdbook >/dev/null || cargo install --quiet --locked mdbook --version $(MDBOOK)
-	@$(RXLANE) reference docs/src/reference
+	@$(RXLANE) reference docs/src/reference && $(LAB) reference docs/src/reference
 	@mdbook build docs
 	@install -Dm644 target/site/index.html target/book/planner/index.html
 	@echo "docs: open target/book/index.html"

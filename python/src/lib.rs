@@ -1,6 +1,6 @@
 //! The extension module `rxlane._rxlane`: the model of rxlane for Python.
 //!
-//! Guarantee: numbers are those of the command `rxlane sim`, bit by bit, on any number of threads, because the code is the same.
+//! Guarantee: numbers are those of the command `rxlane-lab sim`, bit by bit, on any number of threads, because the code is the same.
 //! While it computes other Python threads run, and Ctrl-C ends it in the middle (`running.rs`). Results are Arrow tables that are
 //! handed over without a copy (`table.rs`). What people use is `package/rxlane`, which is this and some pure Python.
 

@@ -8,7 +8,7 @@ use rxlane_policy::plan::{Plan, Polled, Wanted, saturating_pps};
 use crate::error::{PlanError, of_policy};
 use crate::value::json_to_python;
 
-/// What a lane must be set to so that no RT packet waits longer than `target_ns`, as a dict: what `rxlane plan --json` prints.
+/// What a lane must be set to so that no RT packet waits longer than `target_ns`, as a dict: what `rxlane-lab plan --json` prints.
 ///
 /// service_time_ns: of a packet, 1e9 / the highest packet rate of one core; for the express lane that of a stack packet.
 /// rt_pps: highest rate of RT packets, those of the highest class.

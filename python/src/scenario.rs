@@ -17,7 +17,7 @@ use crate::result::RunResult;
 use crate::running;
 use crate::value::{settings, to_python};
 
-/// A router and its traffic. Every key has a default, that of a scenario file of `rxlane sim`; the reference of scenario
+/// A router and its traffic. Every key has a default, that of a scenario file of `rxlane-lab sim`; the reference of scenario
 /// files explains them all. A scenario does not change; `with_` makes another one.
 ///
 /// Keys are given as in a file: tables as keywords, or dotted keys in a dict.
@@ -225,7 +225,7 @@ impl Scenario {
     /// Simulates it, without its sweep and cases, and returns what came of it.
     ///
     /// replications: independent runs, from whose spread the confidence intervals come; without, as the scenario says.
-    /// seed: equal seeds give equal results, to the bit, on any number of workers and in the command `rxlane sim`.
+    /// seed: equal seeds give equal results, to the bit, on any number of workers and in the command `rxlane-lab sim`.
     /// workers: threads; all cores without.
     /// progress: True for a bar (needs tqdm), or a callable that is given how many replications are done, and of how many.
     ///

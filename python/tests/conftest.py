@@ -21,10 +21,10 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="session")
 def command() -> Callable[..., str]:
-    """Runs the command `rxlane` and gives what it prints. RXLANE names it; `make test-python` does."""
-    path = os.environ.get("RXLANE")
+    """Runs the command `rxlane-lab` and gives what it prints. RXLANE_LAB names it; `make test-python` does."""
+    path = os.environ.get("RXLANE_LAB")
     if not path:
-        pytest.skip("RXLANE is not set: it names the command that the package is compared with, as target/debug/rxlane")
+        pytest.skip("RXLANE_LAB is not set: it names the command that the package is compared with, as target/debug/rxlane-lab")
 
     def run(*arguments: str, cwd: Any = None) -> str:
         done = subprocess.run([path, *arguments], capture_output=True, text=True, cwd=cwd)

@@ -83,7 +83,7 @@ function heard({ id, toml, bound, answer, json, last, point, error }) {
     fail();
     shown = { ...shown, bound, last: false, json: undefined };
     at("toml").value = toml;
-    at("command").textContent = `rxlane sim run - <<'END'\n${toml}END`;
+    at("command").textContent = `rxlane-lab sim run - <<'END'\n${toml}END`;
     at("download").href = `data:application/toml,${encodeURIComponent(toml)}`;
     at("json").value = "";
     return;

@@ -36,7 +36,7 @@ impl Study {
         serde_json::to_string(&self.0.answer()).map_err(|e| e.to_string())
     }
 
-    /// What `rxlane sim run --json` prints.
+    /// What `rxlane-lab sim run --json` prints.
     pub fn json(&self) -> Result<String, String> {
         self.0.json().map_err(|e| e.to_string())
     }

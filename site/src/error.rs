@@ -11,7 +11,7 @@ pub enum SiteError {
     #[error("{0}: no value: write KEY=VALUE, as in traffic.pps=600e3")]
     Setting(String),
     /// A key that only the command can serve.
-    #[error("{key}: not on this page, {why}: run the scenario with rxlane sim run")]
+    #[error("{key}: not on this page, {why}: run the scenario with rxlane-lab sim run")]
     CommandOnly {
         /// The key as it was given.
         key: String,
@@ -20,7 +20,7 @@ pub enum SiteError {
     },
     /// More work than anybody waits for.
     #[error(
-        "{key}: {packets:.0} million packets in all are more than this page simulates, which is {most:.0} million: lower it, or run the scenario with rxlane sim run"
+        "{key}: {packets:.0} million packets in all are more than this page simulates, which is {most:.0} million: lower it, or run the scenario with rxlane-lab sim run"
     )]
     TooMuch {
         /// The key with the largest part in it.

@@ -1,7 +1,7 @@
 //! The planner page: what a router does, in a browser, while one moves its sliders.
 //!
 //! Purpose: answer "what if" at once, for somebody who has not installed anything. Guarantee: the numbers are those of
-//! `rxlane sim run`, bit by bit, because it is the same code with the same seeds and no arithmetic of the platform's.
+//! `rxlane-lab sim run`, bit by bit, because it is the same code with the same seeds and no arithmetic of the platform's.
 //! Use: a [`Study`] is made of settings, steps through its replications, and has an answer after each; `page/` shows it.
 //!
 //! ```

@@ -37,7 +37,7 @@ impl Study {
         })
     }
 
-    /// The scenario as a file that `rxlane sim run` takes.
+    /// The scenario as a file that `rxlane-lab sim run` takes.
     pub fn toml(&self) -> &str {
         &self.settled.text
     }
@@ -81,7 +81,7 @@ impl Study {
         )
     }
 
-    /// What `rxlane sim run --json` prints of it.
+    /// What `rxlane-lab sim run --json` prints of it.
     ///
     /// # Errors
     /// [`SiteError::Sim`].

@@ -37,4 +37,4 @@ def planner(browser):
 
 @pytest.fixture(scope="session")
 def rxlane():
-    return os.environ.get("RXLANE", ROOT / "target/debug/rxlane")
+    return os.environ.get("RXLANE_LAB", ROOT / "target/debug/rxlane-lab")

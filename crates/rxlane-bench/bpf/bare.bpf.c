@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the least costs: a packet passed to the kernel, a packet dropped, a packet redirected without a look at it, and one that is redirected as the
- * kernel's FIB says, as xdp-forward of xdp-tools does it. The lanes' costs stand beside these.
+ * What the least costs: a packet passed to the kernel, a packet dropped, a packet redirected without a look at it, and
+ * one that is redirected as the kernel's FIB says, as xdp-forward of xdp-tools does it. The lanes' costs stand beside
+ * these.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>

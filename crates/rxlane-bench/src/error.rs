@@ -40,10 +40,10 @@ pub enum BenchError {
     )]
     NotOurs(String),
     /// No such lab.
-    #[error("there is no lab `{0}`; `rxlane lab up` makes one")]
+    #[error("there is no lab `{0}`; `rxlane-lab lab up` makes one")]
     NoLab(String),
     /// A lab of that name is up.
-    #[error("lab `{0}` is up already; `rxlane lab down` removes it")]
+    #[error("lab `{0}` is up already; `rxlane-lab lab down` removes it")]
     LabExists(String),
     /// Interrupted by the user; everything has been cleaned up.
     #[error("{0}; the lab has been removed")]

@@ -15,7 +15,7 @@ pub enum PapersError {
         papers: String,
     },
     /// A measurement that cannot be read.
-    #[error("{name}: not what `rxlane bench sweep --json` writes: {source}")]
+    #[error("{name}: not what `rxlane-lab bench sweep --json` writes: {source}")]
     Measurement {
         /// Its file.
         name: String,

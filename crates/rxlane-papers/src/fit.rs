@@ -214,7 +214,7 @@ pub fn file_of(calibration: &Calibration) -> Result<String, PapersError> {
         rxlane_sim::scenario::set(&mut table, &set)?;
     }
     let mut text = format!(
-        "# Set by `rxlane sim fit {}` from rows marked fit:\n",
+        "# Set by `rxlane-lab sim fit {}` from rows marked fit:\n",
         calibration.paper
     );
     for r in &calibration.residuals {

@@ -55,6 +55,7 @@ mod port_ranges;
 pub mod prefixes;
 pub mod rate;
 pub mod rule;
+pub mod samples;
 pub mod snaplen;
 pub mod strategy;
 pub mod throttle;

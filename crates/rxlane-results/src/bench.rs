@@ -1,4 +1,4 @@
-//! JSON of `rxlane bench`, as docs/src/reference/bench-json.md describes it.
+//! JSON of `rxlane-lab bench`, as docs/src/reference/bench-json.md describes it.
 
 use serde_json::{Map, Value};
 
@@ -46,7 +46,7 @@ pub(crate) fn read(report: &Object) -> Result<Tidy, ResultsError> {
     } else if has("points") && (first("asked_pps") || points().is_empty()) {
         sweep(report, &mut all)?;
     } else {
-        return Err(foreign("an object that no `rxlane bench` writes"));
+        return Err(foreign("an object that no `rxlane-lab bench` writes"));
     }
     Ok(all)
 }

@@ -9,7 +9,7 @@ pub enum ResultsError {
     Truncated(String),
     /// Nothing that rxlane writes.
     #[error(
-        "it is no result of rxlane ({0}): give what `rxlane bench --json` or --tidy, or `rxlane sim run --json`, --csv, --parquet or --tidy wrote"
+        "it is no result of rxlane ({0}): give what `rxlane-lab bench --json` or --tidy, or `rxlane-lab sim run --json`, --csv, --parquet or --tidy wrote"
     )]
     Foreign(String),
     /// Written by a later version.
@@ -23,7 +23,7 @@ pub enum ResultsError {
     },
     /// A result that is no table of points.
     #[error(
-        "`rxlane bench {0}` has no tidy form: read its JSON itself (docs/src/reference/bench-json.md)"
+        "`rxlane-lab bench {0}` has no tidy form: read its JSON itself (docs/src/reference/bench-json.md)"
     )]
     NotTidy(&'static str),
     /// Results cannot be encoded.

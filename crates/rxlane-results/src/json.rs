@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::tidy::{Key, Point, SCHEMA_VERSION, Source, Tidy, class_of};
 use crate::{ResultsError, bench, table};
 
-/// Reads what `rxlane bench --json`, `rxlane sim run --json` or `--tidy FILE.json` wrote.
+/// Reads what `rxlane-lab bench --json`, `rxlane-lab sim run --json` or `--tidy FILE.json` wrote.
 ///
 /// # Errors
 /// [`ResultsError`]: what is cut short, foreign, or of a later version.
@@ -52,7 +52,7 @@ pub(crate) fn key(value: &Value) -> Key {
     }
 }
 
-/// Points of `rxlane sim run`.
+/// Points of `rxlane-lab sim run`.
 fn sim(points: &[Value]) -> Result<Tidy, ResultsError> {
     let mut all = Tidy::default();
     for point in points {

@@ -1,4 +1,4 @@
-//! What `rxlane bench` measures and `rxlane sim` computes, in one form: a row a point, device, class and metric.
+//! What `rxlane-lab bench` measures and `rxlane-lab sim` computes, in one form: a row a point, device, class and metric.
 //!
 //! Purpose: lay a measurement beside a prediction without knowing who wrote the file. Guarantee: the columns of [`Tidy`] are
 //! the same for all sources and formats; whatever is read is either whole or refused with the cause and the cure.

@@ -48,7 +48,7 @@ impl Reading {
     }
 }
 
-/// Reads what `--tidy FILE.csv` or `rxlane sim run --csv` wrote.
+/// Reads what `--tidy FILE.csv` or `rxlane-lab sim run --csv` wrote.
 ///
 /// # Errors
 /// [`ResultsError`]: what is cut short, foreign, or of a later version.

@@ -117,7 +117,7 @@ fn what_is_cut_short_foreign_or_of_a_later_version_is_refused_with_the_cure() {
         ),
         (of_csv(b"case,index,loss\na,0\n"), "ends in the middle"),
         (of_json(b"{]"), "not JSON"),
-        (of_json(b"{\"a\": 1}"), "rxlane bench --json"),
+        (of_json(b"{\"a\": 1}"), "rxlane-lab bench --json"),
         (of_json(b"[1, 2]"), "without index and metrics"),
         (of_json(b"3"), "neither points"),
         (of_csv(b"a,b\n1,2\n"), "without the columns"),

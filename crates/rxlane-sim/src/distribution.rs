@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use rxlane_report::PlotError;
 use rxlane_report::plot::{Axis, Line, Mark, Plot};
 
-use crate::stats::Samples;
+use rxlane_policy::samples::Samples;
 
 /// ECDF, CCDF with exponential fits, and the CCDF in log-log scale, of named samples of loads from 0 to 1.
 /// `prefixes` go before the three titles, `stated` are points of the ECDF that somebody else states, in percent.

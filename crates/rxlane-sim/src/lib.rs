@@ -38,7 +38,6 @@ pub mod ring;
 pub mod run;
 pub mod scenario;
 pub mod simulated_core;
-pub mod stats;
 pub mod stop;
 pub mod sweep;
 pub mod tally;

@@ -19,6 +19,7 @@ pub mod machine;
 pub mod management;
 pub mod measure;
 pub mod plan;
+pub mod record_tables;
 pub mod watch;
 
 mod apply;

@@ -1,18 +1,19 @@
 //! What happens to packets and cores over a while (single-input-queue IV): soft-IRQ load of each core, interrupts,
 //! and loss at each buffer on the way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use rxlane_policy::samples::Samples;
 use rxlane_system::{links, softnet};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::interrupts;
 use crate::load::{Counters, Load};
 use crate::machine::Machine;
 
 /// Packets lost at each buffer.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Losses {
     /// In the device: no descriptor was free.
     pub nic: u64,
@@ -23,7 +24,7 @@ pub struct Losses {
 }
 
 /// What was seen.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// How long, s.
     pub seconds: f64,
@@ -39,6 +40,37 @@ pub struct Record {
     pub losses: Losses,
     /// Times that a soft-IRQ ran out of budget.
     pub squeezed: u64,
+}
+
+/// A record, and when it was taken.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Named {
+    /// `before` or `after`.
+    pub when: String,
+    /// What was measured.
+    pub record: Record,
+}
+
+impl Named {
+    /// This record.
+    pub fn of(when: &str, record: Record) -> Self {
+        Self {
+            when: when.into(),
+            record,
+        }
+    }
+
+    /// The load of a core, of all samples.
+    pub fn samples(&self, core: usize) -> Samples {
+        let loads = self.record.loads.get(&core).map_or(&[][..], Vec::as_slice);
+        Samples::new(loads.iter().map(|l| (l.busy(), 1)))
+    }
+}
+
+/// Cores of which some record has loads.
+pub fn cores(records: &[Named]) -> BTreeSet<usize> {
+    let all = records.iter().flat_map(|named| named.record.loads.keys());
+    all.copied().collect()
 }
 
 #[derive(Default)]

@@ -1,31 +1,22 @@
 //! The command `rxlane`.
 
-#[macro_use]
-mod output;
+#[macro_use(print, println, eprint, eprintln)]
+extern crate rxlane_cli;
 
 mod commands;
-mod log;
-mod model;
+mod elsewhere;
 mod observe;
-mod test_bed;
-mod tidy;
 mod top;
 
 use std::process::ExitCode;
 use std::sync::LazyLock;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use rxlane_cli::{log, manual, one_line, output};
 
-/// The version, and which BPF programs are inside: what was tested can be told from what was not.
-static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
-    let mut parts = rxlane_dataplane::BPF.split(';');
-    let compiler = parts.next().unwrap_or_default();
-    let mut text = format!("{}\nBPF programs: {compiler}", env!("CARGO_PKG_VERSION"));
-    for object in parts.chain(rxlane_bench::BPF.split(';').skip(1)) {
-        text += &format!("\n  {object}");
-    }
-    text
-});
+/// The version, and which BPF programs are inside.
+static LONG_VERSION: LazyLock<String> =
+    LazyLock::new(|| rxlane_cli::long_version(rxlane_dataplane::BPF));
 
 /// Express lanes through the receive path of a Linux router.
 ///
@@ -42,12 +33,9 @@ static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
   sudo rxlane status                        what it is doing
   sudo rxlane top                           the same, each second
   sudo rxlane trace --class voice -c 10     what happened to ten packets, and why
-  sudo rxlane lab up --firewall 60          a router to play with, in network namespaces
-  sudo rxlane bench latency --offered 2x --firewall 200
-                                            kernel against express, at twice the kernel's capacity
-  rxlane sim run examples/sim.toml          what a router would do, in virtual time
   rxlane tune plan                          what the kernel around it should be, and why
-  rxlane plan --service-time 2us --rt-rate 100k --target 300us"
+
+rxlane-lab measures routers, and models them."
 )]
 struct Cli {
     /// Work in this network namespace (as named by `ip netns`)
@@ -78,32 +66,29 @@ enum Command {
     Explain(commands::explain::Args),
     /// Write a configuration for this machine, with what was found as comments
     Init(commands::init::Args),
-    /// Generator, router and sink in network namespaces
-    #[command(subcommand)]
-    Lab(commands::lab::Command),
-    /// Measure: kernel forwarding against rxlane, in one run
-    #[command(subcommand)]
-    Bench(commands::bench::Command),
-    /// Measure this machine's AF_XDP engine and write a model of it for the simulator
-    Calibrate(commands::calibrate::Args),
-    /// Simulate: the same policies in virtual time
-    #[command(subcommand)]
-    Sim(commands::sim::Command),
     /// The kernel around the router: plan, apply, undo
     #[command(subcommand)]
     Tune(commands::tune::Command),
-    /// Ring budgets for a latency target, with the derivation
-    Plan(commands::plan::Args),
     /// Print the JSON Schema of the configuration file, with which editors complete and check it
     Schema,
     /// Print completions for a shell
-    Completions(commands::manual::Completions),
+    #[command(after_help = COMPLETIONS)]
+    Completions(manual::Completions),
     /// Write man pages into a folder
-    Man(commands::manual::Man),
+    #[command(after_help = MAN)]
+    Man(manual::Man),
     /// Write the reference pages of the documentation into a folder
     #[command(hide = true)]
-    Reference(commands::reference::Reference),
+    Reference(manual::Reference),
+    /// Went to rxlane-lab
+    #[command(hide = true, disable_help_flag = true, aliases = ["bench", "calibrate", "plan", "sim"])]
+    Lab(elsewhere::Arguments),
 }
+
+const COMPLETIONS: &str = "Example:
+  rxlane completions bash > /etc/bash_completion.d/rxlane";
+const MAN: &str = "Example:
+  rxlane man target/man && man -l target/man/rxlane-run.8";
 
 fn main() -> ExitCode {
     log::begin();
@@ -121,6 +106,9 @@ fn main() -> ExitCode {
 
 /// Every error ends here as one line.
 fn run(cli: Cli) -> Result<(), String> {
+    if let Command::Lab(_) = cli.command {
+        return elsewhere::run();
+    }
     if let Some(name) = &cli.netns {
         rxlane_system::netns::enter(name).map_err(one_line)?;
     }
@@ -134,27 +122,17 @@ fn run(cli: Cli) -> Result<(), String> {
         Command::Check(args) => commands::check::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
         Command::Init(args) => commands::init::run(&args),
-        Command::Lab(command) => commands::lab::run(&command),
-        Command::Bench(command) => commands::bench::run(command),
-        Command::Calibrate(args) => commands::calibrate::run(&args),
-        Command::Sim(command) => commands::sim::run(command),
         Command::Tune(command) => commands::tune::run(&command, cli.netns.as_deref()),
-        Command::Plan(args) => commands::plan::run(&args),
-        Command::Schema => commands::manual::schema(),
+        Command::Schema => commands::toml_page::schema(),
         Command::Completions(args) => {
-            commands::manual::completions(&args, &mut Cli::command());
+            args.print(Cli::command());
             Ok(())
         }
         Command::Reference(args) => commands::reference::run(&args, Cli::command()),
-        Command::Man(args) => commands::manual::pages(&args, Cli::command()),
+        Command::Man(args) => {
+            args.write(Cli::command())?;
+            args.write_page("rxlane.toml.5", commands::toml_page::page().as_bytes())
+        }
+        Command::Lab(_) => Ok(()),
     }
-}
-
-/// The text of an error, on one line.
-fn one_line(error: impl std::fmt::Display) -> String {
-    error
-        .to_string()
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
 }

@@ -1,16 +1,14 @@
 //! What leaves by the express lane, Linux would have sent the same way: the firewall, marks, policies and interfaces that a
 //! packet could otherwise pass by, each tried with packets that Linux alone would have stopped.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use common::{Background, REST, TestLab, error_of, udp, wait_for};
 use nix::sys::socket::{setsockopt, sockopt};
 use rxlane_bench::lab::Place;
 use rxlane_system::netns::within;
+use test_lab::{Background, REST, TestLab, error_of, udp, wait_for};
 
 const ESTABLISHED: &str = "[[class]]\nname = \"voice\"\nlane = \"express\"\ntrust = \"established\"\nmatch = [{ protocol = [\"udp\"] }]\n";
 const PREFIX: &str = "[[class]]\nname = \"voice\"\nlane = \"express\"\ntrust = { prefixes = [\"10.10.0.0/24\"] }\nmatch = [{ protocol = [\"udp\"] }]\n";

@@ -1,17 +1,15 @@
 //! What leaves through queueing disciplines: of ports that are served at tc ingress, as veths are unless the configuration says otherwise,
 //! and of classes of the fast lane.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::UdpSocket;
 
-use common::bulk::{Uploads, carry, connect};
-use common::slow::slow_host;
-use common::{Background, REST, TestLab, VOICE_ALL, VOICE_ESTABLISHED, udp, wait_for};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{setsockopt, sockopt};
 use rxlane_bench::lab::Place;
+use test_lab::bulk::{Uploads, carry, connect};
+use test_lab::slow::slow_host;
+use test_lab::{Background, REST, TestLab, VOICE_ALL, VOICE_ESTABLISHED, udp, wait_for};
 
 const PORTS: &str = "ports = [\"in0\", \"out0\"]\n";
 const NAT: &str = "table inet fw { chain f { type filter hook forward priority 0; policy drop; ct state established,related accept; iifname \"in0\" accept; }; chain n { type nat hook postrouting priority srcnat; oifname \"out0\" masquerade; }; }";

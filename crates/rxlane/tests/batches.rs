@@ -1,8 +1,6 @@
 //! The machine's batches of the stack, which routers of all namespaces share: alone in its file, because other tests' routers would
 //! change them, too.
 
-mod common;
-
 use std::os::fd::AsRawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -13,7 +11,7 @@ use nix::sys::socket::{
 use rxlane_bench::lab::Place;
 use rxlane_system::netns::within;
 
-use common::{REST, TestLab, VOICE_ALL, VOICE_ESTABLISHED, wait_for};
+use test_lab::{REST, TestLab, VOICE_ALL, VOICE_ESTABLISHED, wait_for};
 
 const STATEFUL: &str = "table inet fw { chain forwarded { type filter hook forward priority 0; ct state established accept; }; }";
 const SETTING: &str = "/proc/sys/net/core/gro_normal_batch";

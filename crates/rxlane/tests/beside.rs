@@ -1,13 +1,11 @@
 //! A port that carries another XDP program: which it is, whose, and what takes it off.
 
-mod common;
-
 use std::path::Path;
 
-use common::{REST, TestLab, VOICE_ALL, error_of, wait_for};
 use nix::sys::signal::Signal;
 use rxlane_bench::lab::Place;
 use rxlane_dataplane::instance::Instance;
+use test_lab::{REST, TestLab, VOICE_ALL, error_of, wait_for};
 
 /// Where the foreign program is pinned.
 const PIN: &str = "/sys/fs/bpf/t-beside";

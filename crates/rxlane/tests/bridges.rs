@@ -1,11 +1,9 @@
 //! Bridges over ports, with an address of their own: what they route is express as long as they know where stations are.
 
-mod common;
-
 use std::net::UdpSocket;
 
-use common::{REST, TestLab, VOICE_ALL, udp, wait_for};
 use rxlane_bench::lab::Place;
+use test_lab::{REST, TestLab, VOICE_ALL, udp, wait_for};
 
 const ESTABLISHED: &str = "[[class]]\nname = \"voice\"\nlane = \"express\"\ntrust = \"established\"\nmatch = [{ protocol = [\"udp\"] }]\n";
 

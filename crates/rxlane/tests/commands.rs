@@ -1,11 +1,11 @@
 //! The command as people and scripts use it: pipes, disks, files and mistakes. Needs no privilege.
 
-use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
+use test_lab::streams;
 
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rxlane"));
@@ -34,90 +34,32 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-const PLAN: [&str; 7] = [
-    "plan",
-    "--service-time",
-    "2us",
-    "--rt-rate",
-    "100k",
-    "--target",
-    "300us",
-];
 /// Commands that print, and need nothing.
-const PRINTING: [&[&str]; 8] = [
+const PRINTING: [&[&str]; 4] = [
     &["check", "examples/voice.toml"],
     &["check", "--json", "examples/voice.toml"],
-    &["sim", "run", "examples/sim.toml", "--set", "seconds=0.01"],
-    &[
-        "sim",
-        "run",
-        "examples/sim.toml",
-        "--set",
-        "seconds=0.01",
-        "--json",
-    ],
-    &[
-        "sim",
-        "run",
-        "examples/sim.toml",
-        "--set",
-        "seconds=0.01",
-        "--csv",
-    ],
-    &PLAN,
     &["schema"],
     &["completions", "bash"],
 ];
 
 #[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
-    for arguments in PRINTING {
-        let (reader, writer) = std::io::pipe().unwrap();
-        drop(reader);
-        let out = command(arguments).stdout(writer).output().unwrap();
-        assert!(out.status.success(), "{arguments:?}: {out:?}");
-        assert_eq!(text(&out.stderr), "", "{arguments:?}");
-    }
+    streams::readers_may_leave(command, &PRINTING);
 }
 
 #[test]
 fn a_full_disk_is_one_line_and_a_failure() {
-    for arguments in PRINTING {
-        let full = File::options().write(true).open("/dev/full").unwrap();
-        let out = command(arguments).stdout(full).output().unwrap();
-        assert_eq!(out.status.code(), Some(1), "{arguments:?}: {out:?}");
-        let said = text(&out.stderr);
-        assert!(said.contains("No space left on device"), "{said}");
-        assert_eq!(said.lines().count(), 1, "{arguments:?}: {said}");
-    }
+    streams::full_disks_are_told(command, &PRINTING);
 }
 
 #[test]
-fn a_result_that_cannot_be_written_is_refused_before_the_work() {
-    // A day of virtual time: whoever begins with it does not end in time for this test.
-    let long = ["sim", "run", "examples/sim.toml", "--set", "seconds=1e5"];
-    for option in ["--json", "--csv", "--parquet"] {
-        let out = rxlane(&[&long[..], &[option, "/no/such/folder/out"]].concat());
-        assert!(!out.status.success());
-        let said = text(&out.stderr);
-        assert!(said.contains("cannot write /no/such/folder/out"), "{said}");
-    }
-    let out = rxlane(&["sim", "reproduce", "--html", "/no/such/folder/out"]);
-    assert!(text(&out.stderr).contains("cannot write"));
-}
-
-#[test]
-fn a_disk_that_is_full_at_the_end_is_told() {
-    let short = ["sim", "run", "examples/sim.toml", "--set", "seconds=0.01"];
-    for option in ["--json", "--csv", "--parquet"] {
-        let out = rxlane(&[&short[..], &[option, "/dev/full"]].concat());
-        assert!(!out.status.success());
-        let said = text(&out.stderr);
-        assert!(
-            said.contains("cannot write /dev/full: No space left"),
-            "{said}"
-        );
-    }
+fn what_went_to_the_lab_is_run_there_with_all_its_arguments() {
+    let out = rxlane(&["--netns", "none", "bench", "latency", "--offered", "2z"]);
+    let said = text(&out.stderr);
+    let now = "rxlane: this is a command of rxlane-lab now: rxlane-lab --netns none bench latency --offered 2z";
+    assert!(said.starts_with(now), "{said}");
+    assert!(said.contains("`2z` is no rate") || said.contains("rxlane-lab is not installed"));
+    assert!(!out.status.success());
 }
 
 #[test]
@@ -137,43 +79,8 @@ fn the_configuration_is_an_argument_an_option_or_standard_input() {
         );
     }
     assert!(!rxlane(&["check", file, "-c", file]).status.success());
-    let scenario = "seconds = 0.01\n";
-    for out in [
-        rxlane(&[
-            "sim",
-            "run",
-            "-c",
-            "examples/sim.toml",
-            "--set",
-            "seconds=0.01",
-        ]),
-        with_input(&["sim", "run", "-"], scenario),
-        with_input(&["sim", "run", "-c", "-"], scenario),
-    ] {
-        assert!(text(&out.stdout).contains("throughput_pps"), "{out:?}");
-    }
     let out = with_input(&["run", "-c", "-"], voice);
     assert!(text(&out.stderr).contains("run needs a file"), "{out:?}");
-}
-
-#[test]
-fn settings_of_a_scenario_take_numbers_with_a_multiple() {
-    let run = |pps: &str| {
-        let set = format!("traffic.pps={pps}");
-        let base = [
-            "sim",
-            "run",
-            "examples/sim.toml",
-            "--set",
-            "seconds=0.01",
-            "--json",
-        ];
-        let out = rxlane(&[&base[..], &["--set", &set]].concat());
-        assert!(out.status.success(), "{out:?}");
-        text(&out.stdout)
-    };
-    assert_eq!(run("1.6M"), run("1.6e6"));
-    assert_eq!(run("200k"), run("200000"));
 }
 
 const WRONG: &str = "ports = [\"wan0\"]\n\n[[class]]\nname = \"voice\"\nlane = \"expres\"\ntrsut = \"all\"\n\n[[class]]\nname = \"rest\"\nlane = \"stack\"\nring = \"many\"\n";

@@ -1,16 +1,14 @@
 //! Connections keep the life that Linux gives them although the express lane hides their packets from the tracker; and what a
 //! connection was trusted for does not outlast what made Linux forward it so.
 
-mod common;
-
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use common::{Background, REST, TestLab, udp, wait_for};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{setsockopt, sockopt};
 use rxlane_bench::lab::Place;
 use rxlane_system::netns::within;
+use test_lab::{Background, REST, TestLab, udp, wait_for};
 
 const ESTABLISHED: &str = "[[class]]\nname = \"voice\"\nlane = \"express\"\ntrust = \"established\"\nmatch = [{ protocol = [\"udp\", \"tcp\"] }]\n";
 const STATEFUL: &str = "table inet fw { chain forwarded { type filter hook forward priority 0; policy drop; ct state invalid drop; ct state established,related accept; iifname in0 accept; }; }";

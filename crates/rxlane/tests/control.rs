@@ -1,11 +1,9 @@
 //! What the router itself must hear to stay a router, on an overloaded core.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{Background, REST, TestLab, VOICE_ALL, wait_for};
 use rxlane_bench::lab::{Firewall, Place};
+use test_lab::{Background, REST, TestLab, VOICE_ALL, wait_for};
 
 /// BIRD on both ends of a link: BGP with BFD, and OSPF. It ends with this.
 struct Routing {

@@ -1,9 +1,7 @@
 //! Packets of express classes that leave through a port with a queueing discipline.
 
-mod common;
-
-use common::{REST, TestLab, VOICE_ALL, wait_for};
 use rxlane_bench::lab::{Firewall, Place};
+use test_lab::{REST, TestLab, VOICE_ALL, wait_for};
 
 const SHAPER: &str = "tc qdisc replace dev out0 root tbf rate 20mbit burst 30k limit 300k";
 
@@ -20,8 +18,8 @@ fn port(t: &TestLab, key: &str) -> serde_json::Value {
 
 /// Says something that counts as voice, and waits until it was heard.
 fn say(t: &TestLab) {
-    let from = common::udp(t, Place::Gen, "10.10.0.2:6000");
-    let to = common::udp(t, Place::Sink, "10.20.0.2:7000");
+    let from = test_lab::udp(t, Place::Gen, "10.10.0.2:6000");
+    let to = test_lab::udp(t, Place::Sink, "10.20.0.2:7000");
     let voice = nix::sys::socket::sockopt::Ipv4Tos;
     nix::sys::socket::setsockopt(&from, voice, &0xb8).unwrap();
     wait_for("it is heard", || {

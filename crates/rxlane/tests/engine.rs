@@ -2,12 +2,9 @@
 //!
 //! Needs root and the lab's tools (`make setup`).
 
-mod common;
-
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use common::{TestLab, error_of, undisturbed, wait_for};
 use nix::sys::signal::Signal;
 use rxlane_bench::bed::Bed;
 use rxlane_bench::bench::{Pattern, Traffic};
@@ -15,6 +12,7 @@ use rxlane_bench::frame::Frame;
 use rxlane_bench::lab::Place;
 use rxlane_bench::trial::Threads;
 use rxlane_policy::Pps;
+use test_lab::{TestLab, error_of, undisturbed, wait_for};
 
 /// Slow enough that a stall of a shared machine loses nothing.
 const RATE: Pps = Pps(5_000.0);
@@ -723,51 +721,6 @@ fn what_is_wrong_with_an_engine_is_one_line_and_changes_nothing() {
             !links.contains("xdp") && !links.contains("rxlane-up"),
             "{keys}"
         );
-    }
-}
-
-#[test]
-#[ignore = "needs root: make test"]
-fn a_sweep_of_the_engine_is_laid_beside_its_model() {
-    let model = std::env::temp_dir().join("t-model.toml");
-    std::fs::write(&model, "seconds = 0.1\n[cpu]\npacket_ns = 2000\n").unwrap();
-    let out = common::rxlane(&[
-        "bench",
-        "sweep",
-        "--dut",
-        "afxdp",
-        "--strategy",
-        "sq,ll-wfq",
-        "--loads",
-        "5k",
-        "--ratios",
-        "0.3",
-        "--seconds",
-        "0.2",
-        "--repeat",
-        "1",
-        "--json",
-        "--with-sim",
-        model.to_str().unwrap(),
-    ]);
-    let kernel = common::rxlane(&[
-        "bench",
-        "sweep",
-        "--dut",
-        "kernel",
-        "--with-sim",
-        model.to_str().unwrap(),
-    ]);
-    assert!(error_of(&kernel).contains("no AF_XDP engine"));
-    std::fs::remove_file(&model).unwrap();
-    let report: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
-    let points = report["points"].as_array().unwrap();
-    assert_eq!(points.len(), 2);
-    for point in points {
-        let modelled = point["predicted"]["forwarded_pps"].as_f64().unwrap();
-        assert!((modelled / 5000.0 - 1.0).abs() < 0.2, "{point:#}");
-        assert!(point["predicted"]["mean_us"][0].as_f64() >= Some(2.0));
-        assert!(point["wakeups_per_s"].as_f64() > Some(0.0));
     }
 }
 

@@ -2,15 +2,13 @@
 //!
 //! Needs root and the lab's tools (`make setup`). Tests share two cores, so `make test` runs them in turn.
 
-mod common;
-
-use common::{REST, TestLab, VOICE_ALL, VOICE_ESTABLISHED, patience, wait_for};
 use rxlane_bench::bed::Bed;
 use rxlane_bench::bench::{Pattern, Traffic};
 use rxlane_bench::frame::Frame;
 use rxlane_bench::lab::{Firewall, Place};
 use rxlane_bench::trial::Threads;
 use rxlane_policy::Pps;
+use test_lab::{REST, TestLab, VOICE_ALL, VOICE_ESTABLISHED, patience, wait_for};
 
 const EF_TOS: &str = "0xb8";
 

@@ -1,9 +1,7 @@
 //! Frames longer than a page, which drivers hand over in several pieces.
 
-mod common;
-
-use common::{REST, TestLab, VOICE_ALL, udp, wait_for};
 use rxlane_bench::lab::Place;
+use test_lab::{REST, TestLab, VOICE_ALL, udp, wait_for};
 
 const ENDS: [(Place, &str); 4] = [
     (Place::Gen, "gen0"),

@@ -1,10 +1,8 @@
 //! How long packets are inside of the router, as status and metrics show it.
 
-mod common;
-
-use common::{REST, TestLab, VOICE_ALL, wait_for};
 use rxlane_bench::lab::Place;
 use serde_json::Value;
+use test_lab::{REST, TestLab, VOICE_ALL, wait_for};
 
 /// What was measured of a class.
 fn latency(t: &TestLab, class: &str) -> Value {

@@ -1,12 +1,10 @@
 //! A router as large as one can be: what `check` takes, `run` and `reload` take, too, and what it refuses changes nothing.
 
-mod common;
-
 use std::fmt::Write as _;
 
-use common::{REST, TestLab, VOICE_ALL, error_of, udp, wait_for};
 use nix::sys::signal::Signal;
 use rxlane_bench::lab::Place;
+use test_lab::{REST, TestLab, VOICE_ALL, error_of, udp, wait_for};
 
 /// A class of so many addresses, that of the receiver last, in classes with other names.
 fn many(name: &str, addresses: usize) -> String {

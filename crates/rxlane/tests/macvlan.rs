@@ -1,9 +1,7 @@
 //! Virtual MAC addresses, as redundant routers have them: macvlan devices over ports.
 
-mod common;
-
-use common::{REST, TestLab, VOICE_ALL, wait_for};
 use rxlane_bench::lab::Place;
+use test_lab::{REST, TestLab, VOICE_ALL, wait_for};
 
 const VIRTUAL: &str = "00:00:5e:00:01:01";
 

@@ -1,9 +1,7 @@
 //! Neighbours that only express traffic uses are confirmed as Linux confirms those that it uses itself.
 
-mod common;
-
-use common::{REST, TestLab, wait_for};
 use rxlane_bench::lab::Place;
+use test_lab::{REST, TestLab, wait_for};
 
 const PREFIX: &str = "[[class]]\nname = \"voice\"\nlane = \"express\"\ntrust = { prefixes = [\"10.10.0.0/24\", \"fd10::/64\"] }\nmatch = [{ protocol = [\"udp\"] }]\n";
 
@@ -29,8 +27,8 @@ fn a_host_that_was_silently_replaced_is_found_again_though_only_express_packets_
                 a.to_owned()
             }
         };
-        let from = common::udp(&t, Place::Gen, &format!("{}:6000", bracketed(caller)));
-        let to = common::udp(&t, Place::Sink, &format!("{}:7000", bracketed(sink)));
+        let from = test_lab::udp(&t, Place::Gen, &format!("{}:6000", bracketed(caller)));
+        let to = test_lab::udp(&t, Place::Sink, &format!("{}:7000", bracketed(sink)));
         let says = || {
             from.send_to(b"said", to.local_addr().unwrap())
                 .expect("sent");
@@ -70,8 +68,8 @@ fn a_permanent_neighbour_stays_permanent() {
         &format!("ip neigh replace 10.20.0.2 dev out0 lladdr {mac} nud permanent"),
     );
     let _router = t.router(&(PREFIX.to_owned() + REST));
-    let from = common::udp(&t, Place::Gen, "10.10.0.2:6000");
-    let to = common::udp(&t, Place::Sink, "10.20.0.2:7000");
+    let from = test_lab::udp(&t, Place::Gen, "10.10.0.2:6000");
+    let to = test_lab::udp(&t, Place::Sink, "10.20.0.2:7000");
     let says = || {
         from.send_to(b"said", "10.20.0.2:7000").expect("sent");
         assert!(to.recv(&mut [0; 64]).is_ok());

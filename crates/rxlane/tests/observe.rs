@@ -1,16 +1,14 @@
 //! What others see of a running router: metrics, and the status socket.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
 
-use common::{REST, TestLab, VOICE_ALL, binary, udp, wait_for};
 use nix::sys::signal::Signal;
 use rxlane_bench::lab::Place;
 use rxlane_dataplane::instance::Instance;
+use test_lab::{REST, TestLab, VOICE_ALL, binary, udp, wait_for};
 
 const LISTEN: &str = "127.0.0.1:9817";
 
@@ -231,11 +229,11 @@ fn the_group_may_look_and_others_are_told_to_join_it() {
         "{first}"
     );
     let stranger = as_somebody(&t, "65534", "65534");
-    let said = common::error_of(&stranger);
+    let said = test_lab::error_of(&stranger);
     assert!(said.contains("adduser $USER rxlane"), "{said}");
 
     router.end(Signal::SIGKILL);
-    let said = common::error_of(&as_somebody(&t, "65534", &gid));
+    let said = test_lab::error_of(&as_somebody(&t, "65534", &gid));
     assert!(said.contains("the daemon is gone"), "{said}");
     // The next one takes the place of the socket that was left.
     let router = t.router(&format!("{VOICE_ALL}{REST}"));
@@ -244,7 +242,7 @@ fn the_group_may_look_and_others_are_told_to_join_it() {
     });
     router.end(Signal::SIGTERM);
     assert!(!socket.exists());
-    let said = common::error_of(&as_somebody(&t, "65534", &gid));
+    let said = test_lab::error_of(&as_somebody(&t, "65534", &gid));
     assert!(said.contains("no router runs"), "{said}");
 }
 
@@ -254,7 +252,7 @@ fn what_init_writes_for_a_machine_starts_there() {
     for firewall in ["none", "stateful:20"] {
         let mut t = TestLab::up("init", |c| c.firewall = firewall.parse().unwrap());
         let out = t.rxlane(&["init"]);
-        assert!(out.status.success(), "{}", common::error_of(&out));
+        assert!(out.status.success(), "{}", test_lab::error_of(&out));
         let text = String::from_utf8(out.stdout).unwrap();
         assert!(text.contains("ports = [\"in0\", \"out0\"]"), "{text}");
         // Nobody is believed unasked.
@@ -264,9 +262,9 @@ fn what_init_writes_for_a_machine_starts_there() {
         // Kept, because somebody may have changed it.
         let name = config.to_str().unwrap();
         let again = t.rxlane(&["init", "-o", name]);
-        assert!(common::error_of(&again).contains("--force"));
+        assert!(test_lab::error_of(&again).contains("--force"));
         let live = t.rxlane(&["check", "--live", "--json", name]);
-        assert!(live.status.success(), "{}", common::error_of(&live));
+        assert!(live.status.success(), "{}", test_lab::error_of(&live));
         let verdict: serde_json::Value = serde_json::from_slice(&live.stdout).unwrap();
         assert_eq!(verdict["fine"], true);
         let warnings = verdict["warnings"].as_array().unwrap();

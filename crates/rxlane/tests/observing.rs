@@ -1,10 +1,7 @@
 //! A router that only observes: Linux sends every packet as it would without, and counters say what would become of it.
 
-mod common;
-
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use common::{REST, TestLab, VOICE_ALL, error_of, wait_for};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockType, bind, recv, sendto, setsockopt, socket, sockopt,
 };
@@ -13,6 +10,7 @@ use rxlane_bench::lab::{Firewall, Place};
 use rxlane_policy::headers::ipv4_checksum;
 use rxlane_system::netns::within;
 use rxlane_system::{links, packet_socket};
+use test_lab::{REST, TestLab, VOICE_ALL, error_of, wait_for};
 
 const OBSERVE: &str = "mode = \"observe\"\n";
 const IPV4: u16 = 0x0800;

@@ -1,13 +1,11 @@
 //! Hosts behind veths that leave segments and checksums to their devices, as they do unless told otherwise.
 
-mod common;
-
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use common::{REST, TestLab, VOICE_ALL, udp, wait_for};
 use nix::sys::socket::{setsockopt, sockopt};
 use rxlane_bench::lab::{Firewall, Place};
+use test_lab::{REST, TestLab, VOICE_ALL, udp, wait_for};
 
 const GEN: &str = "10.10.0.2:6000";
 const SINK: &str = "10.20.0.2:7000";

@@ -1,18 +1,16 @@
 //! What the controller does when a core cannot keep up. Functional: who is served and in what order,
 //! never how fast.
 
-mod common;
-
-use common::bulk::{self, Uploads};
-use common::{REST, TestLab, VOICE_ALL, VOICE_ESTABLISHED};
 use rxlane_bench::lab::{Firewall, Place};
 use rxlane_dataplane::features::Features;
+use test_lab::bulk::{self, Uploads};
+use test_lab::{REST, TestLab, VOICE_ALL, VOICE_ESTABLISHED};
 
 fn flood(
     classes: &str,
     rt_ratio: f64,
     name: &str,
-) -> (TestLab, rxlane_bench::trial::Trial, common::Background) {
+) -> (TestLab, rxlane_bench::trial::Trial, test_lab::Background) {
     let mut t = TestLab::up(name, |c| c.firewall = Firewall::Linear(400));
     let router = t.router(classes);
     let trial = t.flood(rt_ratio);
@@ -95,7 +93,7 @@ fn what_an_express_class_leaves_to_the_kernel_is_shed_as_the_stack_is() {
         Place::Router,
         "nft 'add table ip t; add chain ip t c { type nat hook postrouting priority srcnat; }; add rule ip t c ip saddr 192.0.2.1 masquerade'",
     );
-    common::wait_for("the class to be the kernel's", || {
+    test_lab::wait_for("the class to be the kernel's", || {
         let status = t.status_json().unwrap();
         status["classes"][1]["why"]
             .as_str()
@@ -133,7 +131,7 @@ fn slow_packets_are_an_overload_before_five_polls_of_them_have_passed() {
         Place::Gen,
         "taskset -c 1 socat -u -b 100 OPEN:/dev/zero,readbytes=25000 UDP4-DATAGRAM:10.20.0.2:9",
     );
-    common::wait_for("the burst to be served", || {
+    test_lab::wait_for("the burst to be served", || {
         t.class("rest", "passed") + t.class("rest", "early_drops") >= 200
     });
     assert_eq!(state(&t, "overloads"), 1);
@@ -180,7 +178,7 @@ fn tcp_that_shares_the_polling_core_waits_for_it_and_is_not_dropped() {
     let uploads = Uploads::begin(&t, 8);
     let waits = Features::probe().cpumaps_merge;
     let counter = if waits { "queued" } else { "early_drops" };
-    common::wait_for("the core is overloaded", || t.class("rest", counter) > 2000);
+    test_lab::wait_for("the core is overloaded", || t.class("rest", counter) > 2000);
     bulk::carry(&t, "10.20.0.2:7000");
     drop(uploads);
     assert_eq!(t.class("rest", "queued") > 0, waits);
@@ -194,7 +192,7 @@ fn tcp_that_shares_the_polling_core_waits_for_it_and_is_not_dropped() {
         let rings = status["classes"][1]["rings"].as_array().unwrap().clone();
         rings.iter().map(|ring| ring[key].as_u64().unwrap()).sum()
     };
-    common::wait_for("the ring is empty", || of_rings("occupancy") == 0);
+    test_lab::wait_for("the ring is empty", || of_rings("occupancy") == 0);
     assert_eq!(
         t.class("rest", "queued"),
         of_rings("enqueued") + of_rings("drops")

@@ -1,16 +1,14 @@
 //! What must see every packet of an established flow is named, keeps with the kernel what meets it, and can be accepted.
 
-mod common;
-
 use std::process::{Command, Stdio};
 
-use common::{REST, TestLab, VOICE_ESTABLISHED, binary, error_of, udp, wait_for};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{setsockopt, sockopt};
 use rxlane_bench::lab::Place;
+use test_lab::{REST, TestLab, VOICE_ESTABLISHED, binary, error_of, udp, wait_for};
 
 /// A router that nobody has accepted anything of, and what it says.
-fn run(t: &TestLab, config: &std::path::Path) -> (common::Background, std::path::PathBuf) {
+fn run(t: &TestLab, config: &std::path::Path) -> (test_lab::Background, std::path::PathBuf) {
     let log = std::env::temp_dir().join(format!("{}-said.log", t.lab.config.name));
     let child = Command::new(binary())
         .args(["--netns", &t.lab.netns(Place::Router), "run", "-c"])
@@ -23,7 +21,7 @@ fn run(t: &TestLab, config: &std::path::Path) -> (common::Background, std::path:
     let pid = child.id();
     let serves = || t.status_json().is_some_and(|s| s["daemon"] == pid);
     wait_for("the router serves", serves);
-    (common::Background(child), log)
+    (test_lab::Background(child), log)
 }
 
 fn printed(out: std::process::Output) -> String {

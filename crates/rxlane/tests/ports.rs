@@ -1,12 +1,10 @@
 //! Ports under other names, in other namespaces, and not there yet.
 
-mod common;
-
 use std::process::{Command, Stdio};
 
-use common::{Background, REST, TestLab, VOICE_ALL, binary, error_of, wait_for};
 use nix::sys::signal::Signal;
 use rxlane_bench::lab::Place;
+use test_lab::{Background, REST, TestLab, VOICE_ALL, binary, error_of, wait_for};
 
 /// Starts a router on these ports, which need not be the lab's.
 fn router(t: &mut TestLab, ports: &str) -> Background {

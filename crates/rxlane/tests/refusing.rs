@@ -1,18 +1,16 @@
 //! Ports whose drivers refuse express packets: a host behind one that takes packets more slowly than the router sends them.
 
-mod common;
-
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use common::slow::{queue, slow_host};
-use common::{REST, TestLab, VOICE_ALL, VOICE_ESTABLISHED, udp, wait_for};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{setsockopt, sockopt};
 use rxlane_bench::lab::{Firewall, Place};
+use test_lab::slow::{queue, slow_host};
+use test_lab::{REST, TestLab, VOICE_ALL, VOICE_ESTABLISHED, udp, wait_for};
 
 /// A host in front of the router and one behind it, which talk in packets that count as voice.
 struct Hosts {

@@ -1,16 +1,14 @@
 //! A reload is a transaction: a packet sees the old configuration or the new one, and a refused one changes nothing.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{Background, REST, TestLab, error_of};
 use rxlane_bench::bed::Bed;
 use rxlane_bench::bench::{Pattern, Traffic};
 use rxlane_bench::frame::Frame;
 use rxlane_bench::lab::Place;
 use rxlane_bench::trial::Threads;
 use rxlane_policy::Pps;
+use test_lab::{Background, REST, TestLab, error_of};
 
 /// Express is what comes in at `port`; nothing that the lab sends comes in anywhere but at in0.
 fn only_from(ports: &[&str], port: &str) -> String {

@@ -1,15 +1,13 @@
 //! The daemon under a service manager: what it says over the socket that `sd_notify(3)` describes.
 
-mod common;
-
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::{Background, REST, TestLab, VOICE_ALL, binary, wait_for};
 use nix::sys::signal::Signal;
 use rxlane_bench::lab::Place;
+use test_lab::{Background, REST, TestLab, VOICE_ALL, binary, wait_for};
 
 fn next(socket: &UnixDatagram) -> String {
     let mut text = [0; 2048];
@@ -167,8 +165,8 @@ fn what_a_router_left_whose_namespace_is_gone_can_be_removed() {
         .args(["netns", "delete", &netns])
         .status();
     assert!(ip.unwrap().success());
-    common::wait_for("the namespace is gone", || {
-        let out = common::rxlane(&["detach", "--all"]);
+    test_lab::wait_for("the namespace is gone", || {
+        let out = test_lab::rxlane(&["detach", "--all"]);
         assert!(out.status.success());
         !pins.exists()
     });

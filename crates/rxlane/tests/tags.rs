@@ -1,10 +1,8 @@
 //! VLAN tags stay in frames as long as a router is attached, and offloads are as they were afterwards.
 
-mod common;
-
-use common::{REST, TestLab, VOICE_ALL, udp, wait_for};
 use nix::sys::signal::Signal;
 use rxlane_bench::lab::Place;
+use test_lab::{REST, TestLab, VOICE_ALL, udp, wait_for};
 
 /// Whether a port of the router takes tags out of received frames.
 fn takes_tags(t: &TestLab, port: &str) -> bool {

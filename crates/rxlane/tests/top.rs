@@ -1,12 +1,10 @@
 //! `rxlane top` on a terminal: tmux is one that can be read.
 
-mod common;
-
 use std::process::Command;
 
 use rxlane_bench::lab::Place;
 
-use common::{Background, REST, TestLab, VOICE_ALL, binary, error_of, udp, wait_for};
+use test_lab::{Background, REST, TestLab, VOICE_ALL, binary, error_of, udp, wait_for};
 
 /// A terminal of 80 columns and 24 lines.
 struct Terminal(String);
@@ -147,7 +145,7 @@ fn it_ends_with_its_terminal() {
 
 #[test]
 fn without_a_terminal_the_way_to_the_same_is_named() {
-    let out = common::rxlane(&["top"]);
+    let out = test_lab::rxlane(&["top"]);
     assert!(!out.status.success());
     assert!(
         error_of(&out).contains("rxlane status"),

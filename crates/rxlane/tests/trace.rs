@@ -1,11 +1,8 @@
 //! `rxlane trace`: packets that are seen, with what happened to them, and a router that nobody looks at any more.
 
-mod common;
-
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use common::{Background, REST, TestLab, VOICE_ALL, VOICE_ESTABLISHED, binary, error_of, wait_for};
 use nix::sys::signal::Signal;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
 use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
@@ -14,6 +11,9 @@ use rxlane_bench::lab::{Firewall, Place};
 use rxlane_dataplane::instance::Instance;
 use rxlane_dataplane::trace::is_on;
 use serde_json::Value;
+use test_lab::{
+    Background, REST, TestLab, VOICE_ALL, VOICE_ESTABLISHED, binary, error_of, wait_for,
+};
 
 const EF_PING: &str = "ping -Q 0xb8 -c 1 -W 1";
 

@@ -1,12 +1,10 @@
 //! `rxlane tune` on veth ports: NAPI deferral and NAPI threads, which are all that they have.
 
-mod common;
+mod tuned;
 
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use common::tuned::Tuned;
-use common::{Background, REST, VOICE_ALL, wait_for};
 use nix::sys::signal::Signal;
 use rxlane_bench::bed::Bed;
 use rxlane_bench::bench::{Pattern, Traffic};
@@ -14,6 +12,8 @@ use rxlane_bench::frame::Frame;
 use rxlane_bench::lab::Place;
 use rxlane_bench::trial::Threads;
 use rxlane_policy::Pps;
+use test_lab::{Background, REST, VOICE_ALL, wait_for};
+use tuned::Tuned;
 
 /// Only what belongs to the lab: the machine's own interrupts stay alone.
 const SKIP: &str = "other-interrupts,buffers,idle";
@@ -76,7 +76,7 @@ impl Tuned {
     }
 
     fn watch(&self, args: &str) -> Background {
-        let child = Command::new(common::binary())
+        let child = Command::new(test_lab::binary())
             .args(["--netns", &self.t.lab.netns(Place::Router), "tune", "watch"])
             .args(args.split(' '))
             .args(["--journal", self.journal.to_str().unwrap()])

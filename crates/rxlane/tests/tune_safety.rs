@@ -1,15 +1,15 @@
 //! `rxlane tune` does not cut off who runs it: interfaces over which a machine is reached, and changes that wait to be
 //! confirmed.
 
-mod common;
+mod tuned;
 
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use common::tuned::Tuned;
-use common::wait_for;
 use nix::sys::signal::Signal;
 use rxlane_bench::lab::Place;
+use test_lab::wait_for;
+use tuned::Tuned;
 
 /// Only what belongs to the lab: the machine's own interrupts stay alone.
 const APPLY: &str =
@@ -35,7 +35,7 @@ impl Tuned {
         };
         format!(
             "{} --netns {} tune {args}{journal}",
-            common::binary().display(),
+            test_lab::binary().display(),
             self.t.lab.netns(Place::Router)
         )
     }

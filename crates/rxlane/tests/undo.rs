@@ -1,12 +1,10 @@
 //! Reloads that are undone unless somebody confirms them.
 
-mod common;
-
 use std::path::PathBuf;
 
-use common::{Background, REST, TestLab, VOICE_ALL, error_of, wait_for};
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use test_lab::{Background, REST, TestLab, VOICE_ALL, error_of, wait_for};
 
 const OTHER: &str = "[[class]]\nname = \"other\"\nlane = \"express\"\ntrust = \"all\"\nmatch = [{ dscp = \"CS7\" }]\n";
 

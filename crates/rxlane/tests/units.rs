@@ -1,13 +1,11 @@
 //! What the units of systemd do, by calling what they call in the order in which systemd does.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use common::{Background, REST, TestLab, VOICE_ALL, binary, error_of, wait_for};
 use nix::sys::signal::Signal;
 use rxlane_bench::lab::Place;
+use test_lab::{Background, REST, TestLab, VOICE_ALL, binary, error_of, wait_for};
 
 const SERVICE: &str = include_str!("../../../contrib/systemd/rxlane.service");
 const LANES: &str = include_str!("../../../contrib/systemd/rxlane-lanes.service");

@@ -1,9 +1,7 @@
 //! VXLANs between the router and a host. More of them, with VLAN devices below and several ends: tests/vm/test-vxlan.
 
-mod common;
-
-use common::{REST, TestLab, VOICE_ALL, wait_for};
 use rxlane_bench::lab::Place;
+use test_lab::{REST, TestLab, VOICE_ALL, wait_for};
 
 /// Of the host in the VXLAN.
 const STATION: &str = "02:00:00:00:77:07";

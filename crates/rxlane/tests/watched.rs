@@ -1,7 +1,5 @@
 //! What those who watch a router can do to it and to one another: nothing.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -10,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use common::{Background, REST, TestLab, VOICE_ALL, wait_for};
 use nix::sys::signal::Signal;
 use rxlane_bench::lab::Place;
 use rxlane_dataplane::instance::Instance;
+use test_lab::{Background, REST, TestLab, VOICE_ALL, wait_for};
 
 const LISTEN: &str = "127.0.0.1:9818";
 
@@ -213,7 +211,7 @@ fn whatever_the_umask_files_are_roots_alone_and_the_group_still_may_look() {
     for umask in ["000", "022", "077"] {
         let line = format!(
             "umask {umask} && exec {} --netns {} run --accept-bypass -c {}",
-            common::binary().display(),
+            test_lab::binary().display(),
             t.lab.netns(Place::Router),
             config.display()
         );
@@ -271,7 +269,7 @@ fn files_that_an_earlier_daemon_left_open_to_all_are_closed_and_odd_ones_refused
     nix::unistd::mkfifo(&run.join("lock"), nix::sys::stat::Mode::S_IRWXU).unwrap();
     let config = t.config("router", &format!("{VOICE_ALL}{REST}"));
     let refused = t.rxlane(&["run", "-c", config.to_str().unwrap()]);
-    assert!(common::error_of(&refused).contains("lock"), "{refused:?}");
+    assert!(test_lab::error_of(&refused).contains("lock"), "{refused:?}");
     std::fs::remove_file(run.join("lock")).unwrap();
     assert!(t.rxlane(&["detach"]).status.success());
 }

@@ -1,6 +1,6 @@
 """Predict a Linux router before it is bought: its receive path in virtual time.
 
-The model is that of the command `rxlane sim`, with the same numbers for the same seed, and results are Arrow tables that pandas,
+The model is that of the command `rxlane-lab sim`, with the same numbers for the same seed, and results are Arrow tables that pandas,
 polars, DuckDB and pyarrow take as they are.
 
 >>> import rxlane

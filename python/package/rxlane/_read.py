@@ -20,7 +20,7 @@ VERSION = 1
 
 
 def read(path: "os.PathLike[str] | str") -> Any:
-    """Results of `rxlane bench` and `rxlane sim`, of `rxlane.sweep` and of a study, as one pyarrow.Table: a row a point, device, class
+    """Results of `rxlane-lab bench` and `rxlane-lab sim`, of `rxlane.sweep` and of a study, as one pyarrow.Table: a row a point, device, class
     and metric.
 
     path: a file of `--json`, `--csv`, `--parquet` or `--tidy`, what `Table.write` wrote (`.csv`, `.parquet`, `.arrow`), or a folder: that
@@ -133,7 +133,7 @@ def _tidied(name: str, table: Any) -> Any:
         return _checked(name, table)
     if not {"index", "case"} <= set(names):
         raise ResultsError(
-            f"{name}: its columns are not those of results of rxlane: give what `rxlane sim run --parquet` or --tidy, Table.write or a study wrote"
+            f"{name}: its columns are not those of results of rxlane: give what `rxlane-lab sim run --parquet` or --tidy, Table.write or a study wrote"
         )
     text = io.BytesIO()
     if "error" in names:

@@ -109,13 +109,20 @@ pub struct LabConfig {
     #[serde(default)]
     pub owner: Option<u32>,
     /// The rxlane command that the lab's router runs, and that removes what a killed one left.
-    #[serde(default = "this_program")]
+    #[serde(default = "beside_this_program")]
     pub rxlane: PathBuf,
 }
 
-/// The running program, which is `rxlane` itself wherever a lab is built by a command.
-fn this_program() -> PathBuf {
-    std::env::current_exe().unwrap_or_else(|_| "rxlane".into())
+/// Beside the running program, which is `rxlane-lab` wherever a lab is built by a command.
+fn beside_this_program() -> PathBuf {
+    let this = std::env::current_exe().unwrap_or_default();
+    let beside = this.with_file_name("rxlane");
+    // Else as the shell finds it.
+    if beside.is_file() {
+        beside
+    } else {
+        "rxlane".into()
+    }
 }
 
 impl Default for LabConfig {
@@ -134,7 +141,7 @@ impl Default for LabConfig {
             sink_coalesce_us: 0,
             hosts_send: false,
             owner: None,
-            rxlane: this_program(),
+            rxlane: beside_this_program(),
         }
     }
 }

@@ -177,7 +177,7 @@ impl RrulReport {
                 "T0": began,
                 "HOST": "10.20.0.2",
                 "HOSTS": ["10.20.0.2"],
-                "LOCAL_HOST": "rxlane lab",
+                "LOCAL_HOST": "rxlane-lab lab",
                 "LENGTH": self.seconds,
                 "TOTAL_LENGTH": self.length_s(),
                 "STEP_SIZE": self.step_s,

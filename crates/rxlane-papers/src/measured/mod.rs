@@ -2,7 +2,7 @@
 //!
 //! The papers' routers were others, with other costs. What can be compared across machines has no unit: ratios to a strategy or a
 //! law on the same machine, at loads that are shares of what that one carries. Each quantity is computed by the same function from
-//! the model's points and from those of `rxlane bench sweep --json`.
+//! the model's points and from those of `rxlane-lab bench sweep --json`.
 
 mod points;
 mod strategies;

@@ -1,4 +1,4 @@
-//! Points of `rxlane bench sweep --json` (docs/src/reference/bench-json.md).
+//! Points of `rxlane-lab bench sweep --json` (docs/src/reference/bench-json.md).
 
 use serde::Deserialize;
 
@@ -34,7 +34,7 @@ struct MeasuredLatency {
 }
 
 impl Measurement {
-    /// From what `rxlane bench sweep --json` has written; `name` is for people.
+    /// From what `rxlane-lab bench sweep --json` has written; `name` is for people.
     ///
     /// # Errors
     /// [`PapersError::Measurement`].

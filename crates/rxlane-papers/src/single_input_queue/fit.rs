@@ -1,7 +1,7 @@
 //! Costs of the paper's machine, from the rows that may set them.
 
+use rxlane_policy::samples::Samples;
 use rxlane_sim::SimError;
-use rxlane_sim::stats::Samples;
 
 use crate::fit::{Parameter, Residual, parameter, residual, rows_of};
 use crate::paper::Paper;

@@ -1,7 +1,7 @@
 //! Rows of "Single Input Queue", IV.B.
 
+use rxlane_policy::samples::{Samples, Tail};
 use rxlane_sim::SimError;
-use rxlane_sim::stats::{Samples, Tail};
 
 use crate::interval::{Interval, every};
 use crate::judge::{Baseline, FIT, Number, PREDICT, Shape, Verdicts};

@@ -67,7 +67,7 @@ fn classes_by(path: &Path, port: Option<&str>, mac: Option<[u8; 6]>) -> Result<C
 #[cfg(target_family = "wasm")]
 fn classes_by(path: &Path, _: Option<&str>, _: Option<[u8; 6]>) -> Result<Classes, SimError> {
     Err(SimError::Router(format!(
-        "{}: there are no files in a browser: use rxlane sim run",
+        "{}: there are no files in a browser: use rxlane-lab sim run",
         path.display()
     )))
 }

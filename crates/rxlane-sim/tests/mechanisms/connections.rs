@@ -192,7 +192,7 @@ fn behind_a_full_core_the_call_comes_first_and_connections_use_and_share_what_is
     }
 }
 
-/// What `rxlane bench call --flows 1,8 --congestion cubic --firewalls stateful:60 --link-out 0.1,0.3 --qdisc pfifo_fast --no-merge
+/// What `rxlane-lab bench call --flows 1,8 --congestion cubic --firewalls stateful:60 --link-out 0.1,0.3 --qdisc pfifo_fast --no-merge
 /// --seconds 10` printed of a call beside downloads, of Linux and of the lane: the slowest hundredth, ms. Nothing here is fitted to it.
 /// Linux behind the slower link is left out: connections lose packets there that no counter of the lab shows (scenarios.md).
 #[test]

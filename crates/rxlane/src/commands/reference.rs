@@ -2,55 +2,17 @@
 //! they cannot differ from the program. `make docs` writes them.
 
 use std::fmt::Write;
-use std::path::PathBuf;
 
+use rxlane_cli::manual::{self, Reference};
 use rxlane_dataplane::layout::REASONS;
 use rxlane_dataplane::status::Status;
 use serde_json::Value;
 
-/// Pages are wrapped at this many columns.
-const COLUMNS: usize = 118;
-
-#[derive(clap::Args)]
-pub(crate) struct Reference {
-    /// The folder
-    dir: PathBuf,
-}
-
+/// The pages of this command.
 pub(crate) fn run(args: &Reference, command: clap::Command) -> Result<(), String> {
-    let write = |name: &str, text: String| {
-        let path = args.dir.join(name);
-        std::fs::write(&path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))
-    };
-    write("commands.md", commands(command))?;
-    write("configuration.md", configuration())?;
-    write("status.md", status())
-}
-
-fn commands(command: clap::Command) -> String {
-    let mut page = String::from(
-        "# Commands\n\nMade of the command itself by `make docs`. `rxlane man DIR` writes the same as man pages.\n",
-    );
-    // Environment and width of whoever makes the page do not matter.
-    let mut command = command.term_width(COLUMNS).disable_help_subcommand(true);
-    command.build();
-    add_command(&mut page, &mut command, "");
-    page
-}
-
-fn add_command(page: &mut String, command: &mut clap::Command, parent: &str) {
-    let name = format!("{parent}{}", command.get_name());
-    let help = command.render_long_help().to_string();
-    let help: Vec<&str> = help.lines().map(str::trim_end).collect();
-    let _ = write!(
-        page,
-        "\n## {name}\n\n```text\n{}\n```\n",
-        help.join("\n").trim_end()
-    );
-    let parent = format!("{name} ");
-    for sub in command.get_subcommands_mut().filter(|c| !c.is_hide_set()) {
-        add_command(page, sub, &parent);
-    }
+    args.write("commands.md", manual::page(command, "rxlane"))?;
+    args.write("configuration.md", configuration())?;
+    args.write("status.md", status())
 }
 
 fn configuration() -> String {
@@ -175,5 +137,5 @@ fn fields(schema: &Value) -> String {
 
 /// Text for a cell of a table.
 fn cell(text: &str) -> String {
-    crate::one_line(text).replace('|', "\\|")
+    rxlane_cli::one_line(text).replace('|', "\\|")
 }

@@ -1,4 +1,4 @@
-//! rxlane.toml(5), made of the schema of the file.
+//! The schema of the configuration file, and rxlane.toml(5), which is made of it.
 
 use roff::{Roff, bold, roman};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use super::reference::kind;
 use crate::one_line;
 
 /// The page in the language of man(7).
-pub(super) fn page() -> String {
+pub(crate) fn page() -> String {
     let schema = rxlane_config::schema();
     let schema = schema.as_value();
     let mut page = Roff::new();
@@ -87,6 +87,16 @@ fn link(text: &str) -> Option<(&str, &str, &str)> {
     let (name, rest) = rest.split_once("](#")?;
     let (_, after) = rest.split_once(')')?;
     Some((before, name, after))
+}
+
+/// The schema of the configuration file on standard output.
+///
+/// # Errors
+/// None in practice: a schema is JSON.
+pub(crate) fn schema() -> Result<(), String> {
+    let text = serde_json::to_string_pretty(&rxlane_config::schema()).map_err(one_line)?;
+    println!("{text}");
+    Ok(())
 }
 
 #[cfg(test)]

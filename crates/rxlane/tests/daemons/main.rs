@@ -3,8 +3,6 @@
 //! Timers are long and runs short unless somebody reads the figures: RXLANE_SECONDS is how long sessions are to survive, and Linux
 //! alone is looked at only with it; RXLANE_BFD_MS is the interval of BFD; RXLANE_ROUTES how many routes are learned.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod convergence;
 mod frr;
 mod learning;
@@ -13,9 +11,9 @@ mod vrrp;
 
 use std::time::Duration;
 
-use common::{Background, REST, TestLab, VOICE_ALL};
 use rxlane_bench::lab::Firewall;
 use rxlane_bench::trial::Trial;
+use test_lab::{Background, REST, TestLab, VOICE_ALL};
 
 /// Rules enough for 0.1 ms a packet. Daemons run on the core of the generator, which stands still meanwhile: were the router faster,
 /// its ring would have room again before a daemon has sent its packet, and Linux alone would lose none of them either.

@@ -4,19 +4,17 @@
 //! Needs root and the lab's tools (`make setup`). RXLANE_RESULTS=FILE writes a line a shape, for the table of kernels;
 //! RXLANE_EVERY=3 tries one of three.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod pairs;
 mod shape;
 mod traffic;
 
 use std::io::Write as _;
 
-use common::{REST, TestLab, VOICE_ALL, VOICE_ESTABLISHED};
 use nix::sys::signal::Signal;
 use rxlane_bench::lab::Place;
 use rxlane_dataplane::verifier::{Accepted, LIMIT};
 use shape::Shape;
+use test_lab::{REST, TestLab, VOICE_ALL, VOICE_ESTABLISHED};
 use traffic::Traffic;
 
 /// What became of a shape.

@@ -7,7 +7,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use rxlane_bench::lab::{Lab, Place};
 use rxlane_system::{Tried, netns};
 
-use crate::common::patience;
+use test_lab::patience;
 
 /// DSCP EF in the byte of the header.
 const EF: i32 = 0xb8;

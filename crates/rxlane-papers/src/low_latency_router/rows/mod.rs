@@ -102,7 +102,7 @@ fn arithmetic(v: &mut Verdicts) -> Result<(), SimError> {
                 rule: &format!("exactly {stated}"),
                 effect: "a formula",
                 model: budget.into(),
-                note: "as printed by rxlane plan",
+                note: "as printed by rxlane-lab plan",
             },
         );
     }

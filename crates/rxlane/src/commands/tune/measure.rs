@@ -1,22 +1,21 @@
 //! `rxlane tune measure`: loads, interrupts and losses over a while, before and after.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use comfy_table::{Table, presets};
-use maud::html;
-use rxlane_report::page::Page;
-use rxlane_report::table;
-use rxlane_sim::distribution;
-use rxlane_sim::stats::Samples;
 use rxlane_system::stop;
 use rxlane_tune::inventory::under_vlans;
-use rxlane_tune::measure::Record;
+use rxlane_tune::measure::{Named, Record};
 use rxlane_tune::plan::TunePlan;
+use rxlane_tune::record_tables::{Rows, tables};
 use rxlane_tune::{Live, apply};
+use serde::Serialize;
 
 use super::{JournalArgs, Wanted};
-use crate::{one_line, output, test_bed};
+use crate::{elsewhere, one_line, output};
 
 pub(super) const EXAMPLES: &str = "Examples:
   sudo rxlane tune measure --ports eth0 --seconds 60 --html load.html
@@ -45,19 +44,17 @@ pub(crate) struct Args {
     pub(super) journal: JournalArgs,
 }
 
-/// A share of samples that the paper reports: core load below this.
-const LITTLE_LOAD: f64 = 0.1;
-
 pub(super) fn run(args: &Args, journal: &Path) -> Result<(), String> {
     if !(1.0..=86_400.0).contains(&args.seconds) {
         return Err(format!("--seconds {}: use 1 to 86400", args.seconds));
     }
     if let Some(path) = &args.html {
         output::will_take(path)?;
+        elsewhere::lab().map_err(|e| format!("--html: {e}; --json has the same without it"))?;
     }
     stop::listen();
     let machine = Live::default();
-    let mut records = vec![("before".to_owned(), record(args, &machine, "recording")?)];
+    let mut records = vec![Named::of("before", record(args, &machine, "recording")?)];
     let mut plan = TunePlan::default();
     if args.apply {
         let mut journal = super::open(journal, &machine)?;
@@ -67,28 +64,52 @@ pub(super) fn run(args: &Args, journal: &Path) -> Result<(), String> {
         apply(&machine, &mut journal, &plan.changes).map_err(super::with_cure)?;
         let after = record(args, &machine, "recording with the plan applied");
         super::restore(&machine, &mut journal)?;
-        records.push(("after".to_owned(), after?));
+        records.push(Named::of("after", after?));
     }
+    let report = Report { records, plan };
     if args.json {
-        let all: Vec<_> = records
-            .iter()
-            .map(|(when, record)| serde_json::json!({ "when": when, "record": record }))
-            .collect();
-        let both = serde_json::json!({ "records": all, "plan": plan });
-        output::json(&both)?;
+        output::json(&report)?;
     } else {
-        for table in tables(&records) {
-            println!("{table}\n");
+        for rows in tables(&report.records) {
+            println!("{}\n", table(&rows));
         }
         if args.apply {
-            super::text::plan(&plan);
+            super::text::plan(&report.plan);
         }
     }
-    if let Some(path) = &args.html {
-        output::file(path, page(&records)?.as_bytes())?;
-        eprintln!("wrote {}", path.display());
+    match &args.html {
+        Some(path) => draw(&report, path),
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// What was measured, once or before and after.
+#[derive(Serialize)]
+struct Report {
+    records: Vec<Named>,
+    plan: TunePlan,
+}
+
+fn table(rows: &Rows) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(rows.head);
+    table.add_rows(&rows.rows);
+    table
+}
+
+/// Has `rxlane-lab loads`, which has plots, make the page.
+fn draw(report: &Report, path: &Path) -> Result<(), String> {
+    let mut lab = Command::new(elsewhere::lab()?);
+    lab.args(["loads", "-", "--html"]).arg(path);
+    let mut lab = lab.stdin(Stdio::piped()).spawn().map_err(one_line)?;
+    if let Some(mut input) = lab.stdin.take() {
+        // Where it ends before it has read everything, it says why.
+        let _ = input.write_all(output::json_text(report)?.as_bytes());
+    }
+    match lab.wait().map_err(one_line)?.success() {
+        true => Ok(()),
+        false => Err(format!("{} was not written", path.display())),
+    }
 }
 
 fn record(args: &Args, machine: &Live, what: &'static str) -> Result<Record, String> {
@@ -103,116 +124,4 @@ fn record(args: &Args, machine: &Live, what: &'static str) -> Result<Record, Str
     bar.finish_and_clear();
     stop::check().map_err(one_line)?;
     Ok(record)
-}
-
-fn samples(record: &Record, core: usize) -> Samples {
-    let loads = record.loads.get(&core).map_or(&[][..], Vec::as_slice);
-    Samples::new(loads.iter().map(|l| (l.busy(), 1)))
-}
-
-fn cores(records: &[(String, Record)]) -> Vec<usize> {
-    let mut cores: Vec<usize> = records
-        .iter()
-        .flat_map(|(_, r)| r.loads.keys().copied())
-        .collect();
-    cores.sort_unstable();
-    cores.dedup();
-    cores
-}
-
-fn tables(records: &[(String, Record)]) -> [Table; 2] {
-    let table = |header: &[&str]| {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING).set_header(header);
-        table
-    };
-    let mut loads = table(&[
-        "",
-        "core",
-        "busy %",
-        "variance",
-        "soft IRQ %",
-        "hard IRQ %",
-        "NET_RX/s",
-        "below 10 %",
-        "upper tail",
-    ]);
-    let mut losses = table(&[
-        "",
-        "packets/s",
-        "interrupts/s",
-        "lost: NIC",
-        "backlog",
-        "UDP sockets",
-        "budget used up",
-    ]);
-    for (when, r) in records {
-        for core in cores(records) {
-            let of = r.loads.get(&core).map_or(&[][..], Vec::as_slice);
-            let mean = |f: fn(&rxlane_tune::load::Load) -> f64| {
-                of.iter().map(f).sum::<f64>() / of.len().max(1) as f64
-            };
-            let busy = mean(rxlane_tune::load::Load::busy);
-            let variance =
-                of.iter().map(|l| (l.busy() - busy).powi(2)).sum::<f64>() / of.len().max(1) as f64;
-            let s = samples(r, core);
-            loads.add_row([
-                when.clone(),
-                core.to_string(),
-                format!("{:.1}", busy * 100.0),
-                format!("{variance:.4}"),
-                format!("{:.1}", mean(|l| l.soft_irq) * 100.0),
-                format!("{:.1}", mean(|l| l.hard_irq) * 100.0),
-                format!("{:.0}", r.net_rx_per_s.get(core).copied().unwrap_or(0.0)),
-                format!("{:.2}", s.below(LITTLE_LOAD)),
-                verdict(&s),
-            ]);
-        }
-        losses.add_row([
-            when.clone(),
-            format!("{:.0}", r.rx_pps),
-            format!("{:.0}", r.interrupts_per_s),
-            r.losses.nic.to_string(),
-            r.losses.backlog.to_string(),
-            r.losses.socket.to_string(),
-            r.squeezed.to_string(),
-        ]);
-    }
-    [loads, losses]
-}
-
-/// Whether the load has a long tail (single-input-queue IV.B).
-fn verdict(samples: &Samples) -> String {
-    let tail = samples.tail();
-    if tail.long {
-        format!("long, alpha {:.1}", tail.alpha)
-    } else {
-        "not long".into()
-    }
-}
-
-fn page(records: &[(String, Record)]) -> Result<String, String> {
-    let mut chapters = Vec::new();
-    for core in cores(records) {
-        let cases: Vec<(String, Samples)> = records
-            .iter()
-            .map(|(when, record)| (when.clone(), samples(record, core)))
-            .collect();
-        let figures = distribution::figures(&cases, [""; 3], &[]).map_err(one_line)?;
-        chapters.push(html! { h2 { "Core " (core) } (figures) });
-    }
-    let page = Page {
-        title: "Load of the cores".into(),
-        lead: html! {
-            @for one in tables(records) { (table::of(&one)) }
-            p {
-                "Distribution of each core's load over the samples, with the exponential distribution of the same mean: an upper tail that \
-                 stays above it and is straight in the last plot is long."
-            }
-        },
-        body: html! { @for chapter in &chapters { (chapter) } },
-        test_bed: test_bed::here(),
-        data: None,
-    };
-    Ok(page.render())
 }
