@@ -73,6 +73,15 @@ static __noinline __u32 port_behind(__u32 bridge, const __u8 *mac, __u32 heard)
 	return in_doubt(station->doubted_ns) ? 0 : station->port;
 }
 
+/* A bridge learns from what it floods and forwards, too, as from what asks for addresses. */
+static __always_inline void hear_station(const struct packet *p, __u32 bridge, int teaches)
+{
+	const struct ethhdr *eth = p->data;
+
+	if (bridge && teaches && (void *)(eth + 1) <= p->data_end)
+		port_behind(bridge, eth->h_source, p->ingress);
+}
+
 /*
  * A frame to the router came in by the bridge, if its sender is where the bridge believes it to be. Else Linux must see
  * it, so that the bridge learns, if it does from that port: its answers would go elsewhere.

@@ -275,9 +275,10 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 		action = to_kernel(core, REASON_VLAN);
 	else if (core->packet.merged && local_tcp != TCP_ALWAYS && !is_of_local_tcp(ctx))
 		action = to_kernel(core, REASON_MTU);
-	else if (!is_to_us(&p, core, port))
+	else if (!is_to_us(&p, core, port)) {
+		hear_station(&p, core->master, port->teaches);
 		action = to_kernel_first(ctx, core, REASON_NOT_TO_US);
-	else
+	} else {
 		switch (parse(ctx, &p)) {
 		case PARSED_IPV4:
 		case PARSED_IPV6:
@@ -297,12 +298,15 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 				core->packet.ingress = p.ingress;
 				served = enter_session(ctx, core);
 			}
-			if (!served)
+			if (!served) {
+				hear_station(&p, core->master, port->teaches);
 				action = to_kernel_first(ctx, core, REASON_NOT_IP);
+			}
 			break;
 		default:
 			action = to_kernel(core, REASON_MALFORMED);
 		}
+	}
 	if (served) {
 		if (!ON_SKB && may_be_tunneled(&core->packet) && enter_tunnel(ctx, core) == HEARD_ELSEWHERE)
 			heard_elsewhere(ctx, core);

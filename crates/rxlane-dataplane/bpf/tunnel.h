@@ -18,11 +18,10 @@ static __always_inline __u8 tos_of(const struct packet *p)
 }
 
 /*
- * Whether Linux would deliver the outer packet that the one in hand came in to the router itself, and it comes from
- * where its tunnel's other end is, by the strictest of Linux's rules. Asked of express packets only: others are Linux's
- * to judge, and two look-ups are a third of what the program takes for one.
+ * Whether Linux would deliver the outer packet that the one in hand came in to the router itself, as far as its routes
+ * and rp_filter say. `strictly`: it must come from where its tunnel's other end is, whatever rp_filter is.
  */
-__noinline int outer_is_ours(struct xdp_md *ctx, struct core *core)
+__noinline int outer_is_delivered(struct xdp_md *ctx, struct core *core, int strictly)
 {
 	struct bpf_fib_lookup fib = {};
 	const struct iphdr *ip;
@@ -32,8 +31,6 @@ __noinline int outer_is_ours(struct xdp_md *ctx, struct core *core)
 
 	if (!core)
 		return 0;
-	if (core->came_in.ours)
-		return 1;
 	ip = packet_pointer(ctx->data) + masked(core->came_in.at, MAX_L2);
 	if ((void *)(ip + 1) > packet_pointer(ctx->data_end))
 		return 0;
@@ -48,6 +45,8 @@ __noinline int outer_is_ours(struct xdp_md *ctx, struct core *core)
 	fib.ipv4_dst = destination;
 	if (bpf_fib_lookup(ctx, &fib, sizeof(fib), 0) != BPF_FIB_LKUP_RET_NOT_FWDED)
 		return 0;
+	if (!strictly && !(core->packet.port_flags & (PORT_STRICT | PORT_LOOSE)))
+		return 1;
 	__builtin_memset(&fib, 0, sizeof(fib));
 	fib.family = 2;
 	fib.l4_protocol = protocol;
@@ -58,11 +57,20 @@ __noinline int outer_is_ours(struct xdp_md *ctx, struct core *core)
 	fib.ipv4_src = destination;
 	fib.ipv4_dst = source;
 	ret = bpf_fib_lookup(ctx, &fib, sizeof(fib), fib_of_sources);
-	if ((ret != BPF_FIB_LKUP_RET_SUCCESS && ret != BPF_FIB_LKUP_RET_NO_NEIGH) ||
-	    fib.ifindex != core->came_in.device)
+	if (ret != BPF_FIB_LKUP_RET_SUCCESS && ret != BPF_FIB_LKUP_RET_NO_NEIGH)
 		return 0;
-	core->came_in.ours = 1;
-	return 1;
+	return fib.ifindex == core->came_in.device || (!strictly && !(core->packet.port_flags & PORT_STRICT));
+}
+
+/*
+ * The same by the strictest of Linux's rules. Asked of express packets only: others are Linux's to judge, and two
+ * look-ups are a third of what the program takes for one.
+ */
+static __always_inline int outer_is_ours(struct xdp_md *ctx, struct core *core)
+{
+	if (!core->came_in.ours)
+		core->came_in.ours = outer_is_delivered(ctx, core, 1);
+	return core->came_in.ours;
 }
 
 /* The flow of a packet as it is. */
@@ -100,7 +108,7 @@ __noinline int heard_elsewhere(struct xdp_md *ctx, struct core *core)
 		return 0;
 	device = core->came_in.tunnel;
 	core->came_in.tunnel = 0;
-	if (!outer_is_ours(ctx, core) || !outer_sum_holds(ctx, core))
+	if (!outer_is_delivered(ctx, core, 0) || !outer_sum_holds(ctx, core))
 		return 0;
 	at = core->came_in.at + sizeof(struct iphdr) + __builtin_offsetof(struct vxlan_headers, eth);
 	eth = packet_pointer(ctx->data) + masked(at, MAX_L2);

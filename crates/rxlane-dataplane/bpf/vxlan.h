@@ -103,7 +103,7 @@ static __always_inline __be32 end_behind(__u32 device, const __u8 *mac, const st
 
 /*
  * Whether Linux would take the frame in a VXLAN, which begins at `at` (vxlan_set_mac in drivers/net/vxlan). Where that
- * learns, its sender must be where it believes him to be: else Linux learns, or drops it.
+ * learns, its sender must be where it believes him to be: else Linux learns, or drops it, whoever the frame is to.
  */
 static __always_inline int takes_frame(const struct packet *p, __u32 device, __u32 at)
 {
@@ -112,12 +112,11 @@ static __always_inline int takes_frame(const struct packet *p, __u32 device, __u
 
 	if (!way || (void *)(eth + 1) > p->data_end)
 		return TAKES_NOT;
-	if (!is_same_mac(eth->h_dest, way->mac) || is_same_mac(eth->h_source, way->mac) || eth->h_source[0] & 1 ||
-	    is_nobody(eth->h_source))
+	if (is_same_mac(eth->h_source, way->mac) || eth->h_source[0] & 1 || is_nobody(eth->h_source))
 		return TAKES_NOT;
-	if (!way->learns || end_at(device, eth->h_source, FROM_STATION, way->renew_s) == p->ip4->saddr)
-		return TAKES;
-	return TAKES_AND_LEARNS;
+	if (way->learns && end_at(device, eth->h_source, FROM_STATION, way->renew_s) != p->ip4->saddr)
+		return TAKES_AND_LEARNS;
+	return is_same_mac(eth->h_dest, way->mac) ? TAKES : TAKES_NOT;
 }
 
 /* A source port for a flow, as Linux draws one by a hash that nobody else knows (udp_flow_src_port in

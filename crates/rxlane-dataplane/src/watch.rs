@@ -27,6 +27,9 @@ use crate::{hooks, macvlans, pinned, port_warnings, vlans};
 const EGRESS_EVERY: Duration = Duration::from_secs(1);
 /// News that come while others are taken in are heard in another round, so many at a time.
 const ROUNDS: u32 = 8;
+/// Linux has learned from a frame this long after the program saw it, also where that has waited for the end of a poll or in a queue.
+const LEARNT_AFTER_NS: u64 = 100_000_000;
+
 impl Router {
     /// The XDP program is told this often that somebody watches, if nothing happens.
     pub const TELL_EVERY: Duration = Duration::from_secs(1);
@@ -288,9 +291,10 @@ impl Router {
         if self.station_news().next().is_none() {
             return Ok(());
         }
-        // What has been doubted until now is known only once nothing is left to be heard. Who goes on learning is heard next time.
+        // What has been doubted is known only once Linux has had the packet, and nothing is left to be heard. Who goes on learning is heard
+        // next time.
         for _ in 0..ROUNDS {
-            let until = monotonic().0;
+            let until = monotonic().0.saturating_sub(LEARNT_AFTER_NS);
             let were_news = self.bridges.follow(&self.lane)?;
             if !(self.tunnels.hear_of_ends(&self.lane)? || were_news) {
                 return pinned::put(&self.lane.heard_ns, 0, &until.to_ne_bytes());

@@ -112,19 +112,26 @@ fn a_station_that_comes_back_before_the_daemon_has_heard_that_it_was_away_is_bac
     let router = t.router(&(VOICE_ALL.to_owned() + REST));
     wait_for("requests and answers are express", || t.pings(0) == 10);
     let mac = twin(&t);
-    wait_for("with that twin, too", || t.pings(0) == 10);
-    // The daemon hears nothing for now, as on a busy router.
-    router.signal(nix::sys::signal::Signal::SIGSTOP);
-    t.exec(Place::Gen, "ping -Q 0xb8 -c 1 -W 1 10.20.0.3");
-    assert!(
-        is_behind(&t, &mac, "in1"),
-        "Linux has learned that it is elsewhere"
-    );
-    // However long that takes.
-    std::thread::sleep(std::time::Duration::from_secs(3));
-    t.must(Place::Gen, "ping -Q 0xb8 -c 1 -W 5 10.20.0.2");
-    assert!(is_behind(&t, &mac, "in0"), "and that it is back");
-    router.signal(nix::sys::signal::Signal::SIGCONT);
+    for speaks in [
+        "ping -Q 0xb8 -c 1 -W 1 10.20.0.3",
+        // To everybody, by IP and by ARP, as who has moved does.
+        "ping -b -I twin -c 1 -W 1 255.255.255.255",
+        "ping -I twin -c 1 -W 1 10.10.0.99",
+    ] {
+        wait_for("with that twin, too", || t.pings(0) == 10);
+        // The daemon hears nothing for now, as on a busy router.
+        router.signal(nix::sys::signal::Signal::SIGSTOP);
+        t.exec(Place::Gen, speaks);
+        assert!(
+            is_behind(&t, &mac, "in1"),
+            "Linux has learned that it is elsewhere: {speaks}"
+        );
+        // However long that takes.
+        std::thread::sleep(std::time::Duration::from_secs(3));
+        t.must(Place::Gen, "ping -Q 0xb8 -c 1 -W 5 10.20.0.2");
+        assert!(is_behind(&t, &mac, "in0"), "and that it is back: {speaks}");
+        router.signal(nix::sys::signal::Signal::SIGCONT);
+    }
     wait_for("express again", || t.pings(0) == 10);
 }
 

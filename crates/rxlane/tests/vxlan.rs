@@ -99,3 +99,26 @@ fn a_station_that_comes_back_before_the_daemon_has_heard_that_it_moved_is_back_f
     router.signal(nix::sys::signal::Signal::SIGCONT);
     wait_for("express again", || t.pings(0) == 10);
 }
+
+#[test]
+#[ignore = "needs root: make test"]
+fn what_is_to_a_station_waits_for_the_daemon_also_where_its_new_end_is_routed_by_another_port() {
+    let mut t = in_vxlan("vxlanaway");
+    t.must(Place::Gen, "ip address add 10.10.0.3/24 dev gen0");
+    let rp_filter = |value: u8| {
+        format!("for i in all in0; do sysctl -q -w net.ipv4.conf.$i.rp_filter={value}; done")
+    };
+    t.must(Place::Router, &rp_filter(0));
+    t.must(Place::Router, "ip route add 10.10.0.3/32 dev out0");
+    let router = t.router(&(VOICE_ALL.to_owned() + REST));
+    wait_for("requests and answers are express", || t.pings(0) == 10);
+    // The daemon hears nothing for now, as on a busy router.
+    router.signal(nix::sys::signal::Signal::SIGSTOP);
+    send_from(&t, "10.10.0.3");
+    // Requests are Linux's, which learns from them, and so are answers, whether or not Linux has its old route in a cache.
+    let express = t.class("voice", "express");
+    t.exec(Place::Gen, "ping -Q 0xb8 -c 5 -i 0.2 -W 1 10.20.0.2");
+    assert_eq!(t.class("voice", "express"), express);
+    assert!(is_behind(&t, "10.10.0.3"));
+    router.signal(nix::sys::signal::Signal::SIGCONT);
+}

@@ -21,7 +21,7 @@ const PATIENCE: u32 = 5;
 /// As far as that is not longer than this.
 const LONG: Duration = Duration::from_secs(1);
 /// How often two plain routers must do the same with what a difference needs. What only chance decides differs between them, too.
-const CONTROLS: u32 = 6;
+const CONTROLS: u32 = 24;
 /// A trial that the machine was too busy for is made so often.
 const TRIES: u32 = 3;
 
