@@ -92,7 +92,8 @@ pub(crate) fn from_message(rule: &RuleMessage) -> Rule {
         match attribute {
             RuleAttribute::Priority(priority) => found.priority = *priority,
             RuleAttribute::FwMark(_) | RuleAttribute::FwMask(_) => found.by_mark = true,
-            RuleAttribute::Iifname(name) => found.by_ingress |= name != "lo",
+            // Also for `lo`, by which Linux asks the way back to a source (__fib_validate_source in net/ipv4/fib_frontend.c).
+            RuleAttribute::Iifname(_) => found.by_ingress = true,
             RuleAttribute::SourcePortRange(_) | RuleAttribute::DestinationPortRange(_) => {
                 found.by_ports = true;
             }
@@ -251,6 +252,15 @@ mod tests {
         refuses.header.action = RuleAction::Prohibit;
         for rule in [suppresses, inverts, refuses] {
             assert_eq!(stock(&rule), None, "{rule:?}");
+        }
+    }
+
+    #[test]
+    fn a_rule_for_what_comes_from_the_router_itself_decides_about_the_way_back_to_a_source() {
+        for name in ["wan0", "lo"] {
+            let mut message = RuleMessage::default();
+            message.attributes.push(RuleAttribute::Iifname(name.into()));
+            assert!(from_message(&message).by_ingress, "{name}");
         }
     }
 }
