@@ -48,6 +48,6 @@ def test_what_is_shown_is_of_those_numbers(planner, rxlane):
 def test_the_command_that_is_shown_is_a_command(planner, rxlane):
     page = planner("#traffic.pps=1e6&seconds=0.01").ready()
     command = page.run("document.getElementById('command').textContent")
-    command = command.replace("rxlane", str(rxlane), 1).replace("run -", "run - --json", 1)
+    command = command.replace("rxlane-lab", str(rxlane), 1).replace("run -", "run - --json", 1)
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True)
     assert done.stdout == page.wait("document.getElementById('json').value"), done.stderr

@@ -56,6 +56,7 @@ const volatile __u8 port_of_slot[MAX_PORTS] = {};
 #include "macvlan.h"
 #include "session.h"
 #include "tunnel.h"
+#include "rings.h"
 #include "stack.h"
 #include "local_tcp.h"
 #include "leave.h"

@@ -14,6 +14,7 @@
 #include "port_counts.h"
 #include "kernel.h"
 #include "cpu.h"
+#include "rings.h"
 #include "latency.h"
 #include "refusing.h"
 #include "bucket.h"
@@ -38,13 +39,6 @@ struct {
 	__type(key, __u32); /* id of a CPUMAP */
 	__type(value, __u32); /* class */
 } ring_classes SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_CLASSES *RING_CPUS);
-	__type(key, __u32);
-	__type(value, struct ring);
-} ring_counters SEC(".maps");
 
 /* Packets in all rings of a class, now. */
 struct {

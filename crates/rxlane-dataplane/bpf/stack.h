@@ -54,6 +54,20 @@ static __always_inline __u32 flow_hash(const struct packet *p)
 /* Some hundreds of packets, as many as the kernel serves before it looks at ports again. */
 #define MOST_DEFERRED_NS (1ULL << 24)
 
+/* So long nothing must have waited before a ring is left: connections that fill the core leave it empty for less. */
+#define PARK_QUIET_NS 10000000ULL
+
+/*
+ * Where everything fits and nothing has waited for a while TCP need not wait: else the guard could not be left while
+ * TCP goes on.
+ */
+static __always_inline int parks(struct cpu *cpu, __u64 now)
+{
+	if (!own_rings_are_empty())
+		cpu->waited_ns = now;
+	return !cpu->guard.fits || minus(now, most(cpu->waited_ns, cpu->guard.entered_ns)) < PARK_QUIET_NS;
+}
+
 /*
  * Global functions are verified once, and not with each way that leads to them.
  * The first packet of a poll, of whatever class, of a port whose core was guarded when it was polled last. Returns
@@ -74,6 +88,8 @@ __noinline int begin_poll(__u32 slot, __u32 queue)
 	at.others = minus(others_since(cpu), cpu->deferred_apart_ns);
 	cpu->delay_ns = delay_ns();
 	cpu->begun = 1;
+	if (parks_tcp)
+		cpu->parks = parks(cpu, at.now);
 	cpu->ring = ring_number(cpu, slot, queue);
 	idle = minus(idle_since(cpu, core, at.now), cpu->deferred_ns);
 	ring_fills(cpu, cpu->ring, at.now, idle);
@@ -113,17 +129,19 @@ static __always_inline int to_ring(struct core *core, const struct packet *p, __
 	return XDP_REDIRECT;
 }
 
-/*
- * Auto queues where the ring has another core to run on: only then does queueing add capacity. TCP is queued anywhere,
- * because its senders answer to loss and to waiting alike, and what is lost is sent, and received, twice.
- */
-static __always_inline int queues(const volatile struct class *c, __u8 protocol)
+/* Auto queues where the ring has another core to run on: only then does queueing add capacity. */
+static __always_inline int queues(const volatile struct class *c)
 {
 	if (c->overload != OVERLOAD_AUTO)
 		return c->overload == OVERLOAD_QUEUE;
-	if (c->ring_cores > 1 || (parks_tcp && protocol == IPPROTO_TCP))
-		return 1;
-	return c->ring_cores == 1 && c->ring_core[0] != bpf_get_smp_processor_id();
+	return c->ring_cores > 1 || (c->ring_cores == 1 && c->ring_core[0] != bpf_get_smp_processor_id());
+}
+
+static __always_inline int parks_now(void)
+{
+	const struct cpu *cpu = this_cpu();
+
+	return cpu && cpu->parks;
 }
 
 /*
@@ -135,18 +153,27 @@ __noinline int to_guarded_stack(struct xdp_md *ctx, struct core *core, __u32 cla
 	const volatile struct class *c = &classes[class_index(class)];
 	struct class_counters *count;
 	struct packet p;
+	int takes, tcp;
 
 	if (!core || from_numbers(ctx, &core->packet, &p) < 0)
 		return XDP_DROP;
 	count = &core->classes[class_index(class)];
 	/* What a ring takes the kernel gets as a frame, of which it knows nothing. */
-	if (any_ring && queues(c, p.protocol) && !lacks_checksum(ctx, core)) {
+	takes = any_ring && !lacks_checksum(ctx, core);
+	/*
+	 * TCP of auto is queued anywhere rather than dropped, because its senders answer to loss and to waiting alike,
+	 * and what is lost is sent, and received, twice.
+	 */
+	tcp = takes && parks_tcp && c->overload == OVERLOAD_AUTO && p.protocol == IPPROTO_TCP;
+	if ((takes && queues(c)) || (tcp && parks_now())) {
 		int ret = to_ring(core, &p, class, c->ring_cores, c->ring_core);
 
 		if (ret >= 0)
 			return ret;
 	}
 	if (!may_pass(class, flow_hash(&p), core->taken - 1)) {
+		if (tcp && to_ring(core, &p, class, c->ring_cores, c->ring_core) >= 0)
+			return XDP_REDIRECT;
 		count->early_drops++;
 		return XDP_DROP;
 	}

@@ -98,7 +98,7 @@ impl Features {
                 feature(
                     CPUMAP_TRACE,
                     traces(&["xdp_cpumap_enqueue", "xdp_cpumap_kthread"]),
-                    "rings cannot be counted: classes with overload = \"queue\" cannot be used",
+                    "rings cannot be counted: classes with overload = \"queue\" cannot be used, and TCP is shed as other packets are",
                 ),
                 feature(
                     REDIRECT_TRACE,

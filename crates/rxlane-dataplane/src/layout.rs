@@ -482,6 +482,10 @@ pub struct Cpu {
     pub emptied_ns: [u64; GUARD_RINGS],
     /// Since when a ring holds packets; 0: not known.
     pub filling_ns: [u64; GUARD_RINGS],
+    /// When a poll last began with packets in a ring of this core.
+    pub waited_ns: u64,
+    /// Whether TCP of this poll waits in a ring.
+    pub parks: u64,
 }
 
 /// Rings of a core that its guard tells apart.

@@ -14,7 +14,7 @@ use rxlane_system::links::Link;
 /// A queue, in the order of a packet's way. `rx-ring`: of a port, before classes exist; lost is what its driver counts (`rx_missed_errors`), and
 /// veth counts it at the sender. `backlog`: of a core, for devices without NAPI and packets of other cores (RPS), of all network namespaces; lost
 /// is what softnet counts. `core`: the core itself, behind which Rx rings would fill; lost is what the guard sheds of a class, early.
-/// `class-ring`: of a class on a core, with `overload = "queue"`. `qdisc`: of a port; waited is what its driver did not take at once.
+/// `class-ring`: of a class on a core, with `overload = "queue"`, and of TCP with `"auto"`. `qdisc`: of a port; waited is what its driver did not take at once.
 /// `tx-ring`: of a port; lost is what its driver refuses of express frames, by class once some driver has.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,

@@ -68,8 +68,8 @@ pub fn rehearse(config: &RouterConfig, options: Options) -> Result<Rehearsal, Da
     }
     let plan = router::plan(config, None)?;
     let (shared, mut programs) = Shared::rehearse(&features)?;
-    let parks_tcp = rings::parks_tcp(config, &features);
-    let rings = rings::prepare(&instance, &config.classes, parks_tcp, None)?;
+    // Without the rings and threads in which TCP may have to wait for each core.
+    let rings = rings::prepare(&instance, &config.classes, false, None)?;
     let witness = program::trusts(config, |t| *t == Trust::Established)
         .then(WitnessMaps::create)
         .transpose()?;

@@ -370,7 +370,8 @@ fn classes(
     polling: &[CoreStatus],
     instance_alive: bool,
 ) -> Result<Vec<ClassStatus>, DataplaneError> {
-    let all_cores = possible_cores()?;
+    let mut all_cores = possible_cores()?;
+    all_cores.truncate(RING_CPUS);
     let overloaded: Vec<usize> = polling
         .iter()
         .filter(|c| c.overloaded)

@@ -21,7 +21,7 @@ use rxlane_cli::{log, manual, one_line, output};
 
 /// The version, and which BPF programs are inside.
 static LONG_VERSION: LazyLock<String> =
-    LazyLock::new(|| rxlane_cli::long_version(rxlane_bench::BPF));
+    LazyLock::new(|| rxlane_cli::long_version(&[rxlane_dataplane::BPF, rxlane_bench::BPF]));
 
 /// Measures routers, rxlane beside plain Linux, and models them.
 #[derive(Parser)]

@@ -16,7 +16,7 @@ use rxlane_cli::{log, manual, one_line, output};
 
 /// The version, and which BPF programs are inside.
 static LONG_VERSION: LazyLock<String> =
-    LazyLock::new(|| rxlane_cli::long_version(rxlane_dataplane::BPF));
+    LazyLock::new(|| rxlane_cli::long_version(&[rxlane_dataplane::BPF]));
 
 /// Express lanes through the receive path of a Linux router.
 ///

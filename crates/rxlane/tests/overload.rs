@@ -1,6 +1,8 @@
 //! What the controller does when a core cannot keep up. Functional: who is served and in what order,
 //! never how fast.
 
+use std::io::{Read, Write};
+
 use rxlane_bench::lab::{Firewall, Place};
 use rxlane_dataplane::features::Features;
 use test_lab::bulk::{self, Uploads};
@@ -187,14 +189,50 @@ fn tcp_that_shares_the_polling_core_waits_for_it_and_is_not_dropped() {
     }
     // Nothing but TCP and what looks for neighbours has come.
     assert_eq!(t.class("rest", "early_drops"), 0);
-    let of_rings = |key: &str| -> u64 {
+    test_lab::wait_for("the ring is empty, and its packets are counted", || {
         let status = t.status_json().unwrap();
-        let rings = status["classes"][1]["rings"].as_array().unwrap().clone();
-        rings.iter().map(|ring| ring[key].as_u64().unwrap()).sum()
+        let rest = &status["classes"][1];
+        let sum = |key: &str| -> u64 {
+            let rings = rest["rings"].as_array().unwrap().iter();
+            rings.map(|ring| ring[key].as_u64().unwrap()).sum()
+        };
+        sum("occupancy") == 0 && rest["queued"] == sum("enqueued") + sum("drops")
+    });
+}
+
+/// Some hundred segments a second, which an idle core serves at once.
+#[test]
+#[ignore = "needs root: make test"]
+fn an_overload_ends_although_tcp_goes_on() {
+    let mut t = TestLab::up("parkedend", |c| c.firewall = Firewall::Linear(400));
+    bulk::leave_nothing_to_devices(&t);
+    let rest = REST.to_owned() + "aim = \"latency\"\n";
+    let _router = t.router(&(VOICE_ALL.to_owned() + &rest));
+    let uploads = Uploads::begin(&t, 8);
+    let overloaded = |t: &TestLab| {
+        let cores = t.status_json().unwrap()["cores"].clone();
+        let mut cores = cores.as_array().unwrap().iter();
+        cores.any(|core| core["overloaded"] == true)
     };
-    test_lab::wait_for("the ring is empty", || of_rings("occupancy") == 0);
-    assert_eq!(
-        t.class("rest", "queued"),
-        of_rings("enqueued") + of_rings("drops")
-    );
+    test_lab::wait_for("the core is overloaded", || overloaded(&t));
+    let (mut near, mut far) = bulk::connect(&t, "10.20.0.2:7000");
+    near.set_nodelay(true).unwrap();
+    let going = std::sync::atomic::AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Also where what is waited for below never comes.
+            let begun = std::time::Instant::now();
+            let lasts = std::time::Duration::from_secs(120);
+            while going.load(std::sync::atomic::Ordering::Relaxed) && begun.elapsed() < lasts {
+                near.write_all(&[1; 100]).expect("sent");
+                std::thread::sleep(std::time::Duration::from_micros(300));
+            }
+            near.shutdown(std::net::Shutdown::Both).expect("ended");
+        });
+        scope.spawn(|| while far.read(&mut [0; 10_000]).is_ok_and(|n| n > 0) {});
+        drop(uploads);
+        // However a stalled machine bunches them.
+        test_lab::wait_for("the core serves TCP as Linux would", || !overloaded(&t));
+        going.store(false, std::sync::atomic::Ordering::Relaxed);
+    });
 }

@@ -139,6 +139,10 @@ impl LaneProgram {
             .tried(reuse)?;
         open.maps.cpus.reuse_fd(shared.cpus.as_fd()).tried(reuse)?;
         open.maps
+            .ring_counters
+            .reuse_fd(shared.ring_counters.as_fd())
+            .tried(reuse)?;
+        open.maps
             .guard_plans
             .reuse_fd(shared.guard_plans.as_fd())
             .tried(reuse)?;

@@ -1,10 +1,11 @@
 //! The rings of stack classes: one CPUMAP a class, one entry and kernel thread a core.
 
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::{MapCore, MapHandle, MapType};
-use rxlane_policy::class::{Class, Lane, MAX_CLASSES, Ring, ThreadScheduling};
+use rxlane_policy::class::{Class, Lane, MAX_CLASSES, Overload, Ring, ThreadScheduling};
 use rxlane_system::threads::{self, Scheduling};
 
 use crate::DataplaneError;
@@ -12,6 +13,7 @@ use crate::error::BpfTried;
 use crate::features::{CPUMAP_TRACE, Features};
 use crate::instance::Instance;
 use crate::lanes::overload::Shared;
+use crate::layout::RING_CPUS;
 use crate::pinned;
 use rxlane_config::{Datapath, RouterConfig, ring_cores};
 
@@ -29,6 +31,29 @@ pub(crate) fn parks_tcp(config: &RouterConfig, features: &Features) -> bool {
     features.cpumaps_merge && features.has(CPUMAP_TRACE) && config.datapath == Datapath::Express
 }
 
+/// Cores that get a ring of the class. One that comes online later has none for TCP, which is shed there.
+fn cores_of(class: &Class, parks_tcp: bool) -> Result<Option<Vec<u32>>, DataplaneError> {
+    let mut all = possible_cores()?;
+    all.truncate(RING_CPUS);
+    if matches!(
+        &class.lane,
+        Lane::Stack {
+            overload: Overload::Auto,
+            ..
+        }
+    ) {
+        all.retain(is_online);
+    }
+    Ok(ring_cores(class, &all, parks_tcp))
+}
+
+/// Of one that is always online the kernel does not say so.
+fn is_online(core: &u32) -> bool {
+    let folder = format!("/sys/devices/system/cpu/cpu{core}");
+    std::fs::read_to_string(format!("{folder}/online"))
+        .map_or_else(|_| Path::new(&folder).exists(), |says| says.trim() == "1")
+}
+
 /// A CPUMAP without entries, also the template of the map of maps.
 pub(crate) fn empty_ring(name: &str) -> Result<MapHandle, DataplaneError> {
     pinned::create(MapType::Cpumap, name, 4, 8, possible_cores()?.len(), 0)
@@ -43,10 +68,9 @@ pub(crate) fn prepare(
     parks_tcp: bool,
     old: Option<&[Class]>,
 ) -> Result<Vec<Option<MapHandle>>, DataplaneError> {
-    let all = possible_cores()?;
     let mut rings = Vec::new();
     for (i, class) in classes.iter().enumerate() {
-        let Some(cores) = ring_cores(class, &all, parks_tcp) else {
+        let Some(cores) = cores_of(class, parks_tcp)? else {
             rings.push(None);
             continue;
         };
@@ -77,9 +101,8 @@ pub(crate) fn schedule_all(
     parks_tcp: bool,
     rings: &[Option<MapHandle>],
 ) -> Result<(), DataplaneError> {
-    let all = possible_cores()?;
     for (class, map) in classes.iter().zip(rings) {
-        let cores = ring_cores(class, &all, parks_tcp);
+        let cores = cores_of(class, parks_tcp)?;
         if let (Some(map), Lane::Stack { ring, .. }, Some(cores)) = (map, &class.lane, cores) {
             schedule(map, ring, cores.len())?;
         }

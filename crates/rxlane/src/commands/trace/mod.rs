@@ -60,7 +60,7 @@ fn budget() -> clap::builder::RangedI64ValueParser<u32> {
 enum Verdict {
     /// Forwarded by the express lane
     Express,
-    /// Sent to another core's ring, or to the engine's
+    /// Sent to its class's ring, or to the engine's
     Queued,
     /// Given to the Linux stack
     Kernel,

@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Write a self-contained HTML report
+    /// Write a self-contained HTML report, which rxlane-lab draws
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     #[command(flatten)]
