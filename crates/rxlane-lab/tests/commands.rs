@@ -1,36 +1,13 @@
 //! The command as people and scripts use it: pipes, disks and files. Needs no privilege.
 
-use std::io::Write;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
-use test_lab::streams;
+use test_lab::program::{Program, text};
 
-fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rxlane-lab"));
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    command.args(arguments).current_dir(root);
-    command
-}
+const PROGRAM: Program = Program(env!("CARGO_BIN_EXE_rxlane-lab"));
 
 fn rxlane_lab(arguments: &[&str]) -> Output {
-    command(arguments).output().expect("rxlane-lab runs")
-}
-
-fn with_input(arguments: &[&str], input: &str) -> Output {
-    let mut child = command(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("rxlane-lab starts");
-    // It may have said no before it has read everything.
-    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-    child.wait_with_output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    PROGRAM.run(arguments)
 }
 
 const SHORT: [&str; 5] = ["sim", "run", "examples/sim.toml", "--set", "seconds=0.01"];
@@ -51,14 +28,14 @@ fn printing() -> Vec<Vec<&'static str>> {
 fn a_reader_that_has_seen_enough_is_no_error() {
     let printing = printing();
     let printing: Vec<&[&str]> = printing.iter().map(Vec::as_slice).collect();
-    streams::readers_may_leave(command, &printing);
+    PROGRAM.readers_may_leave(&printing);
 }
 
 #[test]
 fn a_full_disk_is_one_line_and_a_failure() {
     let printing = printing();
     let printing: Vec<&[&str]> = printing.iter().map(Vec::as_slice).collect();
-    streams::full_disks_are_told(command, &printing);
+    PROGRAM.full_disks_are_told(&printing);
 }
 
 #[test]
@@ -101,8 +78,8 @@ fn a_scenario_is_an_argument_an_option_or_standard_input() {
             "--set",
             "seconds=0.01",
         ]),
-        with_input(&["sim", "run", "-"], scenario),
-        with_input(&["sim", "run", "-c", "-"], scenario),
+        PROGRAM.with_input(&["sim", "run", "-"], scenario),
+        PROGRAM.with_input(&["sim", "run", "-c", "-"], scenario),
     ] {
         assert!(text(&out.stdout).contains("throughput_pps"), "{out:?}");
     }
@@ -136,14 +113,14 @@ fn what_tune_has_recorded_is_drawn_and_nothing_else() {
         "net_rx_per_s": [5], "rx_pps": 7, "losses": {"nic": 1, "backlog": 2, "socket": 3}, "squeezed": 4}"#;
     let recorded =
         format!(r#"{{"records": [{{"when": "before", "record": {record}}}], "plan": {{}}}}"#);
-    let out = with_input(&["loads", "-", "--html", page_name], &recorded);
+    let out = PROGRAM.with_input(&["loads", "-", "--html", page_name], &recorded);
     assert!(out.status.success(), "{out:?}");
     let drawn = std::fs::read_to_string(&page).unwrap();
     assert!(
         drawn.contains("Core 0") && drawn.contains("<svg"),
         "{drawn}"
     );
-    let out = with_input(&["loads", "-", "--html", page_name], "{}");
+    let out = PROGRAM.with_input(&["loads", "-", "--html", page_name], "{}");
     let said = text(&out.stderr);
     assert!(
         !out.status.success() && said.contains("tune measure --json"),

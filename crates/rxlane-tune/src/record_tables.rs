@@ -45,10 +45,10 @@ pub fn tables(records: &[Named]) -> [Rows; 2] {
         ],
         rows: Vec::new(),
     };
+    let cores = cores(records);
     for named in records {
-        for core in cores(records) {
-            loads.rows.push(of_core(named, core));
-        }
+        let of_cores = cores.iter().map(|core| of_core(named, *core));
+        loads.rows.extend(of_cores);
         let r = &named.record;
         losses.rows.push(vec![
             named.when.clone(),

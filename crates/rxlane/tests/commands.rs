@@ -1,37 +1,16 @@
 //! The command as people and scripts use it: pipes, disks, files and mistakes. Needs no privilege.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::PathBuf;
+use std::process::{Output, Stdio};
 
 use serde_json::Value;
-use test_lab::streams;
+use test_lab::program::{Program, text};
 
-fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rxlane"));
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    command.args(arguments).current_dir(root);
-    command
-}
+const PROGRAM: Program = Program(env!("CARGO_BIN_EXE_rxlane"));
 
 fn rxlane(arguments: &[&str]) -> Output {
-    command(arguments).output().expect("rxlane runs")
-}
-
-fn with_input(arguments: &[&str], input: &str) -> Output {
-    let mut child = command(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("rxlane starts");
-    // It may have said no before it has read everything.
-    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-    child.wait_with_output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    PROGRAM.run(arguments)
 }
 
 /// Commands that print, and need nothing.
@@ -44,12 +23,12 @@ const PRINTING: [&[&str]; 4] = [
 
 #[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
-    streams::readers_may_leave(command, &PRINTING);
+    PROGRAM.readers_may_leave(&PRINTING);
 }
 
 #[test]
 fn a_full_disk_is_one_line_and_a_failure() {
-    streams::full_disks_are_told(command, &PRINTING);
+    PROGRAM.full_disks_are_told(&PRINTING);
 }
 
 #[test]
@@ -69,8 +48,8 @@ fn the_configuration_is_an_argument_an_option_or_standard_input() {
     for out in [
         rxlane(&["check", file]),
         rxlane(&["check", "-c", file]),
-        with_input(&["check", "-"], voice),
-        with_input(&["check", "-c", "-"], voice),
+        PROGRAM.with_input(&["check", "-"], voice),
+        PROGRAM.with_input(&["check", "-c", "-"], voice),
     ] {
         let said = text(&out.stdout);
         assert!(
@@ -79,7 +58,7 @@ fn the_configuration_is_an_argument_an_option_or_standard_input() {
         );
     }
     assert!(!rxlane(&["check", file, "-c", file]).status.success());
-    let out = with_input(&["run", "-c", "-"], voice);
+    let out = PROGRAM.with_input(&["run", "-c", "-"], voice);
     assert!(text(&out.stderr).contains("run needs a file"), "{out:?}");
 }
 
@@ -87,7 +66,7 @@ const WRONG: &str = "ports = [\"wan0\"]\n\n[[class]]\nname = \"voice\"\nlane = \
 
 #[test]
 fn every_mistake_is_shown_with_its_line() {
-    let out = with_input(&["check", "-"], WRONG);
+    let out = PROGRAM.with_input(&["check", "-"], WRONG);
     assert_eq!(out.status.code(), Some(1));
     let said = text(&out.stderr);
     for part in [
@@ -109,7 +88,8 @@ fn every_mistake_is_shown_with_its_line() {
 fn complaints_that_nobody_reads_change_nothing() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let mut child = command(&["check", "-"])
+    let mut child = PROGRAM
+        .command(&["check", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(writer)
@@ -123,7 +103,7 @@ fn complaints_that_nobody_reads_change_nothing() {
 
 #[test]
 fn editors_and_ci_read_mistakes_as_json() {
-    let out = with_input(&["check", "--json", "-"], WRONG);
+    let out = PROGRAM.with_input(&["check", "--json", "-"], WRONG);
     assert_eq!(out.status.code(), Some(1));
     let verdict: Value = serde_json::from_slice(&out.stdout).unwrap();
     assert_eq!(verdict["schema_version"], 1);
@@ -143,7 +123,7 @@ fn editors_and_ci_read_mistakes_as_json() {
 #[test]
 fn cores_that_this_machine_lacks_are_a_warning() {
     let rest = "ports = [\"wan0\"]\n[[class]]\nname = \"rest\"\nlane = \"stack\"\n";
-    let out = with_input(&["check", "-"], &format!("{rest}cores = [0, 255]\n"));
+    let out = PROGRAM.with_input(&["check", "-"], &format!("{rest}cores = [0, 255]\n"));
     assert!(out.status.success(), "{out:?}");
     let said = text(&out.stdout);
     assert!(said.contains("1 port, 1 class, 0 rules: fine"), "{said}");
@@ -151,7 +131,7 @@ fn cores_that_this_machine_lacks_are_a_warning() {
         said.contains("warning: class `rest`: core 255 does not exist on this machine"),
         "{said}"
     );
-    let out = with_input(&["check", "-"], &format!("{rest}cores = [256]\n"));
+    let out = PROGRAM.with_input(&["check", "-"], &format!("{rest}cores = [256]\n"));
     assert!(text(&out.stderr).contains("rings can be on cores 0 to 255"));
 }
 

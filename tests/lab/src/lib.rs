@@ -8,8 +8,8 @@
 
 pub mod book;
 pub mod bulk;
+pub mod program;
 pub mod slow;
-pub mod streams;
 
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
