@@ -7,14 +7,16 @@ use std::os::fd::{AsFd, BorrowedFd};
 use bytemuck::{Pod, Zeroable};
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 use rxlane_config::RouterConfig;
-use rxlane_system::links::Link as NetDevice;
+use rxlane_system::links::Links;
 use rxlane_system::stations::{self, Monitor, Station};
 
 use crate::DataplaneError;
+use crate::clock::monotonic;
 use crate::error::BpfTried;
 use crate::lanes::program::LaneProgram;
-use crate::watch::monotonic;
-use crate::{attach_points, masters, pinned, qdiscs};
+use crate::pinned;
+use rxlane_topology::Topology;
+use rxlane_topology::master::{self, MasterStatus};
 
 /// `struct station_key` of bpf/bridge.h.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -95,17 +97,16 @@ impl Bridges {
         &mut self,
         lane: &LaneProgram,
         config: &RouterConfig,
-        devices: &[NetDevice],
+        devices: &Links,
+        topology: &Topology,
     ) -> Result<(), DataplaneError> {
-        let by_qdisc = qdiscs::in_the_way(&config.egress, devices)?;
-        let filtered = masters::filtered(config, devices)?;
-        let ports = attach_points::whole(&config.ports, devices);
-        let served = ports.filter_map(|port| {
-            let bridge = masters::bridge_of(port, config, devices)?;
+        let served = master::bridged(config, devices).filter_map(|(port, bridge)| {
             // What waits in the bridge's own queueing discipline must not be passed by.
-            let direct = !by_qdisc.contains_key(&bridge.ifindex);
-            let free = direct && !filtered.contains_key(&port.ifindex);
-            free.then_some((port.ifindex, bridge.ifindex))
+            let direct = !topology.by_qdisc.contains_key(&bridge.ifindex);
+            let is_of_port = |m: &&MasterStatus| m.port == port.name;
+            let of_port = topology.masters.iter().find(is_of_port);
+            let free = of_port.is_none_or(|m| m.declined.is_none());
+            (direct && free).then_some((port.ifindex, bridge.ifindex))
         });
         let served = served.collect();
         // All that was learned since is known by news.
@@ -156,9 +157,10 @@ impl Bridges {
     }
 
     /// Ports from which bridges learn, of those that are served.
-    pub(crate) fn teaching(&self, devices: &[NetDevice]) -> BTreeSet<u32> {
-        let teaches = |d: &&NetDevice| d.teaches_master && self.served.contains_key(&d.ifindex);
-        devices.iter().filter(teaches).map(|d| d.ifindex).collect()
+    pub(crate) fn teaching(&self, devices: &Links) -> BTreeSet<u32> {
+        let served = self.served.keys().filter_map(|port| devices.at(*port));
+        let teaching = served.filter(|d| d.teaches_master);
+        teaching.map(|d| d.ifindex).collect()
     }
 
     /// Tells the program what bridges have learned and forgotten since the last call; whether there was something.

@@ -11,18 +11,22 @@ use std::path::PathBuf;
 
 use libbpf_rs::Link;
 use rxlane_policy::class::{Class, Trust};
-use rxlane_system::links::{self, Link as NetDevice};
+use rxlane_system::links::Links;
+use rxlane_system::snapshot::Snapshot;
+use rxlane_topology::device::with_members;
+use rxlane_topology::{Topology, hook};
 use tracing::error;
 
 use crate::DataplaneError;
 use crate::engine::RingMap;
-use crate::instance::{Instance, State};
+use crate::instance::Instance;
 use crate::lanes::guard;
 use crate::lanes::overload::{self, Shared};
 use crate::lanes::program::{self, LaneProgram, Wanted};
 use crate::lanes::{rings, witness};
 use crate::layout::GuardPlan;
-use crate::{hooks, macvlans, masters, pinned, port_links, ports, tags, vlans};
+use crate::state::State;
+use crate::{filters, macvlans, pinned, port_links, port_table, ports, tags, vlans};
 
 const OBSERVING: &str = "observing: every packet goes to the Linux stack as it came; counters say what would become of it otherwise";
 
@@ -59,20 +63,23 @@ pub(crate) fn change(
     old: Option<&State>,
     running: Option<&LaneProgram>,
     plan: Option<&RingMap>,
+    snapshot: &Snapshot,
 ) -> Result<LaneProgram, DataplaneError> {
-    let devices = links::all()?;
-    ports::check_ports(instance, &state.config, &devices)?;
+    let devices = &snapshot.links;
+    ports::check_ports(instance, &state.config, devices)?;
+    let filtered = filters::of_bridges(&state.config, devices)?;
+    state.topology = Topology::compile(&state.config, snapshot, &filtered);
     let at_tc = |name: &&str| {
-        let device = devices.iter().find(|d| d.name == **name);
         let can = state.features.tcx;
-        can && device.is_some_and(|d| hooks::is_at_tc(&state.config, d, &devices))
+        let device = devices.named(name);
+        can && device.is_some_and(|d| hook::is_at_tc(&state.config, d, devices))
     };
     let ports: Vec<String> = state.ports.keys().cloned().collect();
     let in_xdp = ports.iter().map(String::as_str).filter(|name| !at_tc(name));
-    let on = masters::with_members(&in_xdp.collect(), &devices);
+    let on = with_members(&in_xdp.collect(), devices);
     let here = devices.iter().map(|d| d.name.as_str());
     let changed = tags::keep(instance, &here.filter(|name| on.contains(name)).collect())?;
-    let outcome = replace(instance, shared, state, old, running, plan, &devices);
+    let outcome = replace(instance, shared, state, old, running, plan, snapshot);
     match &outcome {
         Ok(_) => tags::give_back(instance, |port| !on.contains(port)),
         Err(_) => tags::give_back(instance, |port| changed.iter().any(|c| c == port)),
@@ -87,8 +94,9 @@ fn replace(
     old: Option<&State>,
     running: Option<&LaneProgram>,
     plan: Option<&RingMap>,
-    devices: &[NetDevice],
+    snapshot: &Snapshot,
 ) -> Result<LaneProgram, DataplaneError> {
+    let devices = &snapshot.links;
     overload::leave_polling_cores(shared);
     let established = |state: &State| program::trusts(&state.config, |t| *t == Trust::Established);
     let parks_tcp = rings::parks_tcp(&state.config, &state.features);
@@ -103,8 +111,7 @@ fn replace(
         .transpose()?;
     let (maps, accepted) = witness.unzip();
     for (name, port) in &mut state.ports {
-        let device = devices.iter().find(|d| d.name == *name);
-        if let Some(device) = device {
+        if let Some(device) = devices.named(name) {
             port.ifindex = Some(device.ifindex);
         } else {
             port_links::let_go(instance, name, port.ifindex.take(), devices)?;
@@ -126,7 +133,7 @@ fn replace(
         config: &state.config,
         options: state.options,
         slots: &slots,
-        at_tc: state.features.tcx && hooks::any_at_tc(&state.config, devices),
+        at_tc: state.features.tcx && hook::any_at_tc(&state.config, devices),
     };
     let lane = LaneProgram::load(&wanted, shared, &class_rings, plan, maps)?;
     state.programs.extend(accepted);
@@ -135,23 +142,27 @@ fn replace(
             overload::reset_port(shared, port.slot)?;
         }
     }
-    ports::write_egress(&lane, &state.ports, &state.config.egress, devices)?;
+    port_table::write_egress(&lane, &state.ports, snapshot, &state.topology)?;
     // Sessions are told of by who watches.
-    vlans::write(&lane, &state.ports, &state.config, devices, None)?;
-    macvlans::write(&lane, &state.ports, &state.config, devices)?;
+    let (config, topology) = (&state.config, &state.topology);
+    vlans::write(&lane, &state.ports, config, snapshot, topology, None)?;
+    macvlans::write(&lane, &state.ports, config, snapshot)?;
     rings::announce_rings(shared, &class_rings)?;
     let mut both = old.map(|o| o.ports.clone()).unwrap_or_default();
     both.extend(state.ports.clone());
     // Nor is it known yet from which ports bridges learn.
     let nobody = BTreeSet::new();
-    ports::write_ports(shared, &both, &state.config, devices, &nobody)?;
+    let write_ports = |ports: &_, config: &_, topology: &_| {
+        port_table::write_ports(shared, ports, config, snapshot, topology, &nobody)
+    };
+    write_ports(&both, &state.config, &state.topology)?;
 
     // From here on ports change over, one link at a time.
     let mut done = Vec::new();
     if let Err(refused) = attach_all(instance, state, devices, &lane, plan.is_some(), &mut done) {
         undo(done, running);
         if let Some(old) = old {
-            ports::write_ports(shared, &old.ports, &old.config, devices, &nobody)?;
+            write_ports(&old.ports, &old.config, &old.topology)?;
         }
         if !old.is_some_and(established) {
             witness::remove(instance)?;
@@ -173,7 +184,7 @@ fn replace(
     for name in old.iter().flat_map(|o| o.ports.keys()).filter(gone) {
         pinned::detach(&instance.port_link(name))?;
     }
-    ports::write_ports(shared, &state.ports, &state.config, devices, &nobody)?;
+    write_ports(&state.ports, &state.config, &state.topology)?;
     if !established(state) {
         witness::remove(instance)?;
     }
@@ -187,18 +198,18 @@ fn replace(
 fn attach_all(
     instance: &Instance,
     state: &mut State,
-    devices: &[NetDevice],
+    devices: &Links,
     lane: &LaneProgram,
     engine: bool,
     done: &mut Vec<Attached>,
 ) -> Result<(), DataplaneError> {
     let names: Vec<String> = state.ports.keys().cloned().collect();
     for name in &names {
-        let Some(device) = devices.iter().find(|d| d.name == *name) else {
+        let Some(device) = devices.named(name) else {
             continue;
         };
         let lends = ports::would_lend_queues(device);
-        let at_tc = hooks::is_at_tc(&state.config, device, devices);
+        let at_tc = hook::is_at_tc(&state.config, device, devices);
         let (mode, attached) = ports::attach(instance, device, lane, at_tc)?;
         let is_fresh = !matches!(attached, Attached::Replaced(..));
         done.push(attached);
@@ -217,9 +228,9 @@ fn attach_all(
         }
         state.warnings.extend(ports::warnings(device, Some(mode)));
     }
-    let warnings = masters::warnings(&state.config, devices).into_iter();
-    let warnings = warnings.chain(vlans::warnings(&state.config, devices));
-    state.warnings.extend(warnings);
+    state
+        .warnings
+        .extend(state.topology.warnings(&state.config));
     Ok(())
 }
 

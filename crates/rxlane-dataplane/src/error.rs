@@ -57,13 +57,8 @@ pub enum DataplaneError {
     #[error("ports `{0}` and `{1}` are names of one interface: remove one")]
     SamePort(String, String),
     /// A VLAN device that cannot be named.
-    #[error("port `{port}`: {why}")]
-    VlanPort {
-        /// Name of the VLAN device.
-        port: String,
-        /// Why, with the cure.
-        why: String,
-    },
+    #[error(transparent)]
+    VlanPort(#[from] rxlane_topology::attachment::UnfitVlan),
     /// The engine on a port without native XDP.
     #[error(
         "port `{port}`: the driver has no native XDP, and the engine's way into the kernel would lead back to the engine: leave the port out, or use datapath = \"express\""

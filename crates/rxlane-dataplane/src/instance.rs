@@ -1,27 +1,19 @@
 //! One router per network namespace: its files, its lock, and what it remembers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::{Read, Seek, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, fcntl};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::DataplaneError;
+use crate::clock::monotonic;
 use crate::error::FileTried;
-use crate::features::Features;
-use crate::layout::EGRESS_BY_VLAN;
-use crate::options::Options;
+use crate::lock::{self, Lock};
 use crate::pinned;
-use crate::pppoe::SessionStatus;
 use crate::private;
-use crate::tunnels::TunnelStatus;
-use crate::undo::{Ask, Unconfirmed};
-use crate::verifier::Accepted;
-use crate::watch::monotonic;
-use rxlane_config::RouterConfig;
+use crate::state::State;
+use crate::undo::Ask;
 use rxlane_system::{bpffs, netns};
 
 /// A signal comes this soon after what it means, ns.
@@ -42,92 +34,8 @@ pub struct Instance {
     run: PathBuf,
 }
 
-/// What is known about a running or orphaned router besides its maps.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct State {
-    /// Version of rxlane that attached it; another version takes over from scratch.
-    pub version: String,
-    /// Process that runs or ran it.
-    pub pid: u32,
-    /// File the configuration came from.
-    pub config_file: PathBuf,
-    /// What the daemon was told to do. Ports have the names of their devices.
-    pub config: RouterConfig,
-    /// The names of ports as they were written, in the same order.
-    #[serde(default)]
-    pub written: Vec<String>,
-    /// And how.
-    #[serde(default)]
-    pub options: Options,
-    /// Where it shows metrics, as the file says it.
-    #[serde(default)]
-    pub metrics: Option<String>,
-    /// Slot and XDP mode of each port that programs are attached to, present or not.
-    pub ports: BTreeMap<String, PortState>,
-    /// The kernel's features.
-    pub features: Features,
-    /// The programs that are loaded, and what it took the kernel to accept each.
-    #[serde(default)]
-    pub programs: Vec<Accepted>,
-    /// Express classes that stay with the kernel for now, with what speaks against each.
-    #[serde(default)]
-    pub objections: Vec<(String, Vec<String>)>,
-    /// Classes of established flows, with what keeps those that meet it with the kernel.
-    #[serde(default)]
-    pub kept: Vec<(String, Vec<String>)>,
-    /// Devices of PPPoE sessions, as they were found last.
-    #[serde(default)]
-    pub sessions: Vec<SessionStatus>,
-    /// Tunnels, as they were found last.
-    #[serde(default)]
-    pub tunnels: Vec<TunnelStatus>,
-    /// Rx queues that each port had when programs were attached.
-    #[serde(default)]
-    pub queues: BTreeMap<String, u32>,
-    /// Things the operator should know.
-    pub warnings: Vec<String>,
-    /// What is gone back to unless somebody confirms.
-    #[serde(default)]
-    pub unconfirmed: Option<Unconfirmed>,
-}
-
 /// What the name of a port's pinned link begins with, and that of nothing else.
 const PORT_LINK: &str = "port_";
-
-/// A port.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PortState {
-    /// Position in the maps.
-    pub slot: u8,
-    /// Index of the device; `None` while it is gone.
-    pub ifindex: Option<u32>,
-    /// `native`, `generic`, or `tc` at tc ingress.
-    pub mode: Option<String>,
-    /// VLAN devices over it that are named, whose packets alone are served; none where the port is named itself.
-    #[serde(default)]
-    pub vlans: BTreeSet<String>,
-    /// Whether its driver gave XDP queues that it had to spare, and never gets back.
-    #[serde(default)]
-    pub lent_queues: bool,
-    /// Whether what XDP decides there a program at tc ingress does (the fast lane).
-    #[serde(default)]
-    pub hands_over: bool,
-    /// Whether nothing is attached there for now, because it would cost more than it saves (rests.rs).
-    #[serde(default)]
-    pub rests: bool,
-}
-
-impl PortState {
-    /// Whether the port is not named itself, but by VLAN devices.
-    pub fn is_by_vlan(&self) -> bool {
-        !self.vlans.is_empty()
-    }
-
-    /// What express packets are sent to there, in the table of egress devices.
-    pub(crate) fn egress_key(&self, ifindex: u32) -> u32 {
-        ifindex | (u32::from(self.is_by_vlan()) * EGRESS_BY_VLAN)
-    }
-}
 
 impl Instance {
     /// The instance of the calling thread's network namespace.
@@ -230,7 +138,7 @@ impl Instance {
     pub fn lock(&self) -> Result<Lock, DataplaneError> {
         self.create_run()?;
         let path = self.lock_path();
-        try_lock(&path)?.ok_or_else(|| DataplaneError::AlreadyRunning(self.daemon().unwrap_or(0)))
+        lock::take(&path)?.ok_or_else(|| DataplaneError::AlreadyRunning(self.daemon().unwrap_or(0)))
     }
 
     /// Takes the lock of whoever traces.
@@ -239,12 +147,12 @@ impl Instance {
     /// [`DataplaneError::Traced`] while another process holds it.
     pub(crate) fn lock_trace(&self) -> Result<Lock, DataplaneError> {
         let path = self.run.join("trace.lock");
-        try_lock(&path)?.ok_or_else(|| DataplaneError::Traced(holder(&path).unwrap_or(0)))
+        lock::take(&path)?.ok_or_else(|| DataplaneError::Traced(lock::holder(&path).unwrap_or(0)))
     }
 
     /// Process id of the running daemon. Asking takes no lock, so it never stands in a starting daemon's way.
     pub fn daemon(&self) -> Option<u32> {
-        holder(&self.lock_path())
+        lock::holder(&self.lock_path())
     }
 
     /// Socket of the daemon that answers whoever may not read the maps.
@@ -318,7 +226,7 @@ impl Instance {
     pub(crate) fn lock_normal_batch() -> Result<Option<Lock>, DataplaneError> {
         let run = Path::new(RUN);
         private::folder(run)?;
-        try_lock(&run.join("gro-normal-batch.lock"))
+        lock::take(&run.join("gro-normal-batch.lock"))
     }
 
     /// The instances of all namespaces, of those that are gone too.
@@ -415,58 +323,6 @@ impl Instance {
             let _ = std::fs::remove_dir(parent);
         }
         Ok(())
-    }
-}
-
-/// Held by the daemon; closing the file gives it back.
-#[derive(Debug)]
-pub struct Lock {
-    _file: File,
-}
-
-/// Takes a lock and writes this process's number into it; `None` while another holds it.
-fn try_lock(path: &Path) -> Result<Option<Lock>, DataplaneError> {
-    let mut file = private::open(path)?;
-    match fcntl(&file, FcntlArg::F_OFD_SETLK(&whole_file())) {
-        Ok(_) => {}
-        Err(Errno::EAGAIN | Errno::EACCES) => return Ok(None),
-        Err(errno) => return Err(std::io::Error::from(errno)).at(path),
-    }
-    file.set_len(0).at(path)?;
-    write!(file, "{}", std::process::id()).at(path)?;
-    Ok(Some(Lock { _file: file }))
-}
-
-/// The process that holds a lock.
-fn holder(path: &Path) -> Option<u32> {
-    let mut file = private::open_to_read(path)?;
-    // Between taking the lock and writing its number a process needs microseconds.
-    for _ in 0..100 {
-        let mut lock = whole_file();
-        fcntl(&file, FcntlArg::F_OFD_GETLK(&mut lock)).ok()?;
-        if lock.l_type == nix::libc::F_UNLCK as nix::libc::c_short {
-            return None;
-        }
-        let mut text = String::new();
-        file.rewind().ok()?;
-        file.read_to_string(&mut text).ok()?;
-        if let Ok(pid) = text.trim().parse() {
-            return Some(pid);
-        }
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
-    None
-}
-
-/// An exclusive lock, or the question who holds one. Locks of open file descriptions can be asked about
-/// without being taken; those of flock(2) cannot.
-fn whole_file() -> nix::libc::flock {
-    nix::libc::flock {
-        l_type: nix::libc::F_WRLCK as nix::libc::c_short,
-        l_whence: nix::libc::SEEK_SET as nix::libc::c_short,
-        l_start: 0,
-        l_len: 0,
-        l_pid: 0,
     }
 }
 

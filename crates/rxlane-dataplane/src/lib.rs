@@ -5,30 +5,36 @@
 //! nothing behind; a killed daemon leaves a working router, because everything is pinned.
 //! The programs are in `bpf/`; ARCHITECTURE.md draws the way of a packet.
 
-mod attach_points;
 mod batches;
 mod bound;
 mod bridges;
 mod changeover;
+mod clock;
 pub mod cost;
+mod cpus;
+mod device_over;
 pub mod engine;
 pub mod features;
+mod filters;
 pub mod foreign;
 pub mod help;
-mod hooks;
 pub mod instance;
 pub mod layout;
+mod lock;
 mod macvlans;
-mod masters;
 mod named_vlans;
 pub mod options;
+mod port;
 mod port_links;
 pub mod port_names;
+mod port_table;
 mod port_warnings;
+mod publish;
 pub mod queues;
 mod refresh;
 pub mod rehearsal;
 pub mod router;
+pub mod state;
 pub mod status;
 pub mod surroundings;
 pub mod trace;
@@ -38,6 +44,7 @@ mod vlans;
 mod watch;
 
 mod error;
+mod events;
 mod kept;
 mod lanes;
 mod link_queues;
@@ -45,7 +52,6 @@ mod pinned;
 mod ports;
 mod pppoe;
 mod private;
-mod qdiscs;
 mod refusing;
 mod rests;
 mod sentry;
@@ -60,9 +66,8 @@ pub mod lockstep;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-pub use attach_points::unfit as unfit_vlan;
+pub use cpus::possible_cores;
 pub use error::DataplaneError;
-pub use lanes::rings::possible_cores;
 pub use named_vlans::NamedVlans;
 pub use verifier::log_libbpf;
 

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use rxlane_policy::egress;
 use rxlane_system::drivers;
-use rxlane_system::links::Link as NetDevice;
+use rxlane_system::links::{Link as NetDevice, Links};
 
 use crate::DataplaneError;
-use crate::instance::PortState;
 use crate::lanes::overload::Shared;
 use crate::layout::LinkQueue;
-use crate::{hooks, pinned, refusing};
+use crate::port::PortState;
+use crate::{pinned, refusing};
 
 /// What the programs have been told, by slot.
 #[derive(Debug, Default)]
@@ -25,10 +25,10 @@ impl LinkQueues {
         &mut self,
         shared: &Shared,
         ports: &BTreeMap<String, PortState>,
-        devices: &[NetDevice],
+        devices: &Links,
     ) -> Result<(), DataplaneError> {
         let there = ports.values().filter_map(|port| {
-            let device = devices.iter().find(|d| Some(d.ifindex) == port.ifindex)?;
+            let device = devices.at(port.ifindex?)?;
             Some((port, bits_per_s(device)))
         });
         let there: Vec<_> = there.collect();
@@ -58,7 +58,7 @@ impl LinkQueues {
             }
         }
         self.0 = told;
-        let in_xdp = there.iter().any(|(port, _)| hooks::is_in_xdp(port));
+        let in_xdp = there.iter().any(|(port, _)| port.is_in_xdp());
         refusing::count(shared, in_xdp && !self.0.is_empty())
     }
 }

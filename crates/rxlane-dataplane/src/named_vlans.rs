@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use rxlane_system::links::{Link as NetDevice, Vlan};
+use rxlane_system::links::{Links, Vlan};
+use rxlane_topology::device::chain;
+use rxlane_topology::vlan::MAX_TAGS;
 
 use crate::DataplaneError;
-use crate::attach_points;
 use crate::lanes::program::LaneProgram;
-use crate::vlans::{self, Key, MAX_TAGS};
+use crate::pinned;
+use crate::vlans::{self, Key};
 
 /// Those of a configuration, each with its position in `ports`. Whether its packets may be express is another matter: they have a class.
 #[derive(Debug, Clone, Default)]
@@ -23,19 +25,19 @@ const TAG: usize = 4;
 
 impl NamedVlans {
     /// Those that are there.
-    pub fn of(ports: &[String], devices: &[NetDevice]) -> Self {
+    pub fn of(ports: &[String], devices: &Links) -> Self {
         let mut named = Self::default();
         for (position, name) in (0u8..).zip(ports) {
-            let device = devices.iter().find(|d| d.name == *name);
+            let device = devices.named(name);
             let Some(device) = device.filter(|d| d.vlan.is_some()) else {
                 continue;
             };
-            let (chain, port) = attach_points::chain(device, devices);
+            let (chain, port) = chain(device, devices);
             let tags: Vec<&Vlan> = chain.iter().filter_map(|d| d.vlan.as_ref()).collect();
             if let Some(port) = port.filter(|_| tags.len() <= MAX_TAGS) {
                 let key = vlans::key(port.ifindex, &tags);
                 named.by_tags.insert(key, position);
-                let members = devices.iter().filter(|d| d.master == Some(port.ifindex));
+                let members = devices.members(port.ifindex);
                 let members = members.map(|d| (d.ifindex, port.ifindex));
                 named.bonds.extend(members);
             }
@@ -65,7 +67,7 @@ impl NamedVlans {
         let entry =
             |(key, position): (&Key, &u8)| (bytemuck::bytes_of(key).to_vec(), u32::from(*position));
         let entries = self.by_tags.iter().map(entry).collect();
-        vlans::replace(&lane.named_vlans, &entries)
+        pinned::replace(&lane.named_vlans, &entries)
     }
 
     /// One, whatever devices there are.
@@ -87,6 +89,7 @@ impl NamedVlans {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rxlane_system::links::Link as NetDevice;
 
     #[test]
     fn a_frame_is_of_the_device_with_its_outer_tags_and_of_no_other() {
@@ -104,7 +107,7 @@ mod tests {
             }),
             ..device(ifindex, name)
         };
-        let devices = [
+        let devices = Links::from([
             device(1, "lan0"),
             vlan(2, "lan0.20", 1, 20, false),
             vlan(3, "lan0.7", 1, 7, true),
@@ -116,7 +119,7 @@ mod tests {
                 master: Some(7),
                 ..device(8, "eth1")
             },
-        ];
+        ]);
         let ports = ["wan0", "lan0.7.8", "lan0.20", "bond0.9"].map(String::from);
         let named = NamedVlans::of(&ports, &devices);
         let frame = |words: &[u16]| {

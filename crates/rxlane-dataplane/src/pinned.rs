@@ -1,5 +1,6 @@
 //! BPF links and maps that outlive the daemon.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
@@ -185,6 +186,28 @@ pub(crate) fn delete(map: &impl MapCore, key: &[u8]) -> Result<(), DataplaneErro
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         done => done.tried(|| format!("write map {}", map.name().to_string_lossy())),
     }
+}
+
+/// Makes the map hold this and nothing else. What is gone goes first, so that there is room. What is right is left alone: an
+/// entry that is replaced may be another's before a packet that has looked it up is done with it.
+pub(crate) fn replace<V: bytemuck::Pod>(
+    map: &impl MapCore,
+    wanted: &BTreeMap<Vec<u8>, V>,
+) -> Result<(), DataplaneError> {
+    let tried = || format!("write map {}", map.name().to_string_lossy());
+    let there: Vec<Vec<u8>> = map.keys().collect();
+    for key in there.iter().filter(|key| !wanted.contains_key(*key)) {
+        map.delete(key).tried(tried)?;
+    }
+    for (key, value) in wanted {
+        let there = map.lookup(key, MapFlags::ANY).tried(tried)?;
+        if there.as_deref() == Some(bytemuck::bytes_of(value)) {
+            continue;
+        }
+        map.update(key, bytemuck::bytes_of(value), MapFlags::ANY)
+            .tried(tried)?;
+    }
+    Ok(())
 }
 
 /// Refuses an object whose structs are not those of [`crate::layout`].

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use libbpf_rs::Link;
-use rxlane_system::links::Link as NetDevice;
+use rxlane_system::links::{Link as NetDevice, Links};
 use rxlane_system::tcx;
 
 use crate::DataplaneError;
@@ -62,9 +62,9 @@ pub(crate) fn rename(instance: &Instance, was: &str, to: &str) -> Result<(), Dat
 }
 
 /// What the device is called now that was attached to by this name.
-pub(crate) fn called_now(instance: &Instance, port: &str, devices: &[NetDevice]) -> String {
+pub(crate) fn called_now(instance: &Instance, port: &str, devices: &Links) -> String {
     let attached = open_link(instance, port).and_then(|link| pinned::link_ifindex(&link));
-    let device = devices.iter().find(|d| Some(d.ifindex) == attached);
+    let device = attached.and_then(|ifindex| devices.at(ifindex));
     device.map_or(port, |device| &device.name).to_owned()
 }
 
@@ -74,10 +74,10 @@ pub(crate) fn let_go(
     instance: &Instance,
     port: &str,
     was: Option<u32>,
-    devices: &[NetDevice],
+    devices: &Links,
 ) -> Result<(), DataplaneError> {
     let here = |ifindex: u32| {
-        let device = devices.iter().find(|d| d.ifindex == ifindex);
+        let device = devices.at(ifindex);
         device.is_some_and(|d| d.xdp_program != 0)
     };
     let Some(link) = open_link(instance, port) else {

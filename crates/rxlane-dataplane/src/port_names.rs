@@ -6,7 +6,7 @@ use rxlane_config::RouterConfig;
 use rxlane_system::links::Link as NetDevice;
 
 use crate::DataplaneError;
-use crate::instance::State;
+use crate::state::State;
 
 /// The device of that name, or of that alternative name.
 pub fn find<'a>(name: &str, devices: &'a [NetDevice]) -> Option<&'a NetDevice> {

@@ -1,12 +1,14 @@
 //! What the operator should know of ports as they are now.
 
 use rxlane_config::Datapath;
-use rxlane_system::links::Link as NetDevice;
+use rxlane_system::links::{Link as NetDevice, Links};
 use rxlane_system::xdp;
+use rxlane_topology::device::with_members;
+use rxlane_topology::hook::AT_TC;
 
-use crate::hooks::{self, AT_TC};
-use crate::instance::{PortState, State};
-use crate::{masters, port_names, ports, tags};
+use crate::port::PortState;
+use crate::state::State;
+use crate::{port, port_names, ports, tags};
 
 impl State {
     /// Whether express packets can be sent to a port now: by its driver, or by sockets of the engine.
@@ -19,18 +21,18 @@ impl State {
 
     /// Whether express packets leave past queueing disciplines, taps and counters of the stack: those of ports that are served in XDP.
     pub fn passes_the_stack_by(&self) -> bool {
-        hooks::any_in_xdp(&self.ports)
+        port::any_in_xdp(&self.ports)
     }
 
     /// Ports that are served at tc ingress.
     pub fn ports_at_tc(&self) -> impl Iterator<Item = &str> {
         let all = self.ports.iter();
-        let all = all.filter(|(_, port)| hooks::is_at_tc_now(port));
+        let all = all.filter(|(_, port)| port.is_at_tc());
         all.map(|(name, _)| name.as_str())
     }
 
     /// What is to be said of its ports among these devices.
-    pub fn warnings_of_ports(&self, devices: &[NetDevice]) -> Vec<String> {
+    pub fn warnings_of_ports(&self, devices: &Links) -> Vec<String> {
         let mut found = port_names::absent(&self.written_config(), devices);
         for device in devices {
             let Some(port) = self.ports.get(&device.name) else {
@@ -50,9 +52,9 @@ impl State {
                 found.push(takes_no_frames(device));
             }
         }
-        let here = self.ports.iter().filter(|(_, port)| hooks::is_in_xdp(port));
+        let here = self.ports.iter().filter(|(_, port)| port.is_in_xdp());
         let here = here.map(|(name, _)| name.as_str()).collect();
-        let all = masters::with_members(&here, devices);
+        let all = with_members(&here, devices);
         found.extend(all.into_iter().filter_map(tags::insists));
         found.extend(ports::unserved_queues(self, devices));
         found

@@ -3,47 +3,38 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 
-use rxlane_config::{Datapath, Egress, RouterConfig};
-use rxlane_system::addresses;
-use rxlane_system::drivers;
-use rxlane_system::links::Link as NetDevice;
-use rxlane_system::sysctl;
-use rxlane_system::xdp::{self, Mode};
-use rxlane_system::{tc, tcx};
+use rxlane_config::{Datapath, RouterConfig};
+use rxlane_system::links::{Link as NetDevice, Links};
+use rxlane_system::xdp::Mode;
+use rxlane_system::{drivers, tcx};
+use rxlane_topology::attachment;
+use rxlane_topology::device::{hides_tags, is};
+use rxlane_topology::hook::AT_TC;
 use tracing::warn;
 
 use crate::DataplaneError;
-use crate::attach_points;
 use crate::changeover::Attached;
 use crate::foreign::Foreign;
-use crate::hooks::{self, AT_TC};
-use crate::instance::{Instance, PortState, State};
-use crate::lanes::overload::Shared;
+use crate::instance::Instance;
 use crate::lanes::program::LaneProgram;
-use crate::layout::{
-    MAX_PORTS, PORT_HIDES_TAGS, PORT_LOOSE, PORT_NO_IPV6, PORT_OTHER_MACS, PORT_QDISC, PORT_STRICT,
-    PORT_TAKES_PIECES, Port, PortTable,
-};
-use crate::macvlans;
-use crate::masters;
+use crate::layout::MAX_PORTS;
 use crate::pinned;
+use crate::port::PortState;
 use crate::port_links;
-use crate::qdiscs;
-use crate::refusing;
-use crate::tags;
+use crate::state::State;
 
 /// Slots of the ports of a configuration: a port keeps the one it had, and a new one gets none that an old port has, because the
 /// old program counts there until the last link has changed over.
 pub(crate) fn slots(
     config: &RouterConfig,
     old: Option<&State>,
-    devices: &[NetDevice],
+    devices: &Links,
 ) -> Result<BTreeMap<String, PortState>, DataplaneError> {
     let known = |name: &str| old.and_then(|o| o.ports.get(name));
     let taken: Vec<u8> = old.map_or_else(Vec::new, |o| o.ports.values().map(|p| p.slot).collect());
     let mut free = (0..MAX_PORTS as u8).filter(|slot| !taken.contains(slot));
-    let by_vlan = attach_points::by_vlan(&config.ports, devices);
-    let is_vlan = |name: &String| devices.iter().any(|d| d.name == *name && d.vlan.is_some());
+    let by_vlan = attachment::by_vlan(&config.ports, devices);
+    let is_vlan = |name: &String| devices.named(name).is_some_and(|d| d.vlan.is_some());
     let whole = config.ports.iter().filter(|name| !is_vlan(name));
     let whole = whole.map(|name| (name.as_str(), BTreeSet::new()));
     let mut ports = BTreeMap::new();
@@ -73,14 +64,12 @@ pub(crate) fn slots(
 pub(crate) fn check_ports(
     instance: &Instance,
     config: &RouterConfig,
-    devices: &[NetDevice],
+    devices: &Links,
 ) -> Result<(), DataplaneError> {
-    attach_points::check(config, devices)?;
-    let by_vlan = attach_points::by_vlan(&config.ports, devices);
-    let whole = attach_points::whole(&config.ports, devices);
-    let under = devices
-        .iter()
-        .filter(|d| by_vlan.contains_key(d.name.as_str()));
+    attachment::check(config, devices)?;
+    let by_vlan = attachment::by_vlan(&config.ports, devices);
+    let whole = attachment::whole(&config.ports, devices);
+    let under = by_vlan.keys().filter_map(|name| devices.named(name));
     for device in whole.chain(under) {
         if device.xdp_program != 0 && port_links::link_on(instance, device).is_none() {
             return Err(occupied(device));
@@ -169,114 +158,6 @@ pub(crate) fn attach(
     Ok((mode, attached))
 }
 
-/// Tells the program about ports, and by which devices the packets of each come in.
-///
-/// # Errors
-/// When the kernel cannot be asked, or the table is full.
-pub(crate) fn write_ports(
-    shared: &Shared,
-    ports: &BTreeMap<String, PortState>,
-    config: &RouterConfig,
-    devices: &[NetDevice],
-    teaching: &BTreeSet<u32>,
-) -> Result<(), DataplaneError> {
-    let by_qdisc = qdiscs::in_the_way(&config.egress, devices)?;
-    // Others pass them by.
-    let meets = |port: &PortState| port.hands_over || hooks::is_at_tc_now(port);
-    let any_meets = ports.values().any(meets);
-    let with_bands = any_meets.then(tc::with_bands).transpose()?;
-    let with_bands = with_bands.unwrap_or_default();
-    let addressed = addresses::devices_with_ipv4()?;
-    let whole = ports.iter().filter(|(_, port)| !port.is_by_vlan());
-    let names: Vec<String> = whole.map(|(name, _)| name.clone()).collect();
-    let others = macvlans::served(&names, devices);
-    let has_ipv4 = |device: &NetDevice| addressed.contains(&device.ifindex);
-    let mut table: PortTable = bytemuck::Zeroable::zeroed();
-    for (name, port) in ports {
-        let Some(device) = devices.iter().find(|d| Some(d.ifindex) == port.ifindex) else {
-            continue;
-        };
-        let mode = port.mode.as_deref();
-        let master = masters::taken_by(device, config, devices);
-        let comes_in_by = master.unwrap_or(device);
-        let own = flags(device, mode, has_ipv4(device));
-        let of_master = master.map_or(own, |master| flags(master, None, has_ipv4(master)));
-        let has_others = others
-            .iter()
-            .any(|(_, port)| port.ifindex == device.ifindex)
-            || master.is_some_and(|master| master.mac != device.mac);
-        let entry = Port {
-            ifindex: device.ifindex,
-            device: device.ifindex,
-            master: master.map_or(0, |master| master.ifindex),
-            seen_as: masters::seen_as(comes_in_by, devices),
-            mac: device.mac,
-            slot: port.slot,
-            // Whether tags are hidden is a matter of the port, as is what leaves there.
-            flags: (of_master & !PORT_HIDES_TAGS)
-                | (own & PORT_HIDES_TAGS)
-                | (u8::from(mode != Some(AT_TC) && !tags::are_left(name)) * PORT_HIDES_TAGS)
-                | (u8::from(!port.is_by_vlan() && by_qdisc.contains_key(&device.ifindex))
-                    * PORT_QDISC)
-                | (u8::from(xdp::sends_pieces(device.ifindex)) * PORT_TAKES_PIECES)
-                | (u8::from(has_others) * PORT_OTHER_MACS),
-            lacks_checksums: u8::from(lacks_checksums(device)),
-            teaches: u8::from(teaching.contains(&device.ifindex)),
-            may_wait: u8::from(refusing::may_wait(config, name)),
-            has_bands: u8::from(with_bands.contains(&device.ifindex)),
-            at_tc: u8::from(mode == Some(AT_TC)),
-            hands_over: u8::from(port.hands_over),
-            pad: [0; 2],
-        };
-        let members = masters::members(device, mode, config, devices);
-        let members = members.filter(|member| !ports.contains_key(&member.name));
-        if !table.insert(entry) {
-            return Err(DataplaneError::PortTable(name.clone()));
-        }
-        for member in members.filter(|member| tags::are_left(&member.name)) {
-            // One that finds no place in the table stays with Linux.
-            let _ = table.insert(Port {
-                ifindex: member.ifindex,
-                lacks_checksums: u8::from(lacks_checksums(member)),
-                ..entry
-            });
-        }
-    }
-    pinned::put(&shared.ports, 0, bytemuck::bytes_of(&table))
-}
-
-/// Settings of a port that the program must know. Of `rp_filter` the greater of two values holds
-/// (Documentation/networking/ip-sysctl.rst), and a port without an IPv4 address is strict where others are loose
-/// (`__fib_validate_source` in net/ipv4/fib_frontend.c).
-pub(crate) fn flags(port: &NetDevice, mode: Option<&str>, has_ipv4: bool) -> u8 {
-    let v4 = |interface| sysctl::of_interface("ipv4", interface, "rp_filter").unwrap_or(0);
-    let v6_off = sysctl::of_interface("ipv6", &port.name, "disable_ipv6") == Some(1);
-    let filter = v4("all").max(v4(&port.name));
-    let strict = filter == 1 || (filter == 2 && !has_ipv4);
-    (u8::from(strict) * PORT_STRICT)
-        | (u8::from(filter == 2 && !strict) * PORT_LOOSE)
-        | (u8::from(v6_off) * PORT_NO_IPV6)
-        | (u8::from(hides_tags(port.kind.as_deref(), mode)) * PORT_HIDES_TAGS)
-}
-
-/// Whether the device gets its packets from another one in the kernel, which has moved their VLAN tags out of the frames
-/// (`skb_vlan_untag` in net/core/skbuff.c), where XDP does not see them. A bond is one unless XDP is native: then it runs on
-/// the bond's members.
-pub(crate) fn hides_tags(kind: Option<&str>, mode: Option<&str>) -> bool {
-    const OVER_OTHERS: [&str; 8] = [
-        "bridge", "macvlan", "macvtap", "ipvlan", "ipvtap", "vlan", "team", "macsec",
-    ];
-    kind.is_some_and(|kind| {
-        OVER_OTHERS.contains(&kind) || (kind == "bond" && mode != Some("native"))
-    })
-}
-
-/// Whether senders on this machine may have left checksums to the device, which makes none (`NETIF_F_HW_CSUM` of veth, and of a tap by
-/// `TUNSETOFFLOAD`).
-fn lacks_checksums(device: &NetDevice) -> bool {
-    matches!(device.kind.as_deref(), Some("veth" | "tun"))
-}
-
 /// What the operator should know of a port; `mode` is that of XDP, where it is known.
 pub(crate) fn warnings(device: &NetDevice, mode: Option<&str>) -> Vec<String> {
     let (name, kind) = (&device.name, device.kind.as_deref());
@@ -323,12 +204,11 @@ pub(crate) fn rx_queues(ports: &BTreeMap<String, PortState>) -> BTreeMap<String,
 
 /// Ports that have been given more Rx queues, which nobody announces: the engine has no sockets there, and a veth runs no program
 /// there (`veth_set_channels` in drivers/net/veth.c; Linux 6.18).
-pub(crate) fn unserved_queues(state: &State, devices: &[NetDevice]) -> Vec<String> {
+pub(crate) fn unserved_queues(state: &State, devices: &Links) -> Vec<String> {
     let has_engine = matches!(state.config.datapath, Datapath::Afxdp(_));
     let told = |(port, now): (&String, &u32)| {
         let served = state.queues.get(port).filter(|served| now > served)?;
-        let is_veth = |d: &NetDevice| d.name == *port && d.kind.as_deref() == Some("veth");
-        let whose = if devices.iter().any(is_veth) {
+        let whose = if devices.named(port).is_some_and(|d| is(d, "veth")) {
             "is Linux's, because a veth runs no XDP program there"
         } else if has_engine {
             "goes by the XDP lanes, without the engine's budgets"
@@ -340,57 +220,4 @@ pub(crate) fn unserved_queues(state: &State, devices: &[NetDevice]) -> Vec<Strin
         ))
     };
     rx_queues(&state.ports).iter().filter_map(told).collect()
-}
-
-/// The devices that the express lane may send to: ports whose drivers take frames from it, and whose qdiscs need not see them. Returns
-/// the ports whose drivers should take frames, and do not.
-pub(crate) fn write_egress(
-    lane: &LaneProgram,
-    ports: &BTreeMap<String, PortState>,
-    ways: &BTreeMap<String, Egress>,
-    devices: &[NetDevice],
-) -> Result<BTreeSet<String>, DataplaneError> {
-    let by_qdisc = qdiscs::in_the_way(ways, devices)?;
-    let mut mute = BTreeSet::new();
-    // What comes in elsewhere leaves as the stack's packets do.
-    let any_in_xdp = hooks::any_in_xdp(ports);
-    for (name, port) in ports {
-        let Some(ifindex) = port.ifindex else {
-            continue;
-        };
-        let generic = port.mode.as_deref() == Some("generic");
-        let there = devices.iter().any(|d| d.ifindex == ifindex);
-        let key = port.egress_key(ifindex);
-        let sends = !there || generic || xdp::sends(ifindex);
-        if !sends && any_in_xdp {
-            mute.insert(name.clone());
-        }
-        if there && !generic && !by_qdisc.contains_key(&ifindex) && sends {
-            pinned::put(&lane.egress, key, &ifindex.to_ne_bytes())?;
-        } else {
-            pinned::forget(&lane.egress, key);
-        }
-    }
-    Ok(mute)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::hides_tags;
-
-    #[test]
-    fn a_bond_hides_tags_unless_xdp_runs_on_its_members() {
-        assert!(!hides_tags(Some("bond"), Some("native")));
-        for mode in [None, Some("generic")] {
-            assert!(hides_tags(Some("bond"), mode));
-        }
-    }
-
-    #[test]
-    fn bridges_hide_tags_and_devices_of_their_own_do_not() {
-        assert!(hides_tags(Some("bridge"), Some("generic")));
-        for kind in [None, Some("veth")] {
-            assert!(!hides_tags(kind, Some("generic")));
-        }
-    }
 }

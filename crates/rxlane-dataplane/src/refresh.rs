@@ -3,17 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rxlane_system::drivers;
-use rxlane_system::links::{self, Event, Link as NetDevice};
+use rxlane_system::links::{Event, Link, Links};
+use rxlane_system::snapshot::Snapshot;
+use rxlane_topology::device::{is, with_members};
+use rxlane_topology::{attachment, hook};
 use tracing::{info, warn};
 
 use crate::DataplaneError;
 use crate::changeover::Attached;
-use crate::hooks;
-use crate::instance::PortState;
 use crate::lanes::overload;
 use crate::layout::MAX_PORTS;
+use crate::port::PortState;
 use crate::router::Router;
-use crate::{attach_points, masters, pinned, port_links, ports, tags};
+use crate::{pinned, port_links, ports, tags};
 
 impl Router {
     /// Brings ports up to date with the devices there are: attaches what came back, forgets what went. `news`: of devices; none where
@@ -21,7 +23,7 @@ impl Router {
     ///
     /// # Errors
     /// When devices cannot be listed; a port that cannot be attached is a warning.
-    pub fn refresh_ports(&mut self, news: Option<&[Event]>) -> Result<(), DataplaneError> {
+    pub(crate) fn refresh_ports(&mut self, news: Option<&[Event]>) -> Result<(), DataplaneError> {
         if !self.follow_ports(news)? {
             return Ok(());
         }
@@ -33,20 +35,21 @@ impl Router {
     /// The same. Returns whether ports have become what the programs were not made for.
     pub(crate) fn follow_ports(&mut self, news: Option<&[Event]>) -> Result<bool, DataplaneError> {
         self.silent.hear(news);
-        let devices = links::all()?;
+        let snapshot = Snapshot::read()?;
+        let devices = &snapshot.links;
         let mut renamed = false;
-        for (was, to) in self.state.follow_names(&devices) {
+        for (was, to) in self.state.follow_names(devices) {
             port_links::rename(&self.instance, &was, &to)?;
             renamed = true;
         }
-        let mut changed = self.follow_vlans(&devices)? || renamed;
-        let by_vlan = attach_points::by_vlan(&self.state.config.ports, &devices);
+        let mut changed = self.follow_vlans(devices)? || renamed;
+        let by_vlan = attachment::by_vlan(&self.state.config.ports, devices);
         for (name, port) in &mut self.state.ports {
-            let device = devices.iter().find(|d| d.name == *name);
+            let device = devices.named(name);
             let link = port_links::open_link(&self.instance, name);
             let attached = link.as_ref().and_then(pinned::link_ifindex);
             // A VLAN device may have come back by the name of a port, and another device by that of one under VLAN devices.
-            let is_ours = |d: &&NetDevice| {
+            let is_ours = |d: &&Link| {
                 attached == Some(d.ifindex)
                     || if port.is_by_vlan() {
                         by_vlan.contains_key(name.as_str())
@@ -58,15 +61,15 @@ impl Router {
             let known = port.ifindex.is_some() && device.map(|d| d.ifindex) == port.ifindex;
             if let Some(gone) = port.ifindex.take_if(|_| !known) {
                 warn!(port = name, "port is gone");
-                port_links::let_go(&self.instance, name, Some(gone), &devices)?;
+                port_links::let_go(&self.instance, name, Some(gone), devices)?;
                 pinned::forget(&self.lane.egress, port.egress_key(gone));
                 port.mode = None;
                 port.rests = false;
                 changed = true;
             }
             // A bond may have got another member.
-            if let Some(bond) = device.filter(|d| d.kind.as_deref() == Some("bond")) {
-                let all = masters::with_members(&[bond.name.as_str()].into(), &devices);
+            if let Some(bond) = device.filter(|d| is(d, "bond")) {
+                let all = with_members(&[bond.name.as_str()].into(), devices);
                 if let Err(error) = tags::keep(&self.instance, &all) {
                     warn!(port = name, %error, "tags of its VLANs are not seen");
                 }
@@ -78,7 +81,7 @@ impl Router {
             }) {
                 let attach = || {
                     let at_tc = self.lane.at_tc.is_some()
-                        && hooks::is_at_tc(&self.state.config, device, &devices);
+                        && hook::is_at_tc(&self.state.config, device, devices);
                     if !at_tc {
                         tags::keep(&self.instance, &[name.as_str()].into())?;
                     }
@@ -114,15 +117,16 @@ impl Router {
                 }
             }
         }
-        self.keep_offloads(&devices);
+        self.keep_offloads(devices);
         // Also when only a MAC address has changed. Sessions as they are known: who looks around looks for them, too.
-        self.write_ports(&devices)?;
-        self.write_devices(&devices)?;
+        self.look_for_filters(&snapshot)?;
+        self.write_ports(&snapshot)?;
+        self.write_devices(&snapshot)?;
         if changed {
             self.instance.save_state(&self.state)?;
         }
         // To the program a port is served whole or by its VLANs for as long as it is loaded, and the engine has names of its own.
-        let by_vlan = |name: &str| devices.iter().any(|d| d.name == *name && d.vlan.is_some());
+        let by_vlan = |name: &str| devices.named(name).is_some_and(|d| d.vlan.is_some());
         let mut ports = self.state.ports.iter();
         let is_vlan =
             ports.any(|(name, p)| p.ifindex.is_none() && !p.is_by_vlan() && by_vlan(name));
@@ -134,8 +138,8 @@ impl Router {
     pub(crate) fn attach_by_vlan(&mut self, port: &str, vlan: &str) -> Result<(), DataplaneError> {
         let found = [(port, BTreeSet::from([vlan.to_owned()]))].into();
         self.add_by_vlan(&found)?;
-        let devices = links::all()?;
-        let device = devices.iter().find(|d| d.name == port);
+        let snapshot = Snapshot::read()?;
+        let device = snapshot.links.named(port);
         let device = device.ok_or_else(|| DataplaneError::NoPort(port.into()))?;
         tags::keep(&self.instance, &[port].into())?;
         let (mode, _) = ports::attach(&self.instance, device, &self.lane, false)?;
@@ -143,20 +147,20 @@ impl Router {
             port.ifindex = Some(device.ifindex);
             port.mode = Some(mode.into());
         }
-        self.write_ports(&devices)
+        self.write_ports(&snapshot)
     }
 
     /// Finds the ports under VLAN devices that are named. One that all of them have left for another port is given back; one whose VLAN
     /// devices are only gone stays attached, where nothing is served then, because taking a program away and putting it back takes some
     /// links down. Returns whether there are other ports now.
-    fn follow_vlans(&mut self, devices: &[NetDevice]) -> Result<bool, DataplaneError> {
-        let found = attach_points::by_vlan(&self.state.config.ports, devices);
+    fn follow_vlans(&mut self, devices: &Links) -> Result<bool, DataplaneError> {
+        let found = attachment::by_vlan(&self.state.config.ports, devices);
         let before = self.state.ports.clone();
         self.add_by_vlan(&found)?;
         let mut left = Vec::new();
         for (name, port) in self.state.ports.iter_mut().filter(|(_, p)| p.is_by_vlan()) {
             let here = found.get(name.as_str());
-            let is_there = |vlan: &String| devices.iter().any(|d| d.name == *vlan);
+            let is_there = |vlan: &String| devices.named(vlan).is_some();
             // Those that are gone are still expected here.
             port.vlans
                 .retain(|vlan| here.is_some_and(|h| h.contains(vlan)) || !is_there(vlan));
@@ -209,7 +213,7 @@ impl Router {
         &self,
         name: &str,
         ifindex: Option<u32>,
-        devices: &[NetDevice],
+        devices: &Links,
     ) -> Result<(), DataplaneError> {
         info!(
             port = name,
@@ -220,7 +224,7 @@ impl Router {
             pinned::forget(&self.lane.egress, ifindex | crate::layout::EGRESS_BY_VLAN);
         }
         let ports: BTreeSet<&str> = self.state.ports.keys().map(String::as_str).collect();
-        let on = masters::with_members(&ports, devices);
+        let on = with_members(&ports, devices);
         tags::give_back(&self.instance, |port| !on.contains(port));
         Ok(())
     }

@@ -7,16 +7,17 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use rxlane_config::{Egress, RouterConfig};
-use rxlane_system::links::Link as NetDevice;
+use rxlane_system::links::Links;
 use rxlane_system::tc::{self, Waiting};
+use rxlane_topology::device::is;
 use tracing::{info, warn};
 
 use crate::DataplaneError;
 use crate::lanes::fast;
 use crate::lanes::overload::Shared;
 use crate::layout::MAX_PORTS;
+use crate::pinned;
 use crate::router::Router;
-use crate::{hooks, pinned};
 
 /// For so many seconds nothing may have waited before packets leave directly again, and for twice as many each time that the port refuses
 /// again at once.
@@ -168,7 +169,7 @@ impl Router {
     ///
     /// # Errors
     /// As [`Fast::follow`](crate::lanes::fast::Fast::follow).
-    pub(crate) fn follow_fast(&mut self, devices: &[NetDevice]) -> Result<(), DataplaneError> {
+    pub(crate) fn follow_fast(&mut self, devices: &Links) -> Result<(), DataplaneError> {
         let state = &mut self.state;
         let lanes = self.engine.is_none() && !state.options.observe && state.features.tcx;
         let any = fast::any_class(&state.config) || !self.refusing.0.is_empty();
@@ -185,7 +186,7 @@ impl Router {
     ///
     /// # Errors
     /// When qdiscs cannot be listed, or the map cannot be read or written: then they leave by the stack.
-    pub(crate) fn follow_refusals(&mut self, devices: &[NetDevice]) -> Result<(), DataplaneError> {
+    pub(crate) fn follow_refusals(&mut self, devices: &Links) -> Result<(), DataplaneError> {
         let all = read(&self.shared, ANY_PORT)?;
         if all & ANY_IS_FULL == 0 {
             return Ok(());
@@ -213,14 +214,14 @@ impl Router {
         &mut self,
         slot: u32,
         word: u32,
-        devices: &[NetDevice],
+        devices: &Links,
         waiting: &BTreeMap<u32, Waiting>,
     ) -> u32 {
         let mut ports = self.state.ports.iter();
         let Some((name, state)) = ports.find(|(_, port)| u32::from(port.slot) == slot) else {
             return 0;
         };
-        let device = devices.iter().find(|d| Some(d.ifindex) == state.ifindex);
+        let device = state.ifindex.and_then(|ifindex| devices.at(ifindex));
         let Some(device) = device.filter(|_| may_wait(&self.state.config, name)) else {
             self.refusing.0.remove(name);
             return 0;
@@ -234,11 +235,10 @@ impl Router {
             }
         }
         // What a bond sends waits in the queueing disciplines of its members.
-        let of_bond = |d: &&NetDevice| {
-            d.ifindex == device.ifindex || d.master == Some(device.ifindex) && is_bond(device)
-        };
+        let members = devices.members(device.ifindex);
+        let members = members.filter(|_| is(device, "bond"));
         let mut all = Waiting::default();
-        for one in devices.iter().filter(of_bond) {
+        for one in members.chain([device]) {
             let one = waiting.get(&one.ifindex).copied().unwrap_or_default();
             all.packets += one.packets;
             all.bytes += one.bytes;
@@ -257,7 +257,7 @@ impl Router {
                         port = name,
                         "its driver refuses frames: express packets that leave there leave {until}"
                     ),
-                    Full::Link if hooks::is_at_tc_now(state) => info!(
+                    Full::Link if state.is_at_tc() => info!(
                         port = name,
                         "its link is full: TCP of express classes passes by the stack until nothing has waited for {} s",
                         port.quiet_s
@@ -279,10 +279,6 @@ impl Router {
         }
         (word & LINK_ALONE) | (UNSEEN + port.quiet_s)
     }
-}
-
-fn is_bond(device: &NetDevice) -> bool {
-    device.kind.as_deref() == Some("bond")
 }
 
 #[cfg(test)]

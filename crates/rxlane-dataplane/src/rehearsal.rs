@@ -4,7 +4,8 @@
 //! What a running kernel makes of a program is known only to its verifier, so this asks it.
 
 use rxlane_policy::class::Trust;
-use rxlane_system::links;
+use rxlane_system::snapshot::Snapshot;
+use rxlane_topology::{Topology, attachment, hook};
 use serde::Serialize;
 
 use crate::DataplaneError;
@@ -15,10 +16,9 @@ use crate::lanes::overload::{self, Shared};
 use crate::lanes::program::{self, LaneProgram, Wanted};
 use crate::lanes::rings;
 use crate::lanes::witness::{self, WitnessMaps};
-use crate::masters;
 use crate::options::Options;
 use crate::verifier::Accepted;
-use crate::{attach_points, hooks, port_names, ports, router, surroundings, vlans, watch};
+use crate::{filters, port_names, ports, router, surroundings};
 use rxlane_config::RouterConfig;
 
 /// What a start would find.
@@ -39,29 +39,28 @@ pub struct Rehearsal {
 /// program, a missing feature, a program that the kernel refuses.
 pub fn rehearse(config: &RouterConfig, options: Options) -> Result<Rehearsal, DataplaneError> {
     let features = Features::probe();
-    let devices = links::all()?;
-    let mut warnings = port_names::absent(config, &devices);
-    let config = &port_names::of_devices(config, &devices)?;
-    router::check(config, options, &features)?;
-    let around = watch::refuse(config, options.accept_bypass)?;
+    let snapshot = Snapshot::read()?;
+    let devices = &snapshot.links;
+    let mut warnings = port_names::absent(config, devices);
+    let config = &port_names::of_devices(config, devices)?;
+    router::check(config, options, &features, devices)?;
+    let around = router::refuse(config, options.accept_bypass, devices)?;
     let instance = Instance::current()?;
-    ports::check_ports(&instance, config, &devices)?;
+    ports::check_ports(&instance, config, devices)?;
     warnings.extend(surroundings::warnings(
         config,
         &around,
         options.accept_bypass,
     ));
-    let under = attach_points::by_vlan(&config.ports, &devices);
-    let under = devices
-        .iter()
-        .filter(|d| under.contains_key(d.name.as_str()));
-    for device in attach_points::whole(&config.ports, &devices).chain(under) {
+    let under = attachment::by_vlan(&config.ports, devices);
+    let under = under.keys().filter_map(|name| devices.named(name));
+    for device in attachment::whole(&config.ports, devices).chain(under) {
         // Whether XDP will be native only attaching tells; the driver of a bond is believed to have it.
-        let at_tc = features.tcx && hooks::is_at_tc(config, device, &devices);
-        warnings.extend(ports::warnings(device, at_tc.then_some(hooks::AT_TC)));
+        let at_tc = features.tcx && hook::is_at_tc(config, device, devices);
+        warnings.extend(ports::warnings(device, at_tc.then_some(hook::AT_TC)));
     }
-    warnings.extend(masters::warnings(config, &devices));
-    warnings.extend(vlans::warnings(config, &devices));
+    let filtered = filters::of_bridges(config, devices)?;
+    warnings.extend(Topology::compile(config, &snapshot, &filtered).warnings(config));
     // Beside a running router: verifying is done away from the cores that poll.
     if let Ok(running) = Shared::open(&instance.pins) {
         overload::leave_polling_cores(&running);
@@ -81,7 +80,7 @@ pub fn rehearse(config: &RouterConfig, options: Options) -> Result<Rehearsal, Da
         config,
         options,
         slots: &[],
-        at_tc: features.tcx && hooks::any_at_tc(config, &devices),
+        at_tc: features.tcx && hook::any_at_tc(config, devices),
     };
     let lane = LaneProgram::load(&wanted, &shared, &rings, plan.as_ref(), witness)?;
     programs.extend(lane.accepted);

@@ -10,11 +10,12 @@ use rxlane_policy::hook::{Hook, Seen};
 use rxlane_system::{links, tc};
 use tracing::info;
 
-use crate::instance::PortState;
+use crate::clock::monotonic;
 use crate::lanes::overload::Shared;
 use crate::layout::Core;
+use crate::port::PortState;
 use crate::router::Router;
-use crate::{DataplaneError, hooks, pinned, ports, refusing, silent, trace, watch};
+use crate::{DataplaneError, pinned, ports, refusing, silent, trace};
 
 /// Between two looks while the program is at work: bulk traffic does not pay for it for longer.
 const EVERY: Duration = Duration::from_millis(250);
@@ -72,7 +73,7 @@ impl Router {
     /// # Errors
     /// When counters, devices or qdiscs cannot be read, or links cannot be made or removed.
     pub(crate) fn follow_rests(&mut self) -> Result<(), DataplaneError> {
-        let now = watch::monotonic();
+        let now = monotonic();
         let mut names = self.may_rest();
         // Who looks at packets wants to see them.
         if !names.is_empty() && (self.state.options.observe || trace::is_on(&self.instance)?) {
@@ -102,7 +103,7 @@ impl Router {
     }
 
     /// How long nobody need look whether the program is to rest.
-    pub fn next_look(&self) -> Duration {
+    pub(crate) fn next_look(&self) -> Duration {
         match &self.rests.0 {
             Some(looks) if !looks.hook.rests() => EVERY,
             _ => Self::TELL_EVERY,
@@ -113,9 +114,8 @@ impl Router {
     fn may_rest(&self) -> Vec<String> {
         let named = |name: &String| self.state.config.ingress.get(name) == Some(&Ingress::Tc);
         let ports = self.state.ports.iter();
-        let at_tc = ports.filter(|(name, port)| {
-            port.ifindex.is_some() && hooks::is_at_tc_now(port) && !named(name)
-        });
+        let at_tc =
+            ports.filter(|(name, port)| port.ifindex.is_some() && port.is_at_tc() && !named(name));
         at_tc.map(|(name, _)| name.clone()).collect()
     }
 
@@ -150,7 +150,7 @@ impl Router {
         let mut changed = Vec::new();
         for (name, port) in &mut self.state.ports {
             let wanted = wanted(name);
-            let Some(device) = devices.iter().find(|d| Some(d.ifindex) == port.ifindex) else {
+            let Some(device) = port.ifindex.and_then(|ifindex| devices.at(ifindex)) else {
                 continue;
             };
             if port.rests == wanted {
@@ -159,7 +159,7 @@ impl Router {
             if wanted {
                 pinned::detach(&self.instance.port_link(name))?;
             } else {
-                let at_tc = hooks::is_at_tc_now(port);
+                let at_tc = port.is_at_tc();
                 let (mode, attached) = ports::attach(&self.instance, device, &self.lane, at_tc)?;
                 port.mode = Some(mode.into());
                 attached.settle();

@@ -7,25 +7,27 @@ use std::time::Instant;
 
 use libbpf_rs::MapHandle;
 use rxlane_policy::class::{Lane, Overload, Trust};
+use rxlane_system::drivers;
+use rxlane_system::links::Links;
 use rxlane_system::route_mtu::RouteMtu;
 use rxlane_system::ruleset::Uses;
+use rxlane_system::snapshot::Snapshot;
 use rxlane_system::sysctl::Held;
-use rxlane_system::{drivers, links};
 use tracing::{info, warn};
 
 use crate::DataplaneError;
-use crate::attach_points;
 use crate::batches::Batches;
 use crate::bridges::Bridges;
 use crate::changeover;
+use crate::cpus::possible_cores;
 use crate::engine::{self, Engine, Maps, Programs, RingMap, WantedPorts};
+use crate::events::Events;
 use crate::features::{AF_XDP, CONNTRACK, CPUMAP_TRACE, Features, TYPES};
-use crate::instance::{Instance, State};
+use crate::instance::Instance;
 use crate::lanes::fast::Fast;
 use crate::lanes::next_hops::Noted;
 use crate::lanes::overload::{self, Shared};
 use crate::lanes::program::LaneProgram;
-use crate::lanes::rings;
 use crate::lanes::senders::Senders;
 use crate::layout::MAX_PORTS;
 use crate::link_queues::LinkQueues;
@@ -38,10 +40,12 @@ use crate::refusing::Refusing;
 use crate::rests::Rests;
 use crate::sentry::Sentry;
 use crate::silent::Silent;
+use crate::state::State;
+use crate::surroundings::{self, Surroundings};
 use crate::tags;
 use crate::tunnels::Tunnels;
-use crate::watch;
 use rxlane_config::{Datapath, RouterConfig};
+use rxlane_topology::{Topology, attachment};
 
 /// What a start has attached.
 type Attached = (Shared, LaneProgram, State, Option<Engine>, Sessions);
@@ -54,6 +58,7 @@ pub(crate) const ENGINE_WORKERS: &str = "engine_workers";
 /// The router of the current network namespace, held by one daemon.
 pub struct Router {
     pub(crate) instance: Instance,
+    pub(crate) events: Events,
     pub(crate) shared: Shared,
     pub(crate) lane: LaneProgram,
     pub(crate) state: State,
@@ -88,9 +93,11 @@ pub struct Router {
     pub(crate) rests: Rests,
     pub(crate) link_queues: LinkQueues,
     pub(crate) bridges: Bridges,
+    /// What sees packets of ports of bridges, as it was found last.
+    pub(crate) filtered: BTreeMap<u32, String>,
     pub(crate) sessions: Sessions,
     pub(crate) tunnels: Tunnels,
-    _lock: crate::instance::Lock,
+    _lock: crate::lock::Lock,
 }
 
 impl Router {
@@ -109,6 +116,7 @@ impl Router {
         before_threads: impl FnOnce(),
     ) -> Result<Self, DataplaneError> {
         let options = options.into();
+        let events = Events::subscribe()?;
         if let Err(error) = remove_abandoned() {
             warn!(%error, "cannot remove what other routers have left");
         }
@@ -118,9 +126,10 @@ impl Router {
         let batches = Batches::open();
         let features = Features::probe();
         let written = config.ports.clone();
-        let config = port_names::of_devices(&config, &links::all()?)?;
-        check(&config, options, &features)?;
-        watch::refuse(&config, options.accept_bypass)?;
+        let snapshot = Snapshot::read()?;
+        let config = port_names::of_devices(&config, &snapshot.links)?;
+        check(&config, options, &features, &snapshot.links)?;
+        refuse(&config, options.accept_bypass, &snapshot.links)?;
         let old = instance
             .load_state()
             .filter(|s| s.version == env!("CARGO_PKG_VERSION"));
@@ -137,6 +146,7 @@ impl Router {
             features,
             old.filter(|_| orphan),
             before_threads,
+            &snapshot,
         );
         match started {
             Ok((shared, lane, state, engine, sessions)) => {
@@ -148,6 +158,7 @@ impl Router {
                     senders: None,
                     asked_about: None,
                     instance,
+                    events,
                     shared,
                     lane,
                     state,
@@ -170,13 +181,13 @@ impl Router {
                     rests: Rests::default(),
                     link_queues: LinkQueues::default(),
                     bridges: Bridges::default(),
+                    filtered: BTreeMap::new(),
                     sessions,
                     tunnels: Tunnels::default(),
                     _lock: lock,
                 };
-                let begun = links::all()
-                    .map_err(DataplaneError::from)
-                    .and_then(|devices| router.wake_silent_ports(&devices))
+                let begun = router
+                    .wake_silent_ports(&snapshot.links)
                     .and_then(|()| router.look_around());
                 if let Err(error) = begun {
                     if !orphan {
@@ -202,6 +213,7 @@ impl Router {
         features: Features,
         old: Option<State>,
         before_threads: impl FnOnce(),
+        snapshot: &Snapshot,
     ) -> Result<Attached, DataplaneError> {
         instance.create()?;
         let (shared, controller) = match &old {
@@ -215,7 +227,7 @@ impl Router {
             version: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
             config_file: config_file.into(),
-            ports: ports::slots(&config, old.as_ref(), &links::all()?)?,
+            ports: ports::slots(&config, old.as_ref(), &snapshot.links)?,
             config,
             written,
             options,
@@ -224,6 +236,7 @@ impl Router {
             programs: controller,
             objections: Vec::new(),
             kept: Vec::new(),
+            topology: Topology::default(),
             sessions: Vec::new(),
             tunnels: Vec::new(),
             queues: BTreeMap::new(),
@@ -238,6 +251,7 @@ impl Router {
             old.as_ref(),
             None,
             plan.as_ref(),
+            snapshot,
         )?;
         let sessions = Sessions::open(instance, &shared)?;
         before_threads();
@@ -254,12 +268,13 @@ impl Router {
         // News of ports may not have been heard yet.
         self.follow_ports(Some(&[]))?;
         let written = config.ports.clone();
-        let devices = links::all()?;
-        let config = port_names::of_devices(&config, &devices)?;
-        check(&config, options, &self.state.features)?;
-        watch::refuse(&config, options.accept_bypass)?;
+        let snapshot = Snapshot::read()?;
+        let devices = &snapshot.links;
+        let config = port_names::of_devices(&config, devices)?;
+        check(&config, options, &self.state.features, devices)?;
+        refuse(&config, options.accept_bypass, devices)?;
         let mut state = State {
-            ports: ports::slots(&config, Some(&self.state), &devices)?,
+            ports: ports::slots(&config, Some(&self.state), devices)?,
             config,
             written,
             options,
@@ -279,6 +294,7 @@ impl Router {
             Some(&self.state),
             Some(&self.lane),
             plan.as_ref(),
+            &snapshot,
         )?;
         self.sentry.follow(self.lane.witness.as_ref());
         self.bridges = Bridges::default();
@@ -304,6 +320,7 @@ impl Router {
                     Some(&state),
                     Some(&self.lane),
                     was.as_ref(),
+                    &snapshot,
                 )?;
                 self.sentry.follow(self.lane.witness.as_ref());
                 self.engine = start_engine(&self.instance, &mut old, &mut self.lane, was)?;
@@ -485,12 +502,13 @@ pub(crate) fn check(
     config: &RouterConfig,
     options: Options,
     features: &Features,
+    devices: &Links,
 ) -> Result<(), DataplaneError> {
     if config.ports.len() > MAX_PORTS {
         return Err(DataplaneError::TooManyPorts(config.ports.len()));
     }
     let engine = matches!(config.datapath, Datapath::Afxdp(_));
-    attach_points::check(config, &links::all()?)?;
+    attachment::check(config, devices)?;
     if engine && options.observe {
         return Err(DataplaneError::EngineObserves);
     }
@@ -501,7 +519,7 @@ pub(crate) fn check(
             without: feature.without.clone(),
         });
     }
-    let cores = rings::possible_cores()?;
+    let cores = possible_cores()?;
     for class in &config.classes {
         let unsupported = |needs: String| DataplaneError::Unsupported {
             class: class.name.clone(),
@@ -533,4 +551,15 @@ pub(crate) fn check(
         }
     }
     Ok(())
+}
+
+/// Refuses what the surroundings of the ports forbid; returns them.
+pub(crate) fn refuse(
+    config: &RouterConfig,
+    accept_bypass: bool,
+    devices: &Links,
+) -> Result<Surroundings, DataplaneError> {
+    let around = Surroundings::read(&config.ports, devices, &[], &[])?;
+    surroundings::refuse(config, &around, accept_bypass)?;
+    Ok(around)
 }

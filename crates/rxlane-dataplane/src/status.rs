@@ -9,29 +9,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::DataplaneError;
 use crate::bound::BoundStatus;
+use crate::cpus::possible_cores;
 use crate::engine::{self, EngineStatus};
 use crate::features::Feature;
 use crate::help::Help;
-use crate::instance::{Instance, PortState, State};
+use crate::instance::Instance;
 pub use crate::lanes::latency::{LATENCY_POLLS, LatencyBucket, LatencyStatus};
 use crate::lanes::overload::Shared;
-use crate::lanes::rings::{self, possible_cores};
+use crate::lanes::rings;
 use crate::layout::{
     ClassCounters, Core, Cpu, Gates, PortCounters, REASONS, RING_CPUS, RingCounters,
 };
-pub use crate::macvlans::MacvlanStatus;
-pub use crate::masters::MasterStatus;
 use crate::pinned::{get, get_percpu};
+use crate::port::PortState;
 pub use crate::pppoe::SessionStatus;
-use crate::qdiscs;
 use crate::queues::{self, QueueStatus};
 use crate::refusing::{self, Full};
+use crate::state::State;
 pub use crate::tunnels::TunnelStatus;
 use crate::verifier::Accepted;
-pub use crate::vlans::VlanStatus;
-use crate::{macvlans, masters, vlans};
 use rxlane_config::{Datapath, ring_cores};
-use rxlane_system::links::{self, Link};
+use rxlane_system::links::{self, Links};
+pub use rxlane_topology::macvlan::MacvlanStatus;
+pub use rxlane_topology::master::MasterStatus;
+pub use rxlane_topology::vlan::VlanStatus;
 
 /// A router's state and counters. All counts are since the start, or since classes or ports changed.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -231,11 +232,11 @@ pub fn read() -> Result<Status, DataplaneError> {
         engine: engine::status::read(&instance, &state)?,
         rt_bound: BoundStatus::of(&state.config, &polling, daemon.is_some(), all_at_tc),
         cores: polling,
-        vlans: vlans::status(&state.config, &devices),
-        macvlans: macvlans::status(&state.config.ports, &devices),
+        vlans: state.topology.vlans.clone(),
+        macvlans: state.topology.macvlans.clone(),
         sessions: state.sessions.clone(),
         tunnels: state.tunnels.clone(),
-        masters: masters::status(&state.config, &devices),
+        masters: state.topology.masters.clone(),
         ports,
         classes,
     })
@@ -245,11 +246,11 @@ fn ports(
     state: &State,
     shared: &Shared,
     cores: &BTreeMap<u8, Vec<Core>>,
-    devices: &[Link],
+    devices: &Links,
 ) -> Result<Vec<PortStatus>, DataplaneError> {
-    let in_the_way = qdiscs::in_the_way(&state.config.egress, devices)?;
+    let in_the_way = &state.topology.by_qdisc;
     let of_vlan = |name: &String| {
-        let device = devices.iter().find(|d| d.name == *name)?;
+        let device = devices.named(name)?;
         in_the_way.get(&device.ifindex)
     };
     let hands_over = state.ports.values().any(|port| port.hands_over);
@@ -338,7 +339,7 @@ fn polling(
     shared: &Shared,
     cores: &BTreeMap<u8, Vec<Core>>,
 ) -> Result<Vec<CoreStatus>, DataplaneError> {
-    let now = crate::watch::monotonic().0;
+    let now = crate::clock::monotonic().0;
     let cpus = get_percpu::<Cpu>(&shared.cpus, 0)?;
     let polls = |core: usize| cores.values().any(|all| all[core].polls > 0);
     let all = cpus.iter().enumerate().filter(|(core, _)| polls(*core));

@@ -8,14 +8,15 @@
 use rxlane_config::RouterConfig;
 use rxlane_policy::class::{Class, Lane, Trust};
 use rxlane_system::firewall::{Hook, Place};
-use rxlane_system::links::Link;
+use rxlane_system::links::Links;
 use rxlane_system::rules::Rule;
 use rxlane_system::ruleset::{self, PerPacket, Ruleset, Uses};
 use rxlane_system::{SystemError, rules, sysctl, tc, xfrm};
 
 use crate::DataplaneError;
 use crate::lanes::program::trusts;
-use crate::{attach_points, macvlans, masters, port_links, vlans};
+use crate::port_links;
+use rxlane_topology::{attachment, macvlan, master, vlan};
 
 /// What was found in a network namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,22 +54,22 @@ impl Surroundings {
     /// When netlink fails.
     pub fn read(
         ports: &[String],
-        links: &[Link],
+        links: &Links,
         sessions: &[String],
         tunnels: &[String],
     ) -> Result<Self, SystemError> {
-        let over = macvlans::served(ports, links);
+        let over = macvlan::served(ports, links);
         let over = over.into_iter().map(|(device, _)| device.name.clone());
-        let vlans = vlans::served(ports, links);
-        let under = attach_points::under(ports, links);
-        let beside = masters::beside(ports, links).into_iter().chain(under);
+        let vlans = vlan::served(ports, links);
+        let under = attachment::under(ports, links);
+        let beside = master::beside(ports, links).into_iter().chain(under);
         let beside: Vec<String> = beside.collect();
         let over = vlans
             .into_iter()
             .chain(over)
             .chain(sessions.iter().chain(tunnels).cloned());
         // A VLAN device that is named is among those over ports, unless it is not served.
-        let whole = attach_points::whole(ports, links).map(|port| port.name.clone());
+        let whole = attachment::whole(ports, links).map(|port| port.name.clone());
         let ports: Vec<String> = whole.chain(over).collect();
         let passed: Vec<&String> = ports.iter().chain(&beside).collect();
         let Ruleset {
@@ -119,7 +120,8 @@ impl Surroundings {
         let advised = ports.iter().filter(|port| heeds(port));
         found.advised = advised.cloned().collect();
         for link in links.iter().filter(|l| ports.contains(&l.name)) {
-            let over = links.iter().filter(|l| l.takes_from == Some(link.ifindex));
+            let over = links.over(link.ifindex);
+            let over = over.filter(|l| l.takes_from == Some(link.ifindex));
             found
                 .taken
                 .extend(over.map(|l| (link.name.clone(), l.name.clone())));

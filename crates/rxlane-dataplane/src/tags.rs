@@ -8,14 +8,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rxlane_system::SystemError;
-use rxlane_system::links::{self, Link as NetDevice};
+use rxlane_system::links::{self, Links};
 use rxlane_system::offloads::{self, MERGES, STRIPS_TAGS};
+use rxlane_topology::device::with_members;
 use tracing::{info, warn};
 
 use crate::DataplaneError;
-use crate::hooks;
 use crate::instance::Instance;
-use crate::masters;
 use crate::port_links;
 use crate::router::Router;
 
@@ -84,11 +83,11 @@ pub(crate) fn insists(device: &str) -> Option<String> {
 
 impl Router {
     /// Turns off again what others have turned on, and says where that cannot be done.
-    pub(crate) fn keep_offloads(&mut self, devices: &[NetDevice]) {
+    pub(crate) fn keep_offloads(&mut self, devices: &Links) {
         let ports = self.state.ports.iter();
-        let here = ports.filter(|(_, port)| hooks::is_in_xdp(port));
+        let here = ports.filter(|(_, port)| port.is_in_xdp());
         let here = here.map(|(name, _)| name.as_str()).collect();
-        let on = masters::with_members(&here, devices);
+        let on = with_members(&here, devices);
         self.insisting.retain(|port, _| on.contains(port.as_str()));
         for port in on {
             // Whoever is gone is heard of otherwise.

@@ -15,12 +15,13 @@ use rxlane_policy::class::MAX_CLASSES;
 use rxlane_policy::police::{COST_SHIFT, Police, Rate, TIME_SHIFT};
 
 use crate::DataplaneError;
+use crate::clock::monotonic;
 use crate::error::BpfTried;
-use crate::instance::{Instance, Lock};
+use crate::instance::Instance;
 use crate::lanes::trace::{TraceMaps, TraceState, TraceSwitch, Traced};
 use crate::layout::REASONS;
+use crate::lock::Lock;
 use crate::pinned;
-use crate::watch::monotonic;
 
 /// How long tracing stays on after whoever traced is gone.
 pub const LEASE: Duration = Duration::from_secs(2);

@@ -10,9 +10,9 @@ use rxlane_policy::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::DataplaneError;
+use crate::clock::monotonic;
 use crate::options::Options;
 use crate::router::Router;
-use crate::watch::monotonic;
 
 /// Where the configuration before cannot be had at once, it is tried again after this long.
 const AGAIN: Duration = Duration::from_secs(10);

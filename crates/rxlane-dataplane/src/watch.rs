@@ -1,27 +1,25 @@
 //! Following what surrounds a router while it runs: firewall, rules, policies, routes' MTUs, drivers.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use rxlane_config::RouterConfig;
-use rxlane_policy::Nanos;
 use rxlane_system::SystemError;
-use rxlane_system::changes::Changes;
-use rxlane_system::links::{self, Link};
+use rxlane_system::links::{Link, Links};
 use rxlane_system::neighbours;
 use rxlane_system::ruleset::Unannounced;
+use rxlane_system::snapshot::Snapshot;
 use rxlane_system::sysctl::Held;
 use tracing::{info, warn};
 
 use crate::DataplaneError;
+use crate::clock::monotonic;
 use crate::kept;
 use crate::lanes::senders::Senders;
-use crate::lanes::{gates, polls, sessions};
+use crate::lanes::{gates, sessions};
 use crate::layout::Gates;
-use crate::ports;
+use crate::pinned;
 use crate::router::Router;
 use crate::surroundings::{self, FLOWS, Surroundings};
-use crate::{hooks, macvlans, pinned, port_warnings, vlans};
 
 /// Drivers are asked this often whether they take frames, and the kernel told where frames went.
 const EGRESS_EVERY: Duration = Duration::from_secs(1);
@@ -39,16 +37,8 @@ impl Router {
     ///
     /// # Errors
     /// When a map cannot be written.
-    pub fn hold_back(&self) -> Result<(), DataplaneError> {
+    pub(crate) fn hold_back(&self) -> Result<(), DataplaneError> {
         self.sentry.hold_back()
-    }
-
-    /// Begins to listen for changes, which close the express lane at once from now on: subscribed to before the router was started.
-    ///
-    /// # Errors
-    /// When the thread that listens cannot be started.
-    pub fn listen(&mut self, changes: Changes) -> Result<(), DataplaneError> {
-        self.sentry.listen(changes)
     }
 
     /// Whether TCP of `established` classes stays with the kernel: its connections cannot be marked, and the tracker heeds windows.
@@ -57,36 +47,27 @@ impl Router {
         self.sentry.tracks_windows()
     }
 
-    /// Where it is told of changes that have closed the express lane, for [`Router::take_news`].
-    pub fn news(&self) -> Option<BorrowedFd<'_>> {
-        self.sentry.news()
-    }
-
-    /// Whether changes have closed the express lane since the last call, so that somebody must [look around](Router::look_around).
-    #[must_use]
-    pub fn take_news(&self) -> bool {
-        self.sentry.take_news()
-    }
-
     /// Looks at firewall, rules, policies and ports, and opens the express lane to the classes that nothing speaks against.
     ///
     /// # Errors
     /// When the kernel cannot be asked; then the lane stays as it is.
-    pub fn look_around(&mut self) -> Result<(), DataplaneError> {
+    pub(crate) fn look_around(&mut self) -> Result<(), DataplaneError> {
         let since = self.sentry.closings();
-        let devices = links::all()?;
-        self.write_ports(&devices)?;
-        let changes = self.sessions.look(&devices)?;
-        self.write_devices(&devices)?;
+        let snapshot = Snapshot::read()?;
+        let devices = &snapshot.links;
+        self.look_for_filters(&snapshot)?;
+        self.write_ports(&snapshot)?;
+        let changes = self.sessions.look(devices)?;
+        self.write_devices(&snapshot)?;
         self.tunnels.settle_ends(&self.lane)?;
         self.hear_of_stations()?;
-        let around = self.surroundings_and_sentry(&devices)?;
+        let around = self.surroundings_and_sentry(devices)?;
         self.seen_at_egress = around.see_what_leaves();
         let config = &self.state.config;
         let accepted = self.state.options.accept_bypass;
         let objections = surroundings::against(config, &around, accepted);
         let kept = surroundings::kept_of_classes(config, &around, accepted);
-        let flows = kept::flows(&surroundings::kept(&around, accepted), &devices);
+        let flows = kept::flows(&surroundings::kept(&around, accepted), devices);
         self.sentry.keep(&flows, around.asks_source_mac)?;
         self.follow_senders(around.asks_source_mac);
         let config = &self.state.config;
@@ -128,7 +109,7 @@ impl Router {
 
     /// What surrounds the router, read after the sentry has begun to ask about that of which nobody tells: sets that rules use, tables
     /// of iptables, programs.
-    fn surroundings_and_sentry(&mut self, devices: &[Link]) -> Result<Surroundings, SystemError> {
+    fn surroundings_and_sentry(&mut self, devices: &Links) -> Result<Surroundings, SystemError> {
         let is_port = |d: &&Link| self.state.ports.contains_key(&d.name);
         let ports: Vec<u32> = devices.iter().filter(is_port).map(|d| d.ifindex).collect();
         // Rules that go on changing are news, after which somebody looks again.
@@ -168,7 +149,7 @@ impl Router {
         }
     }
 
-    fn surroundings(&self, devices: &[Link]) -> Result<Surroundings, SystemError> {
+    fn surroundings(&self, devices: &Links) -> Result<Surroundings, SystemError> {
         let ports = &self.state.config.ports;
         Surroundings::read(
             ports,
@@ -200,46 +181,6 @@ impl Router {
         }
     }
 
-    /// Tells the program about ports, and where packets may leave.
-    pub(crate) fn write_ports(&mut self, devices: &[Link]) -> Result<(), DataplaneError> {
-        let in_xdp = hooks::any_in_xdp(&self.state.ports);
-        polls::follow(&self.instance, &self.shared, in_xdp)?;
-        self.follow_fast(devices)?;
-        self.link_queues
-            .follow(&self.shared, &self.state.ports, devices)?;
-        let (ports, config) = (&self.state.ports, &self.state.config);
-        let teaching = self.bridges.teaching(devices);
-        ports::write_ports(&self.shared, ports, config, devices, &teaching)?;
-        let mut mute = ports::write_egress(&self.lane, ports, &config.egress, devices)?;
-        // The engine's sockets do without.
-        if self.engine.is_some() {
-            mute.clear();
-        }
-        for device in devices {
-            let name = &device.name;
-            match (self.mute.contains(name), mute.contains(name)) {
-                (false, true) => warn!("{}", port_warnings::takes_no_frames(device)),
-                (true, false) => info!(port = name, "takes frames from XDP again"),
-                _ => {}
-            }
-        }
-        self.mute = mute;
-        Ok(())
-    }
-
-    /// Tells the program about devices over ports, and those that ports belong to.
-    pub(crate) fn write_devices(&mut self, devices: &[Link]) -> Result<(), DataplaneError> {
-        let (ports, config) = (&self.state.ports, &self.state.config);
-        self.sessions.assess(ports, config, devices)?;
-        vlans::write(&self.lane, ports, config, devices, Some(&self.sessions))?;
-        macvlans::write(&self.lane, ports, config, devices)?;
-        self.tunnels.assess(config, devices)?;
-        self.tunnels.follow(config, &self.shared, &self.lane);
-        self.tunnels
-            .write(&self.shared, &self.lane, config, devices)?;
-        self.bridges.look(&self.lane, config, devices)
-    }
-
     /// The largest packets that no route forbids, IPv4 and IPv6, where any route asks for an MTU. One that is locked may be
     /// greater than its device's: then Linux sends what the express lane cannot, so the ports' MTUs count, too.
     fn largest_packets(&self) -> [Option<u32>; 2] {
@@ -256,13 +197,8 @@ impl Router {
         if !self.state.options.accept_bypass {
             return Ok(Vec::new());
         }
-        let around = self.surroundings(&links::all()?)?;
+        let around = self.surroundings(&rxlane_system::links::all()?)?;
         Ok(surroundings::accepted(config, &around))
-    }
-
-    /// Where news of routes come, for [`Router::hear_of_routes`].
-    pub fn route_news(&self) -> BorrowedFd<'_> {
-        self.route_mtu.as_fd()
     }
 
     /// Follows the MTUs of routes, and lets routes be looked up again for flows that are known. Returns whether there were news, of
@@ -270,7 +206,7 @@ impl Router {
     ///
     /// # Errors
     /// When routes cannot be read, or the map cannot be written.
-    pub fn hear_of_routes(&mut self) -> Result<bool, DataplaneError> {
+    pub(crate) fn hear_of_routes(&mut self) -> Result<bool, DataplaneError> {
         let news = self.route_mtu.drain()?;
         if news {
             self.sentry.look_up_again()?;
@@ -279,7 +215,7 @@ impl Router {
     }
 
     /// Where news of what bridges and VXLANs learn come, while some are served, for [`Router::hear_of_stations`].
-    pub fn station_news(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+    pub(crate) fn station_news(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.bridges.news().into_iter().chain(self.tunnels.news())
     }
 
@@ -287,7 +223,7 @@ impl Router {
     ///
     /// # Errors
     /// When news cannot be read, or the map cannot be written.
-    pub fn hear_of_stations(&mut self) -> Result<(), DataplaneError> {
+    pub(crate) fn hear_of_stations(&mut self) -> Result<(), DataplaneError> {
         if self.station_news().next().is_none() {
             return Ok(());
         }
@@ -312,11 +248,12 @@ impl Router {
         let asks = self.egress_asked.elapsed() >= EGRESS_EVERY;
         if asks {
             self.egress_asked = Instant::now();
-            let devices = links::all()?;
-            self.wake_silent_ports(&devices)?;
-            self.keep_offloads(&devices);
-            self.follow_refusals(&devices)?;
-            self.write_ports(&devices)?;
+            let snapshot = Snapshot::read()?;
+            let devices = &snapshot.links;
+            self.wake_silent_ports(devices)?;
+            self.keep_offloads(devices);
+            self.follow_refusals(devices)?;
+            self.write_ports(&snapshot)?;
             // Maps of priorities may change without news, and so may XDP programs over a port and ebtables.
             let again = self.asked.is_multiple_of(10);
             self.asked += 1;
@@ -327,7 +264,9 @@ impl Router {
             }
             if again {
                 let served = self.tunnels.served();
-                self.write_devices(&devices)?;
+                self.look_for_filters(&snapshot)?;
+                self.write_ports(&snapshot)?;
+                self.write_devices(&snapshot)?;
                 // What speaks against others has not been asked of a tunnel that was not served.
                 if self.tunnels.served() != served {
                     self.hold_back()?;
@@ -376,32 +315,14 @@ impl Router {
 
     /// Whether the XDP program need not be told again: some time ago nothing was tracked, and that is so. Asked many times a second, so
     /// it must take little of whatever core that is: one system call.
-    #[must_use]
-    pub fn still_nothing_is_tracked(&self) -> bool {
+    pub(crate) fn still_nothing_is_tracked(&self) -> bool {
         let flows = self.flows.as_ref().and_then(Held::read);
         self.untracked && flows == Some(0) && self.told.elapsed() < Self::TELL_EVERY
     }
 
     /// Whether classes ask connection tracking about flows, and it knew of none when that was looked at last: no rule of
     /// the firewall uses it. Then it need not be asked for each packet.
-    #[must_use]
-    pub fn nothing_is_tracked(&self) -> bool {
+    pub(crate) fn nothing_is_tracked(&self) -> bool {
         self.untracked
     }
-}
-
-/// Refuses what the surroundings of the ports forbid; returns them.
-pub(crate) fn refuse(
-    config: &RouterConfig,
-    accept_bypass: bool,
-) -> Result<Surroundings, DataplaneError> {
-    let around = Surroundings::read(&config.ports, &links::all()?, &[], &[])?;
-    surroundings::refuse(config, &around, accept_bypass)?;
-    Ok(around)
-}
-
-/// The clock of BPF programs.
-pub(crate) fn monotonic() -> Nanos {
-    nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)
-        .map_or(Nanos(0), |t| std::time::Duration::from(t).into())
 }

@@ -7,7 +7,7 @@ use netlink_sys::protocols::NETLINK_NETFILTER;
 
 use crate::SystemError;
 use crate::dump::{attributes, be32, dump, text};
-use crate::links;
+use crate::links::Link;
 use crate::ruleset::Ruleset;
 
 /// `NFT_MSG_GETCHAIN` of the subsystem nf_tables, and the number in what it says of a hook.
@@ -121,12 +121,12 @@ impl std::fmt::Display for Hook {
     }
 }
 
-/// All hooks on the way of forwarded packets.
+/// All hooks on the way of packets that are forwarded between these devices.
 ///
 /// # Errors
 /// When netfilter cannot be asked, for instance without CAP_NET_ADMIN.
-pub fn hooks() -> Result<Vec<Hook>, SystemError> {
-    let mut hooks = Ruleset::read(&links::all()?)?.hooks;
+pub fn hooks(links: &[Link]) -> Result<Vec<Hook>, SystemError> {
+    let mut hooks = Ruleset::read(links)?.hooks;
     hooks.retain(|hook| !hook.place.is_local());
     Ok(hooks)
 }

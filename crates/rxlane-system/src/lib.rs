@@ -32,6 +32,7 @@ pub mod rules;
 pub mod ruleset;
 pub mod seccomp;
 pub mod session;
+pub mod snapshot;
 pub mod softnet;
 pub mod ssh;
 pub mod stations;

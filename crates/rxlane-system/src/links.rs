@@ -1,26 +1,30 @@
 //! Network devices: what there is, and news about them.
 
+mod index;
+
 use std::io;
 use std::os::fd::AsFd;
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NetlinkPayload};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
-    BondPortState, BridgePortState, InfoBondPort, InfoBridge, InfoBridgePort, InfoData, InfoKind,
-    InfoMacVlan, InfoMacVtap, InfoPortData, InfoVeth, InfoVlan, LinkAttribute, LinkFlags, LinkInfo,
-    LinkLayerType, LinkMessage, LinkXdp, MacVlanMode, Prop, VlanFlags, VlanProtocol,
-    VlanQosMapping, XdpAttached,
+    AfSpecInet, AfSpecInet6, AfSpecUnspec, BondPortState, BridgePortState, InfoBondPort,
+    InfoBridge, InfoBridgePort, InfoData, InfoKind, InfoMacVlan, InfoMacVtap, InfoPortData,
+    InfoVeth, InfoVlan, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage, LinkXdp,
+    MacVlanMode, Prop, VlanFlags, VlanProtocol, VlanQosMapping, XdpAttached,
 };
 
 use crate::netlink::{self, Message, News};
 use crate::tunnels::Tunnel;
 use crate::{SystemError, Tried};
+pub use index::Links;
+use serde::{Deserialize, Serialize};
 
 /// Multicast group of link changes (RTNLGRP_LINK).
 const LINK_GROUP: u32 = 1;
 
 /// A network device.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Link {
     /// Index, unique within the namespace.
     pub ifindex: u32,
@@ -56,6 +60,10 @@ pub struct Link {
     pub vlan: Option<Vlan>,
     /// What makes it a tunnel over IPv4, if it is one.
     pub tunnel: Option<Tunnel>,
+    /// Its setting `rp_filter` of IPv4.
+    pub rp_filter: u8,
+    /// Whether IPv6 is off on it (`disable_ipv6`).
+    pub no_ipv6: bool,
     /// Id of an XDP program that is attached without being asked for here; 0 for none.
     pub xdp_program: u32,
     /// Whether that runs on skbs, behind the driver.
@@ -67,7 +75,7 @@ pub struct Link {
 }
 
 /// Of a VLAN device (`ip link add type vlan`).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vlan {
     /// VLAN id, 0 to 4094.
     pub id: u16,
@@ -138,6 +146,9 @@ fn from_message(message: &LinkMessage) -> Option<Link> {
                     }
                 }
             }
+            LinkAttribute::AfSpecUnspec(families) => {
+                (link.rp_filter, link.no_ipv6) = settings_of(families);
+            }
             LinkAttribute::Stats64(counted) => {
                 link.received = counted.rx_packets;
                 // Drivers count the same packets in the one, the other, or both.
@@ -163,6 +174,26 @@ fn from_message(message: &LinkMessage) -> Option<Link> {
     link.under = under.filter(|_| !elsewhere);
     link.takes_from = link.under.filter(|_| takes);
     (!link.name.is_empty()).then_some(link)
+}
+
+/// `rp_filter` of IPv4, and whether IPv6 is off.
+fn settings_of(families: &[AfSpecUnspec]) -> (u8, bool) {
+    let v4 = families.iter().find_map(|family| match family {
+        AfSpecUnspec::Inet(all) => all.iter().find_map(|setting| match setting {
+            AfSpecInet::DevConf(settings) => Some(settings.rp_filter),
+            _ => None,
+        }),
+        _ => None,
+    });
+    let v6 = families.iter().find_map(|family| match family {
+        AfSpecUnspec::Inet6(all) => all.iter().find_map(|setting| match setting {
+            AfSpecInet6::DevConf(settings) => Some(settings.disable_ipv6),
+            _ => None,
+        }),
+        _ => None,
+    });
+    let rp_filter = v4.map_or(0, |value| value.clamp(0, u8::MAX.into()) as u8);
+    (rp_filter, v6.is_some_and(|off| off != 0))
 }
 
 /// Whether a device sees the packets of the one under it before that one's own protocols do (`netdev_rx_handler_register`),
@@ -253,14 +284,14 @@ pub fn missed(rx_missed_errors: u64, rx_fifo_errors: u64) -> u64 {
 ///
 /// # Errors
 /// When netlink fails.
-pub fn all() -> Result<Vec<Link>, SystemError> {
+pub fn all() -> Result<Links, SystemError> {
     let request = RouteNetlinkMessage::GetLink(LinkMessage::default());
     let (found, _) = netlink::dump(request, "list network devices")?;
     let links = found.iter().filter_map(|message| match message {
         RouteNetlinkMessage::NewLink(m) => from_message(m),
         _ => None,
     });
-    Ok(links.collect())
+    Ok(links.collect::<Vec<_>>().into())
 }
 
 /// Makes a veth pair; its ends are down, because neither can be brought up before the other is there.

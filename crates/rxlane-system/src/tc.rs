@@ -77,21 +77,30 @@ pub(crate) fn filter_bodies(ifindex: u32) -> Result<Vec<(&'static str, Vec<u8>)>
     Ok(found)
 }
 
-/// Devices that have a qdisc which holds them to a rate, anywhere in the hierarchy, and the kind of each.
-///
-/// # Errors
-/// When netlink fails.
-pub fn shapers() -> Result<Vec<(u32, String)>, SystemError> {
-    Ok(qdiscs()?.iter().filter_map(|body| shaper(body)).collect())
+/// What is to be known of queueing disciplines, from one look at all of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Qdiscs {
+    /// Kinds that hold a device to a rate, anywhere in its hierarchy, by its index.
+    pub shapers: BTreeMap<u32, BTreeSet<String>>,
+    /// Devices whose packets wait in bands by their priority, of which the first is served first: all their qdiscs are `pfifo_fast`, one
+    /// or one a hardware queue.
+    pub with_bands: BTreeSet<u32>,
 }
 
-/// Devices whose packets wait in bands by their priority, of which the first is served first: all their qdiscs are `pfifo_fast`, one or
-/// one a hardware queue.
+/// The queueing disciplines of all devices.
 ///
 /// # Errors
 /// When netlink fails.
-pub fn with_bands() -> Result<BTreeSet<u32>, SystemError> {
-    Ok(banded(&qdiscs()?))
+pub fn qdiscs() -> Result<Qdiscs, SystemError> {
+    let bodies = bodies()?;
+    let mut found = Qdiscs {
+        with_bands: banded(&bodies),
+        ..Qdiscs::default()
+    };
+    for (ifindex, kind) in bodies.iter().filter_map(|body| shaper(body)) {
+        found.shapers.entry(ifindex).or_default().insert(kind);
+    }
+    Ok(found)
 }
 
 fn banded(bodies: &[Vec<u8>]) -> BTreeSet<u32> {
@@ -106,7 +115,7 @@ fn banded(bodies: &[Vec<u8>]) -> BTreeSet<u32> {
     &banded - &others
 }
 
-fn qdiscs() -> Result<Vec<Vec<u8>>, SystemError> {
+fn bodies() -> Result<Vec<Vec<u8>>, SystemError> {
     dump(
         NETLINK_ROUTE,
         GET_QDISC,
@@ -137,7 +146,7 @@ pub struct Waiting {
 /// # Errors
 /// When netlink fails.
 pub fn waiting() -> Result<BTreeMap<u32, Waiting>, SystemError> {
-    Ok(qdiscs()?.iter().filter_map(|body| held(body)).collect())
+    Ok(bodies()?.iter().filter_map(|body| held(body)).collect())
 }
 
 /// What the qdisc at the root of a device says of itself (`struct gnet_stats_queue`).

@@ -7,6 +7,7 @@ use netlink_packet_route::link::{
     GreEncapType, GreIOFlags, InfoData, InfoGre, InfoIpTunnel, InfoKind, InfoVxlan, LinkInfo,
     TunnelEncapType, VxlanDf,
 };
+use serde::Serialize;
 
 /// `IFLA_GRE_IGNORE_DF` of include/uapi/linux/if_tunnel.h.
 const GRE_IGNORE_DF: u16 = 19;
@@ -19,7 +20,7 @@ const GRE: u8 = 47;
 const UDP: u8 = 17;
 
 /// What makes a device a tunnel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Tunnel {
     /// Protocol of the outer header: 4, 41 or 47, or 17 of a VXLAN; 0 where the tunnel carries more than one.
     pub protocol: u8,
@@ -44,7 +45,7 @@ pub struct Tunnel {
 }
 
 /// What only a VXLAN has (RFC 7348).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Vxlan {
     /// UDP port that it sends to and takes packets at.
     pub port: u16,

@@ -6,6 +6,7 @@ use rxlane_policy::strategy::Layout;
 
 use super::worker::Scheduler;
 use crate::DataplaneError;
+use crate::cpus::possible_cores;
 use crate::xsk::frames::HEADROOM;
 use crate::xsk::socket::Sizes;
 use rxlane_config::{EngineConfig, Priority, RouterConfig};
@@ -73,7 +74,7 @@ impl RingMap {
 
     fn check_cores(&self, config: &RouterConfig) -> Result<(), DataplaneError> {
         let cores = &self.engine.cores;
-        let possible = crate::lanes::rings::possible_cores()?;
+        let possible = possible_cores()?;
         if let Some(core) = cores.iter().find(|c| !possible.contains(c)) {
             return Err(refuse(format!(
                 "core {core} does not exist; this machine has cores 0 to {}",

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use rxlane_config::Egress;
 use rxlane_system::links::Link;
-use rxlane_system::{SystemError, links, rules, sysctl};
+use rxlane_system::snapshot::Snapshot;
+use rxlane_system::{SystemError, rules, sysctl};
+use rxlane_topology::qdisc;
 
 use super::forward::{Port, Ports};
-use crate::qdiscs;
 
 /// Directories of /proc/sys/net, in the order of [`Ports::by_kernel`].
 const FAMILIES: [&str; 2] = ["ipv4", "ipv6"];
@@ -23,10 +24,10 @@ pub(crate) struct WantedPorts {
 /// The ports of those names, and which family only the kernel forwards.
 pub(super) fn look(wanted: &WantedPorts) -> Result<Ports, SystemError> {
     let names = &wanted.names;
-    let devices = links::all()?;
-    let by_qdisc = qdiscs::in_the_way(&wanted.ways, &devices)?;
+    let snapshot = Snapshot::read()?;
+    let by_qdisc = qdisc::in_the_way(&wanted.ways, &snapshot);
     let port = |name: &String| {
-        let device = devices.iter().find(|d| d.name == *name)?;
+        let device = snapshot.links.named(name)?;
         let mut port = port(device);
         // The stack sends what its qdisc is to see.
         port.sends &= !by_qdisc.contains_key(&device.ifindex);

@@ -7,10 +7,11 @@ use serde::Serialize;
 use crate::DataplaneError;
 use crate::engine::{self, WorkerCounters};
 use crate::error::BpfTried;
-use crate::instance::{Instance, State};
+use crate::instance::Instance;
 use crate::layout::EngineRing;
 use crate::pinned;
 use crate::router::{ENGINE_RINGS, ENGINE_WORKERS};
+use crate::state::State;
 use rxlane_config::{Datapath, EngineConfig};
 
 /// The engine's configuration and counters; counts are since it was started.

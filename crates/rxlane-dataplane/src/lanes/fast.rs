@@ -10,16 +10,17 @@ use std::path::PathBuf;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use rxlane_config::RouterConfig;
-use rxlane_system::links::Link as NetDevice;
+use rxlane_system::links::Links;
 use rxlane_system::tcx;
 use tracing::warn;
 
 use crate::DataplaneError;
 use crate::error::BpfTried;
-use crate::instance::{Instance, PortState};
+use crate::instance::Instance;
 use crate::lanes::overload::Shared;
+use crate::port::PortState;
 use crate::skeletons::fast as skel;
-use crate::{hooks, pinned, verifier};
+use crate::{pinned, verifier};
 
 const NAME: &str = "rxlane_fast";
 
@@ -48,12 +49,10 @@ impl Fast {
         instance: &Instance,
         shared: &Shared,
         ports: &mut BTreeMap<String, PortState>,
-        devices: &[NetDevice],
+        devices: &Links,
         wanted: bool,
     ) -> Result<(), DataplaneError> {
-        let served = ports
-            .values()
-            .filter(|port| wanted && hooks::is_in_xdp(port));
+        let served = ports.values().filter(|port| wanted && port.is_in_xdp());
         let served: BTreeSet<u32> = served.filter_map(|port| port.ifindex).collect();
         self.on.retain(|ifindex| served.contains(ifindex));
         for (ifindex, path) in instance.fast_links() {
@@ -63,7 +62,7 @@ impl Fast {
         }
         self.refused.retain(|ifindex| served.contains(ifindex));
         for ifindex in served.difference(&self.on.clone()) {
-            let name = devices.iter().find(|d| d.ifindex == *ifindex);
+            let name = devices.at(*ifindex);
             match tcx::attach(self.program(shared)?.as_fd(), *ifindex) {
                 Ok(link) => {
                     pinned::pin(link.as_fd(), &instance.fast_link(*ifindex))?;

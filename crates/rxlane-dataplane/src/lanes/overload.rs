@@ -8,6 +8,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapHandle, MapType};
 
 use crate::DataplaneError;
+use crate::cpus::possible_cores;
 use crate::error::{BpfTried, FileTried};
 use crate::features::{CPUMAP_TRACE, DEVMAP_TRACE, Features, NAPI_TRACE, REDIRECT_TRACE};
 use crate::instance::Instance;
@@ -250,7 +251,7 @@ pub(crate) fn reset_counters(shared: &Shared) -> Result<(), DataplaneError> {
 /// Sets the values of all CPUs behind a key to nothing.
 fn zero(map: &MapHandle, key: u32, size: usize) -> Result<(), DataplaneError> {
     use libbpf_rs::{MapCore, MapFlags};
-    let cores = super::rings::possible_cores()?.len();
+    let cores = possible_cores()?.len();
     map.update_percpu(
         &key.to_ne_bytes(),
         &vec![vec![0u8; size]; cores],

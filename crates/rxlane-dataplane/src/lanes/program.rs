@@ -18,6 +18,7 @@ use rxlane_policy::rule::Rule;
 use tracing::warn;
 
 use crate::DataplaneError;
+use crate::cpus::possible_cores;
 use crate::engine::{self, RingMap};
 use crate::error::BpfTried;
 use crate::features::Features;
@@ -260,7 +261,7 @@ fn prepare_witness(
     let (tcp, unmarked) = (&mut open.maps.tcp_connections, &mut open.maps.unmarked);
     match witness {
         Some(w) => {
-            let all = KNOWN_FLOWS * rings::possible_cores()?.len() as u32;
+            let all = KNOWN_FLOWS * possible_cores()?.len() as u32;
             known.set_max_entries(all).tried(tried)?;
             tags.set_max_entries(all).tried(tried)?;
             witnesses.reuse_fd(w.witnesses.as_fd()).tried(tried)?;
@@ -334,7 +335,7 @@ fn set_constants(
     classifier: &Classifier,
 ) -> Result<(), DataplaneError> {
     let config = wanted.config;
-    let all = rings::possible_cores()?;
+    let all = possible_cores()?;
     let Some(c) = open.maps.rodata_data.as_deref_mut() else {
         return Err(DataplaneError::Layout {
             map: ".rodata",

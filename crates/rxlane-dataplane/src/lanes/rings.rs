@@ -1,7 +1,6 @@
 //! The rings of stack classes: one CPUMAP a class, one entry and kernel thread a core.
 
 use std::os::fd::AsFd;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::{MapCore, MapHandle, MapType};
@@ -9,6 +8,7 @@ use rxlane_policy::class::{Class, Lane, MAX_CLASSES, Overload, Ring, ThreadSched
 use rxlane_system::threads::{self, Scheduling};
 
 use crate::DataplaneError;
+use crate::cpus::{is_online, possible_cores};
 use crate::error::BpfTried;
 use crate::features::{CPUMAP_TRACE, Features};
 use crate::instance::Instance;
@@ -16,15 +16,6 @@ use crate::lanes::overload::Shared;
 use crate::layout::RING_CPUS;
 use crate::pinned;
 use rxlane_config::{Datapath, RouterConfig, ring_cores};
-
-/// Cores of this machine, by number.
-///
-/// # Errors
-/// When the kernel does not tell how many there are.
-pub fn possible_cores() -> Result<Vec<u32>, DataplaneError> {
-    let n = libbpf_rs::num_possible_cpus().tried(|| "count the cores".into())?;
-    Ok((0..n as u32).collect())
-}
 
 /// Whether TCP waits for an overloaded core where other packets are shed. The engine has rings of its own.
 pub(crate) fn parks_tcp(config: &RouterConfig, features: &Features) -> bool {
@@ -45,13 +36,6 @@ fn cores_of(class: &Class, parks_tcp: bool) -> Result<Option<Vec<u32>>, Dataplan
         all.retain(is_online);
     }
     Ok(ring_cores(class, &all, parks_tcp))
-}
-
-/// Of one that is always online the kernel does not say so.
-fn is_online(core: &u32) -> bool {
-    let folder = format!("/sys/devices/system/cpu/cpu{core}");
-    std::fs::read_to_string(format!("{folder}/online"))
-        .map_or_else(|_| Path::new(&folder).exists(), |says| says.trim() == "1")
 }
 
 /// A CPUMAP without entries, also the template of the map of maps.

@@ -4,18 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rxlane_config::{Datapath, RouterConfig};
 use rxlane_system::firewall;
-use rxlane_system::links::Link as NetDevice;
+use rxlane_system::links::{Link as NetDevice, Links};
+use rxlane_topology::device::{self, hides_tags};
+use rxlane_topology::master;
 
 use crate::DataplaneError;
-use crate::instance::PortState;
+use crate::filters::seen_at;
 use crate::lanes::sessions::{AGAINST, FoundSession};
-use crate::{masters, port_links, ports, vlans};
+use crate::port::PortState;
+use crate::port_links;
 
 /// What decides about all sessions.
 pub(super) struct Around<'a> {
     pub(super) config: &'a RouterConfig,
     pub(super) ports: &'a BTreeMap<String, PortState>,
-    pub(super) devices: &'a [NetDevice],
+    pub(super) devices: &'a Links,
     /// VLAN devices that are served, each with its port, and whether its tags differ by priority.
     pub(super) vlans: BTreeMap<u32, (&'a NetDevice, bool)>,
     /// Devices under sessions, and what sees frames there or below.
@@ -40,11 +43,11 @@ impl Around<'_> {
                 "`{name}`, by which it comes and goes, is no port, nor a VLAN device of one that is served"
             ));
         }
-        if vlan.is_none() && masters::taken_by(under, self.config, self.devices).is_some() {
+        if vlan.is_none() && master::taken_by(under, self.config, self.devices).is_some() {
             return Some(format!("`{name}` belongs to another device"));
         }
         let mode = self.ports.get(&port.name).and_then(|p| p.mode.as_deref());
-        if ports::hides_tags(port.kind.as_deref(), mode) {
+        if hides_tags(port.kind.as_deref(), mode) {
             return Some(format!("`{name}` gets its frames from other devices"));
         }
         // Of what is below a session the witness sees nothing.
@@ -60,30 +63,30 @@ impl Around<'_> {
         let mut said = bits.filter(|(bit, _)| found.against & 1 << bit != 0);
         said.next()
             .map(|(_, why)| (*why).to_owned())
-            .or_else(|| vlans::why_not(device, self.devices))
+            .or_else(|| device::why_not(device, self.devices))
     }
 }
 
 /// What sees frames of devices under sessions, there or further below: devices under VLANs, members of bonds.
 pub(super) fn filtered(
     found: &[FoundSession],
-    devices: &[NetDevice],
+    devices: &Links,
 ) -> Result<BTreeMap<u32, String>, DataplaneError> {
-    let (hooks, ours) = (firewall::hooks()?, port_links::ours());
+    let (hooks, ours) = (firewall::hooks(devices)?, port_links::ours());
     let mut all = BTreeMap::new();
     for root in found.iter().map(|f| f.device).collect::<BTreeSet<u32>>() {
         let mut to_ask = vec![root];
         let mut asked = BTreeSet::new();
         while let Some(ifindex) = to_ask.pop() {
-            let Some(device) = devices.iter().find(|d| d.ifindex == ifindex) else {
+            let Some(device) = devices.at(ifindex) else {
                 continue;
             };
             if !asked.insert(ifindex) {
                 continue;
             }
-            let members = devices.iter().filter(|d| d.master == Some(ifindex));
+            let members = devices.members(ifindex);
             to_ask.extend(members.map(|d| d.ifindex).chain(device.under));
-            if let Some(why) = masters::seen_at(device, &hooks, &ours)? {
+            if let Some(why) = seen_at(device, &hooks, &ours)? {
                 all.insert(root, why);
                 break;
             }
@@ -150,7 +153,8 @@ mod tests {
         found: &FoundSession,
         config: &RouterConfig,
     ) -> Option<String> {
-        let of = |ifindex| devices.iter().find(|d| d.ifindex == ifindex).unwrap();
+        let devices = &Links::from(devices.to_vec());
+        let of = |ifindex| devices.at(ifindex).unwrap();
         let native = PortState {
             ifindex: Some(1),
             mode: Some("native".into()),
@@ -160,7 +164,7 @@ mod tests {
             config,
             ports: &BTreeMap::from([("wan0".to_owned(), native)]),
             devices,
-            vlans: vlans::express(&config.ports, devices),
+            vlans: rxlane_topology::vlan::express(&config.ports, devices),
             filtered: BTreeMap::from([(5, "the chain x sees frames".into())]),
         };
         around.why_not(of(found.ifindex), found, of(found.device))

@@ -11,21 +11,26 @@ use std::path::{Path, PathBuf};
 use bytemuck::{Pod, Zeroable};
 use libbpf_rs::MapHandle;
 use rxlane_config::RouterConfig;
-use rxlane_system::addresses;
-use rxlane_system::links::Link as NetDevice;
+use rxlane_system::links::{Link as NetDevice, Links};
+use rxlane_system::snapshot::Snapshot;
+use rxlane_topology::Topology;
+use rxlane_topology::device::Checks;
+use rxlane_topology::vlan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use crate::DataplaneError;
+use crate::device_over::flags;
 use crate::error::BpfTried;
-use crate::instance::{Instance, PortState};
+use crate::instance::Instance;
 use crate::lanes::overload::Shared;
 use crate::lanes::program::LaneProgram;
 use crate::lanes::sessions::{self, AGAINST, FoundSession, SessionIterator};
 use crate::layout::{DeviceOver, PORT_HIDES_TAGS};
+use crate::pinned;
+use crate::port::PortState;
 use crate::vlans;
-use crate::{masters, ports, qdiscs};
 use declined::{Around, filtered};
 
 /// A ppp device over a port.
@@ -107,7 +112,7 @@ impl Sessions {
     ///
     /// # Errors
     /// When a map cannot be read.
-    pub(crate) fn look(&mut self, devices: &[NetDevice]) -> Result<u32, DataplaneError> {
+    pub(crate) fn look(&mut self, devices: &Links) -> Result<u32, DataplaneError> {
         self.found.clear();
         let changed = sessions::changed(&self.changes)?;
         let is_any = devices.iter().any(|d| d.is_ppp)
@@ -134,7 +139,7 @@ impl Sessions {
         &mut self,
         ports: &BTreeMap<String, PortState>,
         config: &RouterConfig,
-        devices: &[NetDevice],
+        devices: &Links,
     ) -> Result<(), DataplaneError> {
         self.all.clear();
         if self.found.is_empty() {
@@ -144,19 +149,18 @@ impl Sessions {
             config,
             ports,
             devices,
-            vlans: vlans::express(&config.ports, devices),
+            vlans: vlan::express(&config.ports, devices),
             filtered: filtered(&self.found, devices)?,
         };
-        let by_index: BTreeMap<u32, &NetDevice> = devices.iter().map(|d| (d.ifindex, d)).collect();
         let mut links = BTreeMap::new();
         for found in &self.found {
             *links.entry(found.ifindex).or_insert(0) += 1;
         }
         for found in &self.found {
-            let Some(device) = by_index.get(&found.ifindex) else {
+            let Some(device) = devices.at(found.ifindex) else {
                 continue;
             };
-            let under = by_index.get(&found.device).copied();
+            let under = devices.at(found.device);
             let declined = if links[&found.ifindex] > 1 {
                 Some(AGAINST[0].to_owned())
             } else if self.all.len() >= MAX_SESSIONS {
@@ -168,7 +172,7 @@ impl Sessions {
                 }
             };
             self.all.push(Session {
-                device: (*device).clone(),
+                device: device.clone(),
                 found: *found,
                 under: under.cloned(),
                 declined,
@@ -203,23 +207,16 @@ impl Sessions {
     /// Tells the program by which sessions packets come in, and adds to the ways of VLAN devices those of sessions.
     ///
     /// # Errors
-    /// When the kernel cannot be asked, or the map cannot be written.
+    /// When the map cannot be written.
     pub(crate) fn write(
         &self,
         lane: &LaneProgram,
-        config: &RouterConfig,
-        devices: &[NetDevice],
+        snapshot: &Snapshot,
+        topology: &Topology,
         ways: &mut BTreeMap<Vec<u8>, vlans::Way>,
     ) -> Result<(), DataplaneError> {
         let mut entries = BTreeMap::new();
-        let served = self.all.iter().filter(|s| s.declined.is_none());
-        let served: Vec<&Session> = served.collect();
-        if served.is_empty() {
-            return vlans::replace(&lane.sessions, &entries);
-        }
-        let addressed = addresses::devices_with_ipv4()?;
-        let by_qdisc = qdiscs::in_the_way(&config.egress, devices)?;
-        for session in served {
+        for session in self.all.iter().filter(|s| s.declined.is_none()) {
             let (device, found) = (&session.device, &session.found);
             let Some(under) = &session.under else {
                 continue;
@@ -229,15 +226,8 @@ impl Sessions {
                 id: found.id,
                 sender: found.remote,
             };
-            let own = ports::flags(device, None, addressed.contains(&device.ifindex));
-            let entry = DeviceOver {
-                ifindex: device.ifindex,
-                seen_as: masters::seen_as(device, devices),
-                flags: own & !PORT_HIDES_TAGS,
-                priorities: 0,
-                unfollowed: 0,
-                pad: 0,
-            };
+            let own = flags(Checks::of(device, None, snapshot));
+            let entry = DeviceOver::of(device, &snapshot.links, own & !PORT_HIDES_TAGS);
             entries.insert(bytemuck::bytes_of(&key).to_vec(), entry);
             let of_vlan = ways.get(under.ifindex.to_ne_bytes().as_slice()).copied();
             let mut way = of_vlan.unwrap_or_else(|| vlans::Way::of_port(under));
@@ -248,10 +238,10 @@ impl Sessions {
                 to: found.remote,
                 from: under.mac,
             };
-            way.by_qdisc |= u8::from(by_qdisc.contains_key(&device.ifindex));
+            way.by_qdisc |= u8::from(topology.by_qdisc.contains_key(&device.ifindex));
             ways.insert(device.ifindex.to_ne_bytes().to_vec(), way);
         }
-        vlans::replace(&lane.sessions, &entries)
+        pinned::replace(&lane.sessions, &entries)
     }
 }
 
@@ -277,16 +267,9 @@ pub(crate) fn serve(
         id: id.to_be_bytes(),
         sender,
     };
-    let entry = DeviceOver {
-        ifindex,
-        seen_as: ifindex,
-        flags: 0,
-        priorities: 0,
-        unfollowed: 0,
-        pad: 0,
-    };
+    let entry = DeviceOver::seen_as_itself(ifindex);
     let entries = BTreeMap::from([(bytemuck::bytes_of(&key).to_vec(), entry)]);
-    vlans::replace(&lane.sessions, &entries)
+    pinned::replace(&lane.sessions, &entries)
 }
 
 /// See [`crate::testing::send_in_session`].
@@ -309,5 +292,5 @@ pub(crate) fn send(
         from: port.mac,
     };
     let ways = BTreeMap::from([(ifindex.to_ne_bytes().to_vec(), way)]);
-    vlans::replace(&lane.vlan_ways, &ways)
+    pinned::replace(&lane.vlan_ways, &ways)
 }

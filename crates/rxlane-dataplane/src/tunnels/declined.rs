@@ -5,16 +5,16 @@ use std::net::Ipv4Addr;
 
 use rxlane_config::{Datapath, RouterConfig};
 use rxlane_policy::tunneled::VXLAN_PORTS;
-use rxlane_system::links::Link as NetDevice;
+use rxlane_system::links::{Link as NetDevice, Links};
 use rxlane_system::tunnels::Tunnel;
+use rxlane_topology::device::why_not;
 
 use crate::lanes::tunnels::MAX_TUNNELS;
-use crate::vlans;
 
 /// What decides about all tunnels.
 pub(super) struct Around<'a> {
     pub(super) config: &'a RouterConfig,
-    pub(super) devices: &'a [NetDevice],
+    pub(super) devices: &'a Links,
     /// Addresses of this network namespace, without those of VRFs.
     pub(super) addresses: BTreeSet<Ipv4Addr>,
     /// Whether there are IPsec policies.
@@ -78,7 +78,7 @@ impl Around<'_> {
             other.tunnel.as_ref().is_some_and(same)
         });
         let taker = others.find(|d| d.tunnel.is_some_and(|t| may_take(&t, tunnel)));
-        let link = self.devices.iter().find(|d| d.ifindex == tunnel.link);
+        let link = self.devices.at(tunnel.link);
         reason(engine, "the engine leaves tunnels to the kernel".into())
             .or_else(|| tunnel.besides.map(own))
             .or_else(|| {
@@ -139,7 +139,7 @@ impl Around<'_> {
                 let master = device.master.is_some();
                 reason(master, own("belongs to another device"))
             })
-            .or_else(|| vlans::why_not(device, self.devices))
+            .or_else(|| why_not(device, self.devices))
             .or_else(|| {
                 let full = served >= MAX_TUNNELS;
                 reason(full, format!("there are more than {MAX_TUNNELS} tunnels"))
@@ -194,7 +194,7 @@ pub(super) mod tests {
         let config = rxlane_config::parse(&text).unwrap();
         let around = Around {
             config: &config,
-            devices,
+            devices: &Links::from(devices.to_vec()),
             addresses: [Ipv4Addr::new(10, 1, 0, 1)].into(),
             encrypts,
             has_rules,

@@ -13,10 +13,10 @@ use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 use rxlane_system::ends::{self, Entry, Monitor};
 
 use crate::DataplaneError;
+use crate::clock::monotonic;
 use crate::error::BpfTried;
 use crate::lanes::program::LaneProgram;
 use crate::pinned;
-use crate::watch::monotonic;
 
 /// `struct station_key` of bpf/bridge.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]

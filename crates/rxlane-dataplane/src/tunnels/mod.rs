@@ -15,21 +15,25 @@ use std::os::fd::BorrowedFd;
 use libbpf_rs::{MapCore, MapFlags};
 use rxlane_config::RouterConfig;
 use rxlane_policy::class::Trust;
-use rxlane_system::links::Link as NetDevice;
+use rxlane_system::links::{Link as NetDevice, Links};
 use rxlane_system::route_mtu::RouteMtu;
+use rxlane_system::snapshot::Snapshot;
 use rxlane_system::tunnels::Tunnel;
 use rxlane_system::{addresses, rules, xfrm};
+use rxlane_topology::Topology;
+use rxlane_topology::device::Checks;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use crate::DataplaneError;
+use crate::device_over::flags;
 use crate::error::BpfTried;
 use crate::lanes::overload::Shared;
 use crate::lanes::program::{LaneProgram, trusts};
 use crate::lanes::tunnels::{Entries, Followed};
 use crate::layout::{DeviceOver, PORT_HIDES_TAGS, TUNNELS_RULED, TUNNELS_SEVERAL_HOPS};
-use crate::{masters, pinned, ports, qdiscs, vlans};
+use crate::pinned;
 use declined::Around;
 use ends::Ends;
 use way::{GRE_PROTOCOL, VXLAN_PROTOCOL, Way};
@@ -84,7 +88,7 @@ impl Tunnels {
     pub(crate) fn assess(
         &mut self,
         config: &RouterConfig,
-        devices: &[NetDevice],
+        devices: &Links,
     ) -> Result<(), DataplaneError> {
         self.all.clear();
         if devices.iter().all(|d| d.tunnel.is_none()) {
@@ -198,38 +202,31 @@ impl Tunnels {
     /// Tells the programs about the tunnels that are served.
     ///
     /// # Errors
-    /// When the kernel cannot be asked, or a map cannot be written.
+    /// When netlink fails, or a map cannot be written.
     pub(crate) fn write(
         &mut self,
         shared: &Shared,
         lane: &LaneProgram,
-        config: &RouterConfig,
-        devices: &[NetDevice],
+        snapshot: &Snapshot,
+        topology: &Topology,
     ) -> Result<(), DataplaneError> {
         let (mut entries, mut ways) = (BTreeMap::new(), BTreeMap::new());
         let (mut by_ends, mut vxlans) = (BTreeMap::new(), BTreeMap::new());
-        if self.are_served().next().is_some() {
-            let addressed = addresses::devices_with_ipv4()?;
-            let by_qdisc = qdiscs::in_the_way(&config.egress, devices)?;
-            for Assessed { device, tunnel, .. } in self.are_served() {
-                let own = ports::flags(device, None, addressed.contains(&device.ifindex));
-                let entry = DeviceOver {
-                    ifindex: device.ifindex,
-                    seen_as: masters::seen_as(device, devices),
-                    flags: own & !PORT_HIDES_TAGS,
-                    priorities: 0,
-                    unfollowed: u8::from(self.not_followed(tunnel).is_some()),
-                    pad: 0,
-                };
-                let way = Way::of(device, tunnel, by_qdisc.contains_key(&device.ifindex));
-                entries.insert(bytemuck::bytes_of(&way.key).to_vec(), entry);
-                let key = device.ifindex.to_ne_bytes().to_vec();
-                if let Some(vxlan) = tunnel.vxlan {
-                    vxlans.insert(device.ifindex, vxlan.learns);
-                    by_ends.insert(key, way);
-                } else {
-                    ways.insert(key, way);
-                }
+        for Assessed { device, tunnel, .. } in self.are_served() {
+            let own = flags(Checks::of(device, None, snapshot));
+            let entry = DeviceOver {
+                unfollowed: u8::from(self.not_followed(tunnel).is_some()),
+                ..DeviceOver::of(device, &snapshot.links, own & !PORT_HIDES_TAGS)
+            };
+            let by_qdisc = topology.by_qdisc.contains_key(&device.ifindex);
+            let way = Way::of(device, tunnel, by_qdisc);
+            entries.insert(bytemuck::bytes_of(&way.key).to_vec(), entry);
+            let key = device.ifindex.to_ne_bytes().to_vec();
+            if let Some(vxlan) = tunnel.vxlan {
+                vxlans.insert(device.ifindex, vxlan.learns);
+                by_ends.insert(key, way);
+            } else {
+                ways.insert(key, way);
             }
         }
         // While packets of a VXLAN are let in and out it must be known where they come from and go.
@@ -238,8 +235,8 @@ impl Tunnels {
             ways.extend(by_ends.clone());
         }
         self.by_ends = by_ends;
-        vlans::replace(&lane.tunnel_ways, &ways)?;
-        vlans::replace(&shared.tunnels, &entries)?;
+        pinned::replace(&lane.tunnel_ways, &ways)?;
+        pinned::replace(&shared.tunnels, &entries)?;
         self.ends.look(lane, vxlans)?;
         self.leave_lost_to_linux(lane)
     }
@@ -320,20 +317,13 @@ pub(crate) fn serve(
             ..NetDevice::default()
         };
         let way = Way::of(&device, tunnel, false);
-        let entry = DeviceOver {
-            ifindex: *ifindex,
-            seen_as: *ifindex,
-            flags: 0,
-            priorities: 0,
-            unfollowed: 0,
-            pad: 0,
-        };
+        let entry = DeviceOver::seen_as_itself(*ifindex);
         entries.insert(bytemuck::bytes_of(&way.key).to_vec(), entry);
         ways.insert(ifindex.to_ne_bytes().to_vec(), way);
     }
     ends::serve(lane, stations)?;
-    vlans::replace(&shared.tunnels, &entries)?;
-    vlans::replace(&lane.tunnel_ways, &ways)
+    pinned::replace(&shared.tunnels, &entries)?;
+    pinned::replace(&lane.tunnel_ways, &ways)
 }
 
 #[cfg(test)]

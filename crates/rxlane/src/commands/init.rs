@@ -11,7 +11,7 @@ use rxlane_dataplane::features::Features;
 use rxlane_dataplane::foreign::Foreign;
 use rxlane_dataplane::port_names;
 use rxlane_system::drivers;
-use rxlane_system::links::{self, Link};
+use rxlane_system::links::{self, Link, Links};
 use rxlane_system::{addresses, firewall, offloads, routes, sysctl, xdp};
 
 use super::config;
@@ -123,7 +123,7 @@ impl Found {
             |d| sysctl::of_interface("ipv6", &d.name, "disable_ipv6") == Some(0),
         );
         let mut found = Self {
-            firewall: hooks(),
+            firewall: hooks(&devices),
             ..Self::default()
         };
         for device in devices.iter().filter(|d| d.name != "lo") {
@@ -235,8 +235,8 @@ impl Found {
 }
 
 /// Hooks that do something to forwarded packets, if they may be read.
-fn hooks() -> Option<Vec<String>> {
-    let hooks = firewall::hooks().ok()?;
+fn hooks(devices: &Links) -> Option<Vec<String>> {
+    let hooks = firewall::hooks(devices).ok()?;
     let acting = hooks.iter().filter(|h| h.effects.any());
     Some(acting.map(ToString::to_string).collect())
 }

@@ -1,13 +1,12 @@
-//! `rxlane run`: the daemon. It starts the router, then sleeps until a signal or a link change.
+//! `rxlane run`: the daemon. It starts the router, then sleeps until there is a signal or the router has something to do.
 
 mod announce;
-mod watch;
 
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, poll};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rxlane_config::{Complaint, Configuration, Datapath, Listen, STANDARD_INPUT};
@@ -16,13 +15,11 @@ use rxlane_dataplane::instance::Instance;
 use rxlane_dataplane::options::Options;
 use rxlane_dataplane::router::{self, Router};
 use rxlane_dataplane::undo::Ask;
-use rxlane_system::changes::Changes;
-use rxlane_system::{capabilities, links, seccomp};
+use rxlane_system::{capabilities, seccomp};
 use sd_notify::NotifyState;
 use tracing::{error, info, warn};
 
 use self::announce::{Watchdog, announce, doing, serving, tell};
-use self::watch::Watch;
 use super::config::ConfigFile;
 use crate::observe::listener::Listener;
 use crate::observe::server::{Ready, Server};
@@ -81,8 +78,6 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     signals.thread_block().map_err(one_line)?;
     let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
         .map_err(one_line)?;
-    let mut monitor = links::Monitor::new().map_err(one_line)?;
-    let changes = Changes::subscribe().map_err(one_line)?;
     let mut ready = None;
     let mut started = start(&config, args, &file, &mut ready);
     if let (Err(message), None, Some(before)) = (&started, &refused, before)
@@ -106,23 +101,17 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         warn!("{}", one_line(e));
     }
     let server = Server::start(ready.unwrap_or_default(), config.metrics)?;
-    let mut watch = Watch::default();
-    router.listen(changes).map_err(one_line)?;
-    watch.settle(&mut router, &mut monitor);
+    router.listen().map_err(one_line)?;
     let status = doing(&router, refused.as_deref());
     tell(&[NotifyState::Ready, NotifyState::Status(&status)]);
     let mut watchdog = Watchdog::asked_for();
     loop {
         watchdog.feed();
-        let mut waiting = vec![signals.as_fd(), monitor.as_fd()];
-        waiting.push(router.route_news());
-        waiting.extend(router.station_news());
-        waiting.extend(router.news());
-        let mut waiting: Vec<PollFd<'_>> = waiting
-            .into_iter()
-            .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
-            .collect();
-        match poll(&mut waiting, watch.timeout(&router)) {
+        let sources = [signals.as_fd()].into_iter().chain(router.sources());
+        let sources = sources.map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        let mut waiting: Vec<PollFd<'_>> = sources.collect();
+        let within = PollTimeout::try_from(router.within()).unwrap_or(PollTimeout::ZERO);
+        match poll(&mut waiting, within) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
             Err(e) => return Err(format!("cannot wait for events: {e}")),
         }
@@ -142,7 +131,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
             }
         }
         undo_what_nobody_confirms(&mut router, &server);
-        watch.keep_up(&mut router, &mut monitor);
+        router.handle_events();
     }
 }
 

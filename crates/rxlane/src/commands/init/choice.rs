@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rxlane_dataplane::unfit_vlan;
-use rxlane_system::links::Link;
+use rxlane_system::links::{Link, Links};
+use rxlane_topology::attachment;
 
 /// Devices that are no ports, by index, with why. `addressed`: those with addresses; `takes_ipv6`: whether a device may get one of IPv6.
 pub(super) fn ports(
-    devices: &[Link],
+    devices: &Links,
     addressed: &BTreeSet<u32>,
     takes_ipv6: impl Fn(&Link) -> bool,
 ) -> BTreeMap<u32, String> {
@@ -71,7 +71,7 @@ fn under<'a>(vlan: &'a Link, devices: &'a [Link]) -> impl Iterator<Item = &'a Li
 /// Why a device is no port of a router.
 fn unfit(
     device: &Link,
-    devices: &[Link],
+    devices: &Links,
     addressed: &BTreeSet<u32>,
     has_address: bool,
 ) -> Option<String> {
@@ -114,7 +114,7 @@ fn is_of_a_container(name: &str) -> bool {
         .is_some_and(|id| id.len() >= 6 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()))
 }
 
-fn unfit_as_vlan(vlan: &Link, devices: &[Link], addressed: &BTreeSet<u32>) -> Option<String> {
+fn unfit_as_vlan(vlan: &Link, devices: &Links, addressed: &BTreeSet<u32>) -> Option<String> {
     if vlan.master.is_some() {
         return Some(
             "a VLAN device in a bridge, bond or VRF, whose packets stay with the kernel".into(),
@@ -126,7 +126,7 @@ fn unfit_as_vlan(vlan: &Link, devices: &[Link], addressed: &BTreeSet<u32>) -> Op
     if !addressed.contains(&vlan.ifindex) {
         return Some("a VLAN device without an address".into());
     }
-    unfit_vlan(vlan, devices)
+    attachment::unfit(vlan, devices)
 }
 
 #[cfg(test)]
@@ -162,6 +162,7 @@ mod tests {
 
     /// Names of those that are ports; all devices may get addresses of IPv6.
     fn named(devices: &[Link], addressed: &[u32]) -> Vec<String> {
+        let devices = &Links::from(devices.to_vec());
         let addressed = addressed.iter().copied().collect();
         let why_not = ports(devices, &addressed, |_| true);
         let ports = devices.iter();

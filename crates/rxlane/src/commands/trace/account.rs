@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use rxlane_config::{ClassLines, RouterConfig, protocol_name};
 use rxlane_dataplane::NamedVlans;
-use rxlane_dataplane::instance::State;
 use rxlane_dataplane::layout::REASONS;
+use rxlane_dataplane::state::State;
 use rxlane_dataplane::trace::{TracedPacket, Verdict, wall_clock};
 use rxlane_policy::class::{Class, Lane, Trust};
 use rxlane_policy::headers::{Headers, Parsed, parse, parse_session};

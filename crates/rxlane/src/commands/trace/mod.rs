@@ -7,7 +7,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rxlane_dataplane::instance::{Instance, State};
+use rxlane_dataplane::instance::Instance;
+use rxlane_dataplane::state::State;
 use rxlane_dataplane::trace::{self, BUDGETS, TracedPacket, Tracer, Wanted};
 use rxlane_system::stop;
 

@@ -4,11 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rxlane_config::{Datapath, RouterConfig};
-use rxlane_system::links::Link as NetDevice;
+use rxlane_system::links::{Link as NetDevice, Links};
 
-use crate::DataplaneError;
-use crate::vlans::MAX_TAGS;
-use crate::{masters, ports};
+use crate::device::{chain, hides_tags, with_members};
+use crate::vlan::MAX_TAGS;
 
 /// Ethernet in packets of other ports, as `ip link` and the kernel's messages name the kinds.
 const TUNNELS: [&str; 8] = [
@@ -22,26 +21,18 @@ const TUNNELS: [&str; 8] = [
     "bareudp",
 ];
 
-/// A VLAN device and those under it: the outer tag's device first, the device itself last. With the port under all of them, unless that
-/// is in another network namespace.
-pub(crate) fn chain<'a>(
-    device: &'a NetDevice,
-    devices: &'a [NetDevice],
-) -> (Vec<&'a NetDevice>, Option<&'a NetDevice>) {
-    let mut chain = Vec::new();
-    let mut at = Some(device);
-    while let Some(vlan) = at.filter(|d| d.vlan.is_some()) {
-        chain.insert(0, vlan);
-        at = devices.iter().find(|d| Some(d.ifindex) == vlan.under);
-    }
-    (chain, at)
+/// A VLAN device that cannot be named.
+#[derive(Debug, thiserror::Error)]
+#[error("port `{port}`: {why}")]
+pub struct UnfitVlan {
+    /// Name of the VLAN device.
+    pub port: String,
+    /// Why, with the cure.
+    pub why: String,
 }
 
 /// Ports under VLAN devices that are named, where programs are attached for these; each with their names.
-pub(crate) fn by_vlan<'a>(
-    ports: &[String],
-    devices: &'a [NetDevice],
-) -> BTreeMap<&'a str, BTreeSet<String>> {
+pub fn by_vlan<'a>(ports: &[String], devices: &'a Links) -> BTreeMap<&'a str, BTreeSet<String>> {
     let mut found: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for device in named(ports, devices) {
         let (_, Some(port)) = chain(device, devices) else {
@@ -56,24 +47,24 @@ pub(crate) fn by_vlan<'a>(
 }
 
 /// VLAN devices that are named.
-fn named<'a>(ports: &[String], devices: &'a [NetDevice]) -> impl Iterator<Item = &'a NetDevice> {
-    devices
-        .iter()
-        .filter(|d| d.vlan.is_some() && ports.contains(&d.name))
+fn named<'a>(ports: &[String], devices: &'a Links) -> impl Iterator<Item = &'a NetDevice> {
+    found(ports, devices).filter(|d| d.vlan.is_some())
+}
+
+/// Devices of these names, in the order of their indices.
+fn found<'a>(ports: &[String], devices: &'a Links) -> impl Iterator<Item = &'a NetDevice> {
+    let found = ports.iter().filter_map(|name| devices.named(name));
+    let found: BTreeMap<u32, &NetDevice> = found.map(|d| (d.ifindex, d)).collect();
+    found.into_values()
 }
 
 /// Ports that are named themselves.
-pub(crate) fn whole<'a>(
-    ports: &[String],
-    devices: &'a [NetDevice],
-) -> impl Iterator<Item = &'a NetDevice> {
-    devices
-        .iter()
-        .filter(|d| d.vlan.is_none() && ports.contains(&d.name))
+pub fn whole<'a>(ports: &[String], devices: &'a Links) -> impl Iterator<Item = &'a NetDevice> {
+    found(ports, devices).filter(|d| d.vlan.is_none())
 }
 
 /// Whether frames of a VLAN device are served: it is named, or something under it is.
-pub(crate) fn covers(ports: &[String], chain: &[&NetDevice], port: &NetDevice) -> bool {
+pub fn covers(ports: &[String], chain: &[&NetDevice], port: &NetDevice) -> bool {
     let mut all = chain.iter().copied().chain([port]);
     all.any(|device| ports.contains(&device.name))
 }
@@ -81,8 +72,8 @@ pub(crate) fn covers(ports: &[String], chain: &[&NetDevice], port: &NetDevice) -
 /// Refuses VLAN devices that cannot be served, whatever happens to them while a router runs.
 ///
 /// # Errors
-/// [`DataplaneError::VlanPort`] for the first.
-pub(crate) fn check(config: &RouterConfig, devices: &[NetDevice]) -> Result<(), DataplaneError> {
+/// The first, with cause and cure.
+pub fn check(config: &RouterConfig, devices: &Links) -> Result<(), UnfitVlan> {
     for device in named(&config.ports, devices) {
         let (under, port) = chain(device, devices);
         let others = under.iter().copied().chain(port);
@@ -100,14 +91,14 @@ pub(crate) fn check(config: &RouterConfig, devices: &[NetDevice]) -> Result<(), 
         };
         if let Some(why) = why {
             let port = device.name.clone();
-            return Err(DataplaneError::VlanPort { port, why });
+            return Err(UnfitVlan { port, why });
         }
     }
     Ok(())
 }
 
 /// Why a VLAN device cannot be named, with the cure.
-pub fn unfit(device: &NetDevice, devices: &[NetDevice]) -> Option<String> {
+pub fn unfit(device: &NetDevice, devices: &Links) -> Option<String> {
     let (chain, port) = chain(device, devices);
     let Some(port) = port else {
         return Some("the device under it is in another network namespace, where its frames come in: run a router there, or leave it out".into());
@@ -123,7 +114,7 @@ pub fn unfit(device: &NetDevice, devices: &[NetDevice]) -> Option<String> {
             "it lies over `{name}`, a tunnel ({kind}), whose frames come in by other ports, as packets to the router: name those ports, or leave it out"
         ));
     }
-    if ports::hides_tags(Some(kind), Some("native")) {
+    if hides_tags(Some(kind), Some("native")) {
         return Some(format!(
             "it lies over `{name}`, a device of the kind {kind}, which gets its frames from another one in the kernel, where VLAN tags are hidden from XDP: put it over the device under `{name}`, or leave it out"
         ));
@@ -137,9 +128,9 @@ pub fn unfit(device: &NetDevice, devices: &[NetDevice]) -> Option<String> {
 }
 
 /// Ports under VLAN devices that are named, and what frames pass there before these have them: members of bonds.
-pub(crate) fn under(ports: &[String], devices: &[NetDevice]) -> BTreeSet<String> {
+pub fn under(ports: &[String], devices: &Links) -> BTreeSet<String> {
     let points = by_vlan(ports, devices);
-    let all = masters::with_members(&points.into_keys().collect(), devices);
+    let all = with_members(&points.into_keys().collect(), devices);
     all.into_iter().map(Into::into).collect()
 }
 
@@ -170,7 +161,7 @@ mod tests {
         all.iter().map(|name| (*name).into()).collect()
     }
 
-    fn refused(ports: &[&str], engine: bool, devices: &[NetDevice]) -> Option<String> {
+    fn refused(ports: &[&str], engine: bool, devices: &Links) -> Option<String> {
         let ports: Vec<String> = ports.iter().map(|p| format!("\"{p}\"")).collect();
         let datapath = if engine { "datapath = \"afxdp\"\n" } else { "" };
         let text = format!(
@@ -183,7 +174,7 @@ mod tests {
 
     #[test]
     fn programs_are_attached_at_the_port_under_all_tags_once_for_all_that_are_named() {
-        let devices = [
+        let devices = Links::from([
             device(1, "lan0", None),
             vlan(2, "lan0.20", 1),
             vlan(3, "lan0.7", 1),
@@ -195,7 +186,7 @@ mod tests {
                 master: Some(5),
                 ..device(8, "eth1", None)
             },
-        ];
+        ]);
         let ports = names(&["lan0.20", "lan0.7.8", "bond0.9", "wan0"]);
         let points = by_vlan(&ports, &devices);
         let of = |port: &str| points[port].iter().map(String::as_str).collect::<Vec<_>>();
@@ -218,7 +209,7 @@ mod tests {
     fn what_can_never_be_served_is_refused_by_name_with_cause_and_cure() {
         let over = |kind: &str| {
             let under = device(1, "under0", Some(kind).filter(|k| !k.is_empty()));
-            let devices = [under, vlan(2, "v", 1), vlan(3, "w", 2), vlan(4, "x", 3)];
+            let devices = Links::from([under, vlan(2, "v", 1), vlan(3, "w", 2), vlan(4, "x", 3)]);
             refused(&["v"], false, &devices).unwrap_or_default()
         };
         for kind in ["", "veth", "bond", "dummy"] {
@@ -227,13 +218,13 @@ mod tests {
         assert!(over("bridge").contains("port `v`: it lies over `under0`, a bridge"));
         assert!(over("macvlan").contains("of the kind macvlan"));
         assert!(over("vxlan").contains("a tunnel (vxlan)"));
-        let devices = [
+        let devices = Links::from([
             device(1, "lan0", None),
             vlan(2, "v", 1),
             vlan(3, "w", 2),
             vlan(4, "x", 3),
             vlan(5, "elsewhere", 99),
-        ];
+        ]);
         let said = |ports: &[&str], engine| refused(ports, engine, &devices).unwrap_or_default();
         assert_eq!(said(&["v"], false), "");
         assert_eq!(said(&["w"], false), "");

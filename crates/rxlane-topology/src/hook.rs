@@ -4,20 +4,18 @@
 //! TCP, which waits while its packets do (small queues, backpressure of qdiscs), is held back by nothing then and loses what the ring
 //! does not hold. At tc ingress packets stay what they are.
 
-use std::collections::BTreeMap;
-
 use rxlane_config::{Datapath, Ingress, RouterConfig};
-use rxlane_system::links::Link as NetDevice;
+use rxlane_system::links::{Link as NetDevice, Links};
 
-use crate::instance::PortState;
+use crate::device::is;
 
 /// The mode of a port that is served at tc ingress.
-pub(crate) const AT_TC: &str = "tc";
+pub const AT_TC: &str = "tc";
 /// Kinds of devices whose packets the lane finds in others.
 const IN_OTHERS: [&str; 5] = ["ipip", "gre", "sit", "vxlan", "ppp"];
 
 /// Whether a port is served at tc ingress, where the kernel can.
-pub(crate) fn is_at_tc(config: &RouterConfig, device: &NetDevice, devices: &[NetDevice]) -> bool {
+pub fn is_at_tc(config: &RouterConfig, device: &NetDevice, devices: &Links) -> bool {
     if matches!(config.datapath, Datapath::Afxdp(_)) {
         return false;
     }
@@ -29,57 +27,31 @@ pub(crate) fn is_at_tc(config: &RouterConfig, device: &NetDevice, devices: &[Net
     {
         Ingress::Xdp => false,
         Ingress::Tc => true,
-        Ingress::Auto => {
-            let is_veth = device.kind.as_deref() == Some("veth");
-            is_veth && !has_more_than_packets(config, device, devices)
-        }
+        Ingress::Auto => is(device, "veth") && !has_more_than_packets(config, device, devices),
     }
 }
 
 /// Whether any port may come to be served there.
-pub(crate) fn any_at_tc(config: &RouterConfig, devices: &[NetDevice]) -> bool {
-    config
-        .ports
-        .iter()
-        .any(|name| match devices.iter().find(|d| d.name == *name) {
-            Some(device) => is_at_tc(config, device, devices),
-            None => config.ingress.get(name) != Some(&Ingress::Xdp),
-        })
-}
-
-/// Whether packets of any port that is there are served in XDP, and leave past queueing disciplines.
-pub(crate) fn any_in_xdp(ports: &BTreeMap<String, PortState>) -> bool {
-    ports.values().any(is_in_xdp)
-}
-
-/// Whether a port is there, and served in XDP.
-pub(crate) fn is_in_xdp(port: &PortState) -> bool {
-    port.ifindex.is_some() && !is_at_tc_now(port)
-}
-
-/// Whether a port is served at tc ingress.
-pub(crate) fn is_at_tc_now(port: &PortState) -> bool {
-    port.mode.as_deref() == Some(AT_TC)
+pub fn any_at_tc(config: &RouterConfig, devices: &Links) -> bool {
+    config.ports.iter().any(|name| match devices.named(name) {
+        Some(device) => is_at_tc(config, device, devices),
+        None => config.ingress.get(name) != Some(&Ingress::Xdp),
+    })
 }
 
 /// Whether frames of ports may be others than packets to the next router: tags, tunnels, sessions, stations of bridges, which the lane
 /// reads in XDP only.
-fn has_more_than_packets(config: &RouterConfig, port: &NetDevice, devices: &[NetDevice]) -> bool {
-    let is_port = |d: &NetDevice| d.ifindex == port.ifindex || config.ports.contains(&d.name);
-    let lies_over_port = |d: &NetDevice| {
-        let mut all = devices.iter().filter(|under| is_port(under));
-        // The other end of a veth is beside it.
-        d.kind.as_deref() != Some("veth")
-            && all.any(|port| d.under == Some(port.ifindex) && d.ifindex != port.ifindex)
+fn has_more_than_packets(config: &RouterConfig, port: &NetDevice, devices: &Links) -> bool {
+    let named = config.ports.iter().filter_map(|name| devices.named(name));
+    let mut ports = named.chain([port]);
+    // The other end of a veth is beside it.
+    let lies_over = |port: &NetDevice| {
+        let mut over = devices.over(port.ifindex);
+        over.any(|d| !is(d, "veth") && d.ifindex != port.ifindex)
     };
-    devices.iter().any(|d| {
-        (is_port(d) && d.master.is_some())
-            || lies_over_port(d)
-            || (d.up
-                && d.kind
-                    .as_deref()
-                    .is_some_and(|kind| IN_OTHERS.contains(&kind)))
-    })
+    let in_others = |d: &NetDevice| IN_OTHERS.iter().any(|kind| is(d, kind));
+    ports.any(|port| port.master.is_some() || lies_over(port))
+        || devices.iter().any(|d| d.up && in_others(d))
 }
 
 #[cfg(test)]
@@ -106,8 +78,8 @@ mod tests {
     fn plain_veths_are_served_at_tc_ingress_and_all_else_in_xdp_unless_it_is_said_otherwise() {
         let both = [device(1, "lan0", "veth"), device(2, "wan0", "")];
         let at_tc = |more: &str, devices: &[NetDevice]| {
-            let config = config(more);
-            [0, 1].map(|i| is_at_tc(&config, &devices[i], devices))
+            let (config, devices) = (config(more), Links::from(devices.to_vec()));
+            [0, 1].map(|i| is_at_tc(&config, &devices[i], &devices))
         };
         assert_eq!(at_tc("", &both), [true, false]);
         assert_eq!(
@@ -149,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_port_that_is_not_there_yet_may_be_a_veth() {
-        let wan = [device(2, "wan0", "")];
+        let wan = Links::from([device(2, "wan0", "")]);
         assert!(any_at_tc(&config(""), &wan));
         assert!(!any_at_tc(&config("ingress = { lan0 = \"xdp\" }"), &wan));
     }

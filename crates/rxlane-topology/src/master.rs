@@ -6,16 +6,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rxlane_config::{Datapath, RouterConfig};
-use rxlane_system::firewall::{Hook, Place};
-use rxlane_system::links::Link as NetDevice;
-use rxlane_system::{SystemError, firewall, sysctl, tc};
+use rxlane_system::links::{Link as NetDevice, Links};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::{attach_points, port_links, vlans};
+use crate::attachment;
+use crate::device::{self, is, master_of, with_members};
 
 /// A device that a port belongs to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MasterStatus {
     /// Name of the device.
     pub name: String,
@@ -28,10 +27,13 @@ pub struct MasterStatus {
     pub declined: Option<String>,
 }
 
-/// What a router does about the devices that its ports belong to.
-pub(crate) fn status(config: &RouterConfig, devices: &[NetDevice]) -> Vec<MasterStatus> {
-    let filtered = filtered(config, devices).unwrap_or_default();
-    let ports = attach_points::whole(&config.ports, devices);
+/// What a router does about the devices that its ports belong to. `filtered`: what sees packets of ports of bridges, by the port's index.
+pub fn status(
+    config: &RouterConfig,
+    devices: &Links,
+    filtered: &BTreeMap<u32, String>,
+) -> Vec<MasterStatus> {
+    let ports = attachment::whole(&config.ports, devices);
     let status = |port: &NetDevice| {
         let master = master_of(port, devices)?;
         Some(MasterStatus {
@@ -45,31 +47,11 @@ pub(crate) fn status(config: &RouterConfig, devices: &[NetDevice]) -> Vec<Master
     ports.filter_map(status).collect()
 }
 
-fn master_of<'a>(device: &NetDevice, devices: &'a [NetDevice]) -> Option<&'a NetDevice> {
-    let master = device.master?;
-    devices.iter().find(|d| d.ifindex == master)
-}
-
-/// The VRF that a device belongs to.
-pub(crate) fn vrf_of<'a>(device: &NetDevice, devices: &'a [NetDevice]) -> Option<&'a NetDevice> {
-    master_of(device, devices).filter(|master| is(master, "vrf"))
-}
-
-fn is(device: &NetDevice, kind: &str) -> bool {
-    device.kind.as_deref() == Some(kind)
-}
-
-/// The device that Linux notes for what comes in by another one (`skb_iif`): its VRF, if it belongs to one
-/// (`vrf_ip_rcv` in drivers/net/vrf.c).
-pub(crate) fn seen_as(device: &NetDevice, devices: &[NetDevice]) -> u32 {
-    vrf_of(device, devices).map_or(device.ifindex, |vrf| vrf.ifindex)
-}
-
 /// The master by which a port's packets come in, and not by the port: a bridge, or one that is not served at all.
-pub(crate) fn taken_by<'a>(
+pub fn taken_by<'a>(
     port: &NetDevice,
     config: &RouterConfig,
-    devices: &'a [NetDevice],
+    devices: &'a Links,
 ) -> Option<&'a NetDevice> {
     let master = master_of(port, devices)?;
     let served_vrf = is(master, "vrf") && why_not(port, master, config, devices).is_none();
@@ -77,130 +59,59 @@ pub(crate) fn taken_by<'a>(
 }
 
 /// The bridge that routes what comes in by a port, if that may be express.
-pub(crate) fn bridge_of<'a>(
+pub fn bridge_of<'a>(
     port: &NetDevice,
     config: &RouterConfig,
-    devices: &'a [NetDevice],
+    devices: &'a Links,
 ) -> Option<&'a NetDevice> {
     let master = master_of(port, devices).filter(|master| is(master, "bridge"))?;
     let declined = why_not(port, master, config, devices).is_some();
     (!declined).then_some(master)
 }
 
-/// Ports of bridges whose packets are filtered before the bridge has them or after it has sent them, with what does so. The witness of
-/// `established` sees a flow at the bridge, and not by which of its ports it came in.
-///
-/// # Errors
-/// When the kernel cannot be asked.
-pub(crate) fn filtered(
+/// Ports of bridges that are served, each with its bridge.
+pub fn bridged<'a>(
     config: &RouterConfig,
-    devices: &[NetDevice],
-) -> Result<BTreeMap<u32, String>, SystemError> {
-    let bridged = |port: &&NetDevice| bridge_of(port, config, devices).is_some();
-    let ports = attach_points::whole(&config.ports, devices);
-    let ports: Vec<&NetDevice> = ports.filter(bridged).collect();
-    if ports.is_empty() {
-        return Ok(BTreeMap::new());
-    }
-    // Rules of IP that a bridge asks may tell its ports apart (`physdev`).
-    let hooks = firewall::hooks()?;
-    let early = hooks.iter().find(|hook| hook.place == Place::Prerouting);
-    let calls = ["iptables", "ip6tables"].map(|name| format!("net.bridge.bridge-nf-call-{name}"));
-    let calls = calls.into_iter().find(|name| sysctl::read(name) == Some(1));
-    let all = match (early, calls) {
-        _ if firewall::has_legacy_ebtables() => {
-            Some("ebtables may filter what bridges take, by rules that cannot be read".to_owned())
-        }
-        (Some(hook), Some(name)) if ports.len() > 1 => Some(format!(
-            "the chain {hook} may tell ports of bridges apart ({name})"
-        )),
-        _ => {
-            let chain = firewall::chain_of_bridges()?;
-            chain.map(|chain| format!("the chain {chain} sees what bridges take and send"))
-        }
-    };
-    let (mut found, ours) = (BTreeMap::new(), port_links::ours());
-    for port in ports {
-        let own = seen_at(port, &hooks, &ours)?;
-        if let Some(why) = all.clone().or(own) {
-            found.insert(port.ifindex, why);
-        }
-    }
-    Ok(found)
-}
-
-/// What sees packets of a device itself: a hook of it, or a filter of traffic control, but programs that links of `ours` hold.
-///
-/// # Errors
-/// When the kernel cannot be asked.
-pub(crate) fn seen_at(
-    device: &NetDevice,
-    hooks: &[Hook],
-    ours: &[u32],
-) -> Result<Option<String>, SystemError> {
-    let name = &device.name;
-    let hook = hooks.iter().find(|h| h.device.as_ref() == Some(name));
-    let filters = tc::filters(device.ifindex, ours)?;
-    Ok(match (hook, filters.first()) {
-        (Some(hook), _) => Some(format!("the chain {hook} sees packets of `{name}`")),
-        (_, Some(filter)) => Some(format!("`{name}` has a filter ({filter})")),
-        _ => None,
-    })
+    devices: &'a Links,
+) -> impl Iterator<Item = (&'a NetDevice, &'a NetDevice)> {
+    let ports = attachment::whole(&config.ports, devices);
+    ports.filter_map(|port| Some((port, bridge_of(port, config, devices)?)))
 }
 
 /// What the operator should know of ports that belong to other devices.
-pub(crate) fn warnings(config: &RouterConfig, devices: &[NetDevice]) -> Vec<String> {
-    let all = status(config, devices).into_iter();
-    all.filter_map(|m| {
-        let why = m.declined?;
+pub fn warnings(masters: &[MasterStatus]) -> Vec<String> {
+    let warning = |m: &MasterStatus| {
+        let why = m.declined.as_ref()?;
         Some(format!(
             "what comes in by port `{}` stays with the kernel: {why}",
             m.port
         ))
-    })
-    .collect()
+    };
+    masters.iter().filter_map(warning).collect()
 }
 
 /// The devices by which a bond takes packets, where its program runs on them (`bond_should_deliver_exact_match` in
 /// drivers/net/bonding/bond_main.c).
-pub(crate) fn members<'a>(
+pub fn members<'a>(
     bond: &'a NetDevice,
     mode: Option<&str>,
     config: &RouterConfig,
-    devices: &'a [NetDevice],
+    devices: &'a Links,
 ) -> impl Iterator<Item = &'a NetDevice> {
     // Sockets of the engine are those of one device, and a bond's packets come in by others.
     let engine = matches!(config.datapath, Datapath::Afxdp(_));
     let runs = is(bond, "bond") && mode == Some("native") && !engine;
     // One with another address gets nothing that is to the bond's, and a VLAN device over a member takes frames before the bond.
-    let has_vlans = |d: &NetDevice| {
-        let over = |v: &NetDevice| v.vlan.is_some() && v.under == Some(d.ifindex);
-        devices.iter().any(over)
-    };
-    let of_bond = move |d: &NetDevice| {
-        d.master == Some(bond.ifindex) && d.serves_master && d.mac == bond.mac && !has_vlans(d)
-    };
-    devices.iter().filter(move |d| runs && of_bond(d))
-}
-
-/// Ports, and those under them whose frames are theirs: members of bonds.
-pub(crate) fn with_members<'a>(
-    ports: &BTreeSet<&'a str>,
-    devices: &'a [NetDevice],
-) -> BTreeSet<&'a str> {
-    let bonds = devices.iter();
-    let bonds = bonds.filter(|d| is(d, "bond") && ports.contains(d.name.as_str()));
-    let bonds: BTreeSet<u32> = bonds.map(|d| d.ifindex).collect();
-    let members = devices.iter();
-    let members = members.filter(|d| d.master.is_some_and(|m| bonds.contains(&m)));
-    let members = members.map(|d| d.name.as_str());
-    members.chain(ports.iter().copied()).collect()
+    let has_vlans = |d: &NetDevice| devices.over(d.ifindex).any(|v| v.vlan.is_some());
+    let takes = move |d: &NetDevice| d.serves_master && d.mac == bond.mac && !has_vlans(d);
+    let members = devices.members(bond.ifindex);
+    members.filter(move |d| runs && takes(d))
 }
 
 /// Names of devices that packets of ports pass, too: bridges and VRFs that ports belong to, members of bonds.
-pub(crate) fn beside(ports: &[String], devices: &[NetDevice]) -> Vec<String> {
+pub fn beside(ports: &[String], devices: &Links) -> Vec<String> {
     let names: BTreeSet<&str> = ports.iter().map(String::as_str).collect();
-    let of = devices.iter().filter(|d| names.contains(d.name.as_str()));
+    let of = names.iter().filter_map(|name| devices.named(name));
     let masters = of.filter_map(|port| master_of(port, devices));
     let masters: BTreeSet<&str> = masters.map(|master| master.name.as_str()).collect();
     let all = with_members(&names, devices).into_iter().chain(masters);
@@ -214,7 +125,7 @@ fn why_not(
     port: &NetDevice,
     master: &NetDevice,
     config: &RouterConfig,
-    devices: &[NetDevice],
+    devices: &Links,
 ) -> Option<String> {
     let name = &master.name;
     let reason = |holds: bool, why: &str| holds.then(|| format!("`{name}` {why}"));
@@ -235,7 +146,7 @@ fn why_not(
                     );
                     reason(!serves, &shut)
                 })
-                .or_else(|| vlans::why_not(master, devices))
+                .or_else(|| device::why_not(master, devices))
         }
         Some("bond" | "team") => Some(format!(
             "`{}` sends what it gets to `{name}`: name that in `ports` instead",
@@ -251,6 +162,7 @@ fn why_not(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::seen_as;
 
     fn device(ifindex: u32, name: &str, kind: Option<&str>, master: Option<u32>) -> NetDevice {
         NetDevice {
@@ -265,7 +177,7 @@ mod tests {
     }
 
     /// What speaks against the first port.
-    fn declined(devices: &[NetDevice], config: &RouterConfig) -> Option<String> {
+    fn declined(devices: &Links, config: &RouterConfig) -> Option<String> {
         let master = master_of(&devices[0], devices)?;
         why_not(&devices[0], master, config, devices)
     }
@@ -281,17 +193,21 @@ mod tests {
 
     #[test]
     fn members_of_a_vrf_are_ports_as_others_that_linux_notes_by_the_vrf() {
-        let mut devices = [
-            device(1, "lan0", None, Some(3)),
-            device(2, "wan0", None, None),
-            device(3, "blue", Some("vrf"), None),
-        ];
+        let with = |up| {
+            let vrf = NetDevice {
+                up,
+                ..device(3, "blue", Some("vrf"), None)
+            };
+            let lan = device(1, "lan0", None, Some(3));
+            Links::from([lan, device(2, "wan0", None, None), vrf])
+        };
+        let devices = with(true);
         let config = config(&["lan0", "wan0"]);
         assert_eq!(seen_as(&devices[0], &devices), 3);
         assert_eq!(seen_as(&devices[1], &devices), 2);
         assert_eq!(taken_by(&devices[0], &config, &devices), None);
         assert_eq!(declined(&devices, &config), None);
-        devices[2].up = false;
+        let devices = with(false);
         assert!(taken_by(&devices[0], &config, &devices).is_some());
         let declined = declined(&devices, &config);
         assert_eq!(declined.as_deref(), Some("`blue` is down"));
@@ -303,7 +219,7 @@ mod tests {
         let devices = |change: Change| {
             let (mut port, mut bridge) = (device(1, "lan0", None, Some(3)), bridge.clone());
             change(&mut port, &mut bridge);
-            [port, bridge]
+            Links::from([port, bridge])
         };
         let config = config(&["lan0"]);
         type Change = fn(&mut NetDevice, &mut NetDevice);
@@ -333,14 +249,14 @@ mod tests {
 
     #[test]
     fn a_bond_is_named_itself_and_takes_packets_by_its_active_members() {
-        let devices = [
+        let devices = Links::from([
             device(1, "eth0", None, Some(3)),
             NetDevice {
                 serves_master: false,
                 ..device(2, "eth1", None, Some(3))
             },
             device(3, "bond0", Some("bond"), None),
-        ];
+        ]);
         let bond = config(&["bond0"]);
         let names = |mode| {
             let members = members(&devices[2], mode, &bond, &devices);

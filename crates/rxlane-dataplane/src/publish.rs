@@ -1,0 +1,76 @@
+//! The only writer of what the programs know of devices: from one snapshot, and from the topology that people are told.
+
+use rxlane_system::snapshot::Snapshot;
+use rxlane_topology::Topology;
+use tracing::{info, warn};
+
+use crate::DataplaneError;
+use crate::lanes::polls;
+use crate::router::Router;
+use crate::{filters, macvlans, port, port_table, port_warnings, vlans};
+
+impl Router {
+    /// Asks what sees packets of ports of bridges, which takes reading the whole ruleset.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked.
+    pub(crate) fn look_for_filters(&mut self, snapshot: &Snapshot) -> Result<(), DataplaneError> {
+        self.filtered = filters::of_bridges(&self.state.config, &snapshot.links)?;
+        Ok(())
+    }
+
+    /// Tells the program about ports, and where packets may leave. What follows from the devices is the router's [`Topology`] from now on.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked, or a map cannot be written.
+    pub(crate) fn write_ports(&mut self, snapshot: &Snapshot) -> Result<(), DataplaneError> {
+        let devices = &snapshot.links;
+        let topology = Topology::compile(&self.state.config, snapshot, &self.filtered);
+        let is_news = topology != self.state.topology;
+        self.state.topology = topology;
+        let in_xdp = port::any_in_xdp(&self.state.ports);
+        polls::follow(&self.instance, &self.shared, in_xdp)?;
+        self.follow_fast(devices)?;
+        self.link_queues
+            .follow(&self.shared, &self.state.ports, devices)?;
+        let (state, teaching) = (&self.state, self.bridges.teaching(devices));
+        let (ports, config, topology) = (&state.ports, &state.config, &state.topology);
+        port_table::write_ports(&self.shared, ports, config, snapshot, topology, &teaching)?;
+        let mut mute = port_table::write_egress(&self.lane, ports, snapshot, topology)?;
+        // The engine's sockets do without.
+        if self.engine.is_some() {
+            mute.clear();
+        }
+        for device in devices {
+            let name = &device.name;
+            match (self.mute.contains(name), mute.contains(name)) {
+                (false, true) => warn!("{}", port_warnings::takes_no_frames(device)),
+                (true, false) => info!(port = name, "takes frames from XDP again"),
+                _ => {}
+            }
+        }
+        self.mute = mute;
+        if is_news {
+            self.instance.save_state(&self.state)?;
+        }
+        Ok(())
+    }
+
+    /// Tells the program about devices over ports, and those that ports belong to, by the topology of [`Router::write_ports`].
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked, or a map cannot be written.
+    pub(crate) fn write_devices(&mut self, snapshot: &Snapshot) -> Result<(), DataplaneError> {
+        let (state, devices) = (&self.state, &snapshot.links);
+        let (ports, config, topology) = (&state.ports, &state.config, &state.topology);
+        self.sessions.assess(ports, config, devices)?;
+        let sessions = Some(&self.sessions);
+        vlans::write(&self.lane, ports, config, snapshot, topology, sessions)?;
+        macvlans::write(&self.lane, ports, config, snapshot)?;
+        self.tunnels.assess(config, devices)?;
+        self.tunnels.follow(config, &self.shared, &self.lane);
+        self.tunnels
+            .write(&self.shared, &self.lane, snapshot, topology)?;
+        self.bridges.look(&self.lane, config, devices, topology)
+    }
+}
