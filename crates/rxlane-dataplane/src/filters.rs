@@ -1,7 +1,7 @@
 //! What sees packets of devices themselves, before and after Linux routes them: hooks of devices, filters of traffic control, and what
 //! bridges ask.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rxlane_config::RouterConfig;
 use rxlane_system::firewall::{Hook, Place};
@@ -9,6 +9,7 @@ use rxlane_system::links::{Link as NetDevice, Links};
 use rxlane_system::{SystemError, firewall, sysctl, tc};
 use rxlane_topology::master;
 
+use crate::lanes::sessions::FoundSession;
 use crate::port_links;
 
 /// Ports of bridges whose packets are filtered before the bridge has them or after it has sent them, with what does so. The witness of
@@ -56,7 +57,7 @@ pub(crate) fn of_bridges(
 ///
 /// # Errors
 /// When the kernel cannot be asked.
-pub(crate) fn seen_at(
+fn seen_at(
     device: &NetDevice,
     hooks: &[Hook],
     ours: &[u32],
@@ -69,4 +70,35 @@ pub(crate) fn seen_at(
         (_, Some(filter)) => Some(format!("`{name}` has a filter ({filter})")),
         _ => None,
     })
+}
+
+/// What sees frames of devices under sessions, there or further below: devices under VLANs, members of bonds.
+///
+/// # Errors
+/// When the kernel cannot be asked.
+pub(crate) fn under_sessions(
+    found: &[FoundSession],
+    devices: &Links,
+) -> Result<BTreeMap<u32, String>, SystemError> {
+    let (hooks, ours) = (firewall::hooks(devices)?, port_links::ours());
+    let mut all = BTreeMap::new();
+    for root in found.iter().map(|f| f.device).collect::<BTreeSet<u32>>() {
+        let mut to_ask = vec![root];
+        let mut asked = BTreeSet::new();
+        while let Some(ifindex) = to_ask.pop() {
+            let Some(device) = devices.at(ifindex) else {
+                continue;
+            };
+            if !asked.insert(ifindex) {
+                continue;
+            }
+            let members = devices.members(ifindex);
+            to_ask.extend(members.map(|d| d.ifindex).chain(device.under));
+            if let Some(why) = seen_at(device, &hooks, &ours)? {
+                all.insert(root, why);
+                break;
+            }
+        }
+    }
+    Ok(all)
 }

@@ -151,6 +151,9 @@ fn keep_one(instance: &Instance, port: &str) -> Result<bool, DataplaneError> {
 pub(crate) fn give_back(instance: &Instance, which: impl Fn(&str) -> bool) {
     let mut turned_off = instance.load_turned_off();
     let all: Vec<String> = turned_off.keys().filter(|p| which(p)).cloned().collect();
+    if all.is_empty() {
+        return;
+    }
     let devices = links::all().unwrap_or_default();
     for port in &all {
         let device = port_links::called_now(instance, port, &devices);
@@ -160,9 +163,7 @@ pub(crate) fn give_back(instance: &Instance, which: impl Fn(&str) -> bool) {
             }
         }
     }
-    if !all.is_empty()
-        && let Err(error) = instance.save_turned_off(&turned_off)
-    {
+    if let Err(error) = instance.save_turned_off(&turned_off) {
         warn!(%error, "what was turned on again will be turned on once more");
     }
 }

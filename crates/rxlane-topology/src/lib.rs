@@ -16,6 +16,8 @@ pub mod hook;
 pub mod macvlan;
 pub mod master;
 pub mod qdisc;
+pub mod session;
+pub mod tunnel;
 pub mod vlan;
 
 use macvlan::MacvlanStatus;

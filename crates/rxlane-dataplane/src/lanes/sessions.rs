@@ -33,19 +33,9 @@ pub(crate) struct FoundSession {
     pub(crate) id: [u8; 2],
     /// MAC address of the other end.
     pub(crate) remote: [u8; 6],
-    /// What speaks against it: bits of [`AGAINST`].
+    /// What speaks against it: bits of [`rxlane_topology::session::AGAINST`].
     pub(crate) against: u32,
 }
-
-/// What can speak against a session, by bit.
-pub(crate) const AGAINST: [&str; 6] = [
-    "it has several links, or may have (multilink)",
-    "it compresses packets or their headers",
-    "its packets are filtered (PPPIOCSPASS, PPPIOCSACTIVE)",
-    "IPv4 is not open on it",
-    "IPv6 is not open on it",
-    "its packets are taken to bring up the link (demand)",
-];
 
 /// The words of the map of changes (`SESSION_CHANGED`, `SESSION_SEEN` of bpf/vlan.h).
 const CHANGED: u32 = 0;

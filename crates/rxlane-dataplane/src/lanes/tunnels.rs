@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapHandle, MapType};
 use rxlane_system::features::KernelTypes;
+use rxlane_topology::tunnel::MAX_TUNNELS;
 
 use super::witness::WitnessMaps;
 use crate::DataplaneError;
@@ -22,8 +23,6 @@ use crate::verifier;
 const PROGRAM: &str = "tunnels";
 /// Modules whose functions they follow, where these are none of the kernel proper.
 const MODULES: [&str; 3] = ["ip_tunnel", "sit", "vxlan"];
-/// Tunnels that the program knows (`MAX_TUNNELS` of bpf/outer.h).
-pub(crate) const MAX_TUNNELS: usize = 1024;
 /// `struct tunnel_key` of bpf/outer.h.
 const KEY_BYTES: u32 = 16;
 /// `BPF_F_NO_PREALLOC`: who looks up what is removed keeps it until he is done.

@@ -3,7 +3,6 @@
 //! What comes in a tunnel came in by the tunnel's device, and leaves through one with an outer header, as in Linux. Outer packets are
 //! those of the router itself: for classes of established flows Linux must have been seen to take and to send such ones, too.
 
-mod declined;
 mod ends;
 mod way;
 
@@ -22,6 +21,7 @@ use rxlane_system::tunnels::Tunnel;
 use rxlane_system::{addresses, rules, xfrm};
 use rxlane_topology::Topology;
 use rxlane_topology::device::Checks;
+use rxlane_topology::tunnel::{Around, TunnelDevice};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
@@ -34,7 +34,6 @@ use crate::lanes::program::{LaneProgram, trusts};
 use crate::lanes::tunnels::{Entries, Followed};
 use crate::layout::{DeviceOver, PORT_HIDES_TAGS, TUNNELS_RULED, TUNNELS_SEVERAL_HOPS};
 use crate::pinned;
-use declined::Around;
 use ends::Ends;
 use way::{GRE_PROTOCOL, VXLAN_PROTOCOL, Way};
 
@@ -58,17 +57,10 @@ pub struct TunnelStatus {
     pub not_followed: Option<String>,
 }
 
-/// A tunnel's device, and what speaks against it.
-struct Assessed {
-    device: NetDevice,
-    tunnel: Tunnel,
-    declined: Option<String>,
-}
-
 /// The tunnels of this network namespace, as they were found last.
 #[derive(Default)]
 pub(crate) struct Tunnels {
-    all: Vec<Assessed>,
+    all: Vec<TunnelDevice>,
     entries: Option<Entries>,
     /// What the kernel has refused to follow, and why.
     refused: Option<(Followed, String)>,
@@ -104,23 +96,7 @@ impl Tunnels {
             encrypts: xfrm::are_there()?,
             has_rules: rules::policy_rules()?[0],
         };
-        let mut served = 0;
-        for device in devices {
-            let Some(tunnel) = device.tunnel else {
-                continue;
-            };
-            // Modules make one of their own, which has no ends and is for whatever no other tunnel takes.
-            if tunnel.local.is_unspecified() && tunnel.remote.is_unspecified() && !device.up {
-                continue;
-            }
-            let declined = around.why_not(device, &tunnel, served);
-            served += usize::from(declined.is_none());
-            self.all.push(Assessed {
-                device: device.clone(),
-                tunnel,
-                declined,
-            });
-        }
+        self.all = around.assess();
         Ok(())
     }
 
@@ -162,7 +138,7 @@ impl Tunnels {
 
     /// What a router does about tunnels, by what was assessed last.
     pub(crate) fn status(&self) -> Vec<TunnelStatus> {
-        let status = |a: &Assessed| TunnelStatus {
+        let status = |a: &TunnelDevice| TunnelStatus {
             name: a.device.name.clone(),
             kind: kind(&a.tunnel).into(),
             remote: if a.tunnel.remote.is_unspecified() {
@@ -190,7 +166,7 @@ impl Tunnels {
             | bit(TUNNELS_RULED, self.only_established.is_some())
     }
 
-    fn are_served(&self) -> impl Iterator<Item = &Assessed> {
+    fn are_served(&self) -> impl Iterator<Item = &TunnelDevice> {
         self.all.iter().filter(|a| a.declined.is_none())
     }
 
@@ -212,7 +188,7 @@ impl Tunnels {
     ) -> Result<(), DataplaneError> {
         let (mut entries, mut ways) = (BTreeMap::new(), BTreeMap::new());
         let (mut by_ends, mut vxlans) = (BTreeMap::new(), BTreeMap::new());
-        for Assessed { device, tunnel, .. } in self.are_served() {
+        for TunnelDevice { device, tunnel, .. } in self.are_served() {
             let own = flags(Checks::of(device, None, snapshot));
             let entry = DeviceOver {
                 unfollowed: u8::from(self.not_followed(tunnel).is_some()),
@@ -328,7 +304,6 @@ pub(crate) fn serve(
 
 #[cfg(test)]
 mod tests {
-    use super::declined::tests::tunnel;
     use super::*;
 
     fn found(refused: Option<&str>) -> TunnelStatus {
@@ -338,9 +313,9 @@ mod tests {
             vxlan: false,
         };
         let tunnels = Tunnels {
-            all: vec![Assessed {
+            all: vec![TunnelDevice {
                 device: NetDevice::default(),
-                tunnel: tunnel(),
+                tunnel: way::tests::gre(),
                 declined: None,
             }],
             refused: refused.map(|why| (nothing, why.to_owned())),

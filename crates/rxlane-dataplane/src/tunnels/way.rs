@@ -142,9 +142,25 @@ impl Way {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use rxlane_system::tunnels::Vxlan;
+
+    /// GRE without a key, against which nothing speaks.
+    pub(in crate::tunnels) fn gre() -> Tunnel {
+        Tunnel {
+            protocol: GRE_PROTOCOL,
+            local: [10, 1, 0, 1].into(),
+            remote: [10, 1, 0, 10].into(),
+            key: None,
+            link: 0,
+            ttl: 64,
+            tos: 0,
+            discovers_mtu: true,
+            besides: None,
+            vxlan: None,
+        }
+    }
 
     #[test]
     fn a_vxlan_has_a_time_to_live_and_source_ports_of_its_own() {
@@ -163,7 +179,7 @@ mod tests {
             // Only the end of all that are unknown is sent to by that.
             link: 3,
             vxlan: Some(vxlan),
-            ..super::super::declined::tests::tunnel()
+            ..gre()
         };
         let way = |tunnel: &Tunnel| Way::of(&NetDevice::default(), tunnel, false);
         let plain = way(&tunnel);

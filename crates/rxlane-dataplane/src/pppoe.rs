@@ -3,8 +3,6 @@
 //! What comes in a session came in by its ppp device, and leaves through one in a session, as in Linux; discovery, and all that keeps a
 //! session up, is the kernel's and its daemon's (pppd, accel-ppp).
 
-mod declined;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +13,7 @@ use rxlane_system::links::{Link as NetDevice, Links};
 use rxlane_system::snapshot::Snapshot;
 use rxlane_topology::Topology;
 use rxlane_topology::device::Checks;
+use rxlane_topology::session::{AGAINST, Around};
 use rxlane_topology::vlan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,12 +25,11 @@ use crate::error::BpfTried;
 use crate::instance::Instance;
 use crate::lanes::overload::Shared;
 use crate::lanes::program::LaneProgram;
-use crate::lanes::sessions::{self, AGAINST, FoundSession, SessionIterator};
+use crate::lanes::sessions::{self, FoundSession, SessionIterator};
 use crate::layout::{DeviceOver, PORT_HIDES_TAGS};
-use crate::pinned;
 use crate::port::PortState;
 use crate::vlans;
-use declined::{Around, filtered};
+use crate::{filters, pinned};
 
 /// A ppp device over a port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -145,12 +143,14 @@ impl Sessions {
         if self.found.is_empty() {
             return Ok(());
         }
+        let modes = ports.iter();
+        let modes = modes.filter_map(|(name, port)| Some((name.as_str(), port.mode.as_deref()?)));
         let around = Around {
             config,
-            ports,
             devices,
+            modes: modes.collect(),
             vlans: vlan::express(&config.ports, devices),
-            filtered: filtered(&self.found, devices)?,
+            filtered: filters::under_sessions(&self.found, devices)?,
         };
         let mut links = BTreeMap::new();
         for found in &self.found {
@@ -167,7 +167,7 @@ impl Sessions {
                 Some(format!("there are more than {MAX_SESSIONS} sessions"))
             } else {
                 match under {
-                    Some(under) => around.why_not(device, found, under),
+                    Some(under) => around.why_not(device, under, found.against),
                     None => Some("the device under it is gone".into()),
                 }
             };

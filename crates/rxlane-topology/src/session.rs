@@ -1,37 +1,41 @@
-//! What speaks against serving a session: what Linux would do to its packets besides forwarding them.
+//! Sessions of PPPoE: which of them the express lane serves. What speaks against one is what Linux would do to its packets besides
+//! forwarding them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use rxlane_config::{Datapath, RouterConfig};
-use rxlane_system::firewall;
 use rxlane_system::links::{Link as NetDevice, Links};
-use rxlane_topology::device::{self, hides_tags};
-use rxlane_topology::master;
 
-use crate::DataplaneError;
-use crate::filters::seen_at;
-use crate::lanes::sessions::{AGAINST, FoundSession};
-use crate::port::PortState;
-use crate::port_links;
+use crate::device::{self, hides_tags};
+use crate::master;
 
 /// What decides about all sessions.
-pub(super) struct Around<'a> {
-    pub(super) config: &'a RouterConfig,
-    pub(super) ports: &'a BTreeMap<String, PortState>,
-    pub(super) devices: &'a Links,
-    /// VLAN devices that are served, each with its port, and whether its tags differ by priority.
-    pub(super) vlans: BTreeMap<u32, (&'a NetDevice, bool)>,
+pub struct Around<'a> {
+    /// What the router is to do.
+    pub config: &'a RouterConfig,
+    /// All devices.
+    pub devices: &'a Links,
+    /// Modes of XDP by port, where it is attached.
+    pub modes: BTreeMap<&'a str, &'a str>,
+    /// VLAN devices that are served, each with its port, and whether its tags differ by priority ([`crate::vlan::express`]).
+    pub vlans: BTreeMap<u32, (&'a NetDevice, bool)>,
     /// Devices under sessions, and what sees frames there or below.
-    pub(super) filtered: BTreeMap<u32, String>,
+    pub filtered: BTreeMap<u32, String>,
 }
 
+/// What the kernel can do with packets of a session besides, by bit.
+pub const AGAINST: [&str; 6] = [
+    "it has several links, or may have (multilink)",
+    "it compresses packets or their headers",
+    "its packets are filtered (PPPIOCSPASS, PPPIOCSACTIVE)",
+    "IPv4 is not open on it",
+    "IPv6 is not open on it",
+    "its packets are taken to bring up the link (demand)",
+];
+
 impl Around<'_> {
-    pub(super) fn why_not(
-        &self,
-        device: &NetDevice,
-        found: &FoundSession,
-        under: &NetDevice,
-    ) -> Option<String> {
+    /// What speaks against the session of a ppp device over another one; `against`: bits of [`AGAINST`].
+    pub fn why_not(&self, device: &NetDevice, under: &NetDevice, against: u32) -> Option<String> {
         let name = &under.name;
         if matches!(self.config.datapath, Datapath::Afxdp(_)) {
             return Some("the engine leaves sessions to the kernel".into());
@@ -46,7 +50,7 @@ impl Around<'_> {
         if vlan.is_none() && master::taken_by(under, self.config, self.devices).is_some() {
             return Some(format!("`{name}` belongs to another device"));
         }
-        let mode = self.ports.get(&port.name).and_then(|p| p.mode.as_deref());
+        let mode = self.modes.get(port.name.as_str()).copied();
         if hides_tags(port.kind.as_deref(), mode) {
             return Some(format!("`{name}` gets its frames from other devices"));
         }
@@ -60,39 +64,11 @@ impl Around<'_> {
             return Some(why.clone());
         }
         let bits = AGAINST.iter().enumerate();
-        let mut said = bits.filter(|(bit, _)| found.against & 1 << bit != 0);
+        let mut said = bits.filter(|(bit, _)| against & 1 << bit != 0);
         said.next()
             .map(|(_, why)| (*why).to_owned())
             .or_else(|| device::why_not(device, self.devices))
     }
-}
-
-/// What sees frames of devices under sessions, there or further below: devices under VLANs, members of bonds.
-pub(super) fn filtered(
-    found: &[FoundSession],
-    devices: &Links,
-) -> Result<BTreeMap<u32, String>, DataplaneError> {
-    let (hooks, ours) = (firewall::hooks(devices)?, port_links::ours());
-    let mut all = BTreeMap::new();
-    for root in found.iter().map(|f| f.device).collect::<BTreeSet<u32>>() {
-        let mut to_ask = vec![root];
-        let mut asked = BTreeSet::new();
-        while let Some(ifindex) = to_ask.pop() {
-            let Some(device) = devices.at(ifindex) else {
-                continue;
-            };
-            if !asked.insert(ifindex) {
-                continue;
-            }
-            let members = devices.members(ifindex);
-            to_ask.extend(members.map(|d| d.ifindex).chain(device.under));
-            if let Some(why) = seen_at(device, &hooks, &ours)? {
-                all.insert(root, why);
-                break;
-            }
-        }
-    }
-    Ok(all)
 }
 
 #[cfg(test)]
@@ -138,36 +114,22 @@ mod tests {
         rxlane_config::parse(&text).unwrap()
     }
 
-    fn found(device: u32, against: u32) -> FoundSession {
-        FoundSession {
-            ifindex: 9,
-            device,
-            id: [0, 7],
-            remote: [2, 0, 0, 0, 0, 2],
-            against,
-        }
-    }
-
+    /// Of the session of ppp0 over a device.
     fn declined(
         devices: &[NetDevice],
-        found: &FoundSession,
+        (under, against): (u32, u32),
         config: &RouterConfig,
     ) -> Option<String> {
         let devices = &Links::from(devices.to_vec());
         let of = |ifindex| devices.at(ifindex).unwrap();
-        let native = PortState {
-            ifindex: Some(1),
-            mode: Some("native".into()),
-            ..PortState::default()
-        };
         let around = Around {
             config,
-            ports: &BTreeMap::from([("wan0".to_owned(), native)]),
+            modes: [("wan0", "native")].into(),
             devices,
-            vlans: rxlane_topology::vlan::express(&config.ports, devices),
+            vlans: crate::vlan::express(&config.ports, devices),
             filtered: BTreeMap::from([(5, "the chain x sees frames".into())]),
         };
-        around.why_not(of(found.ifindex), found, of(found.device))
+        around.why_not(of(9), of(under), against)
     }
 
     #[test]
@@ -180,9 +142,9 @@ mod tests {
         ];
         let config = config("");
         for under in [1, 2] {
-            assert_eq!(declined(&devices, &found(under, 0), &config), None);
+            assert_eq!(declined(&devices, (under, 0), &config), None);
         }
-        let other = declined(&devices, &found(3, 0), &config).unwrap();
+        let other = declined(&devices, (3, 0), &config).unwrap();
         assert!(other.starts_with("`eth9`, by which it comes"), "{other}");
     }
 
@@ -190,27 +152,27 @@ mod tests {
     fn a_session_in_which_linux_does_more_than_forward_is_its_own() {
         let devices = [device(1, "wan0"), ppp()];
         for (bit, why) in AGAINST.iter().enumerate() {
-            let said = declined(&devices, &found(1, 1 << bit), &config(""));
+            let said = declined(&devices, (1, 1 << bit), &config(""));
             assert_eq!(said.as_deref(), Some(*why));
         }
         let engine = config("datapath = \"afxdp\"\n");
         assert!(
-            declined(&devices, &found(1, 0), &engine)
+            declined(&devices, (1, 0), &engine)
                 .unwrap()
                 .contains("the engine")
         );
         let down = [devices[0].clone(), NetDevice { up: false, ..ppp() }];
-        let down = declined(&down, &found(1, 0), &config(""));
+        let down = declined(&down, (1, 0), &config(""));
         assert_eq!(down.as_deref(), Some("`ppp0` is down"));
     }
 
     #[test]
     fn a_session_is_linuxs_where_something_below_it_decides_that_the_witness_does_not_see() {
         let mapped = [device(1, "wan0"), vlan(vec![(6, 5)]), ppp()];
-        let said = declined(&mapped, &found(2, 0), &config("")).unwrap();
+        let said = declined(&mapped, (2, 0), &config("")).unwrap();
         assert!(said.contains("egress-qos-map"), "{said}");
         let filtered = [device(5, "wan0"), ppp()];
-        let said = declined(&filtered, &found(5, 0), &config(""));
+        let said = declined(&filtered, (5, 0), &config(""));
         assert_eq!(said.as_deref(), Some("the chain x sees frames"));
         let bridged = NetDevice {
             master: Some(4),
@@ -220,7 +182,7 @@ mod tests {
             kind: Some("bridge".into()),
             ..device(4, "br0")
         };
-        let said = declined(&[bridged, bridge, ppp()], &found(1, 0), &config(""));
+        let said = declined(&[bridged, bridge, ppp()], (1, 0), &config(""));
         assert_eq!(said.as_deref(), Some("`wan0` belongs to another device"));
     }
 }

@@ -1,4 +1,5 @@
-//! What speaks against serving a tunnel: what Linux does to its packets besides putting them into another one.
+//! Tunnels over IPv4: which of them the express lane serves. What speaks against one is what Linux does to its packets besides putting
+//! them into another one.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -7,22 +8,36 @@ use rxlane_config::{Datapath, RouterConfig};
 use rxlane_policy::tunneled::VXLAN_PORTS;
 use rxlane_system::links::{Link as NetDevice, Links};
 use rxlane_system::tunnels::Tunnel;
-use rxlane_topology::device::why_not;
 
-use crate::lanes::tunnels::MAX_TUNNELS;
+use crate::device::why_not;
 
 /// What decides about all tunnels.
-pub(super) struct Around<'a> {
-    pub(super) config: &'a RouterConfig,
-    pub(super) devices: &'a Links,
+pub struct Around<'a> {
+    /// What the router is to do.
+    pub config: &'a RouterConfig,
+    /// All devices.
+    pub devices: &'a Links,
     /// Addresses of this network namespace, without those of VRFs.
-    pub(super) addresses: BTreeSet<Ipv4Addr>,
+    pub addresses: BTreeSet<Ipv4Addr>,
     /// Whether there are IPsec policies.
-    pub(super) encrypts: bool,
+    pub encrypts: bool,
     /// Whether IPv4 has rules of policy routing.
-    pub(super) has_rules: bool,
+    pub has_rules: bool,
 }
 
+/// A tunnel's device, and what speaks against it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TunnelDevice {
+    /// The device.
+    pub device: NetDevice,
+    /// What makes it a tunnel.
+    pub tunnel: Tunnel,
+    /// Why its packets stay with the kernel.
+    pub declined: Option<String>,
+}
+
+/// Tunnels that the program knows (`MAX_TUNNELS` of bpf/outer.h).
+pub const MAX_TUNNELS: usize = 1024;
 const SIT: u8 = 41;
 const GRE: u8 = 47;
 
@@ -47,13 +62,31 @@ fn may_take(other: &Tunnel, tunnel: &Tunnel) -> bool {
 }
 
 impl Around<'_> {
+    /// What speaks against each tunnel.
+    pub fn assess(&self) -> Vec<TunnelDevice> {
+        let mut served = 0;
+        let mut all = Vec::new();
+        for device in self.devices {
+            let Some(tunnel) = device.tunnel else {
+                continue;
+            };
+            // Modules make one of their own, which has no ends and is for whatever no other tunnel takes.
+            if tunnel.local.is_unspecified() && tunnel.remote.is_unspecified() && !device.up {
+                continue;
+            }
+            let declined = self.why_not(device, &tunnel, served);
+            served += usize::from(declined.is_none());
+            all.push(TunnelDevice {
+                device: device.clone(),
+                tunnel,
+                declined,
+            });
+        }
+        all
+    }
+
     /// `served`: how many tunnels are.
-    pub(super) fn why_not(
-        &self,
-        device: &NetDevice,
-        tunnel: &Tunnel,
-        served: usize,
-    ) -> Option<String> {
+    fn why_not(&self, device: &NetDevice, tunnel: &Tunnel, served: usize) -> Option<String> {
         let name = &device.name;
         let reason = |holds: bool, why: String| holds.then_some(why);
         let own = |why: &str| format!("`{name}` {why}");
@@ -148,12 +181,12 @@ impl Around<'_> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
     use rxlane_system::tunnels::Vxlan;
 
     /// GRE without a key, against which nothing speaks.
-    pub(in crate::tunnels) fn tunnel() -> Tunnel {
+    fn tunnel() -> Tunnel {
         Tunnel {
             protocol: 47,
             local: [10, 1, 0, 1].into(),
