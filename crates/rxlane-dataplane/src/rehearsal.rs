@@ -18,7 +18,7 @@ use crate::lanes::rings;
 use crate::lanes::witness::{self, WitnessMaps};
 use crate::options::Options;
 use crate::verifier::Accepted;
-use crate::{filters, port_names, ports, router, surroundings};
+use crate::{filters, port_names, ports, requirements, router, surroundings};
 use rxlane_config::RouterConfig;
 
 /// What a start would find.
@@ -43,8 +43,8 @@ pub fn rehearse(config: &RouterConfig, options: Options) -> Result<Rehearsal, Da
     let devices = &snapshot.links;
     let mut warnings = port_names::absent(config, devices);
     let config = &port_names::of_devices(config, devices)?;
-    router::check(config, options, &features, devices)?;
-    let around = router::refuse(config, options.accept_bypass, devices)?;
+    requirements::check(config, options, &features, devices)?;
+    let around = requirements::refuse(config, options.accept_bypass, devices)?;
     let instance = Instance::current()?;
     ports::check_ports(&instance, config, devices)?;
     warnings.extend(surroundings::warnings(

@@ -6,9 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use libbpf_rs::MapHandle;
-use rxlane_policy::class::{Lane, Overload, Trust};
 use rxlane_system::drivers;
-use rxlane_system::links::Links;
 use rxlane_system::route_mtu::RouteMtu;
 use rxlane_system::ruleset::Uses;
 use rxlane_system::snapshot::Snapshot;
@@ -19,33 +17,31 @@ use crate::DataplaneError;
 use crate::batches::Batches;
 use crate::bridges::Bridges;
 use crate::changeover;
-use crate::cpus::possible_cores;
 use crate::engine::{self, Engine, Maps, Programs, RingMap, WantedPorts};
 use crate::events::Events;
-use crate::features::{AF_XDP, CONNTRACK, CPUMAP_TRACE, Features, TYPES};
+use crate::features::Features;
 use crate::instance::Instance;
 use crate::lanes::fast::Fast;
 use crate::lanes::next_hops::Noted;
 use crate::lanes::overload::{self, Shared};
 use crate::lanes::program::LaneProgram;
 use crate::lanes::senders::Senders;
-use crate::layout::MAX_PORTS;
 use crate::link_queues::LinkQueues;
 use crate::options::Options;
+use crate::orphans::{self, remove};
 use crate::pinned;
 use crate::port_names;
 use crate::ports;
 use crate::pppoe::Sessions;
 use crate::refusing::Refusing;
+use crate::requirements::{check, refuse};
 use crate::rests::Rests;
 use crate::sentry::Sentry;
 use crate::silent::Silent;
 use crate::state::State;
-use crate::surroundings::{self, Surroundings};
-use crate::tags;
 use crate::tunnels::Tunnels;
 use rxlane_config::{Datapath, RouterConfig};
-use rxlane_topology::{Topology, attachment};
+use rxlane_topology::Topology;
 
 /// What a start has attached.
 type Attached = (Shared, LaneProgram, State, Option<Engine>, Sessions);
@@ -117,7 +113,7 @@ impl Router {
     ) -> Result<Self, DataplaneError> {
         let options = options.into();
         let events = Events::subscribe()?;
-        if let Err(error) = remove_abandoned() {
+        if let Err(error) = orphans::remove_abandoned() {
             warn!(%error, "cannot remove what other routers have left");
         }
         let instance = Instance::current()?;
@@ -389,13 +385,6 @@ impl Router {
     }
 }
 
-/// Removes a router of this namespace, and what it had changed about its ports and the machine.
-fn remove(instance: &Instance, batches: &Batches) -> Result<(), DataplaneError> {
-    tags::give_back(instance, |_| true);
-    batches.give_back(instance);
-    instance.remove()
-}
-
 /// What the engine will consist of, where the configuration has one. Of a port that is absent now, what it had `before`.
 pub(crate) fn plan(
     config: &RouterConfig,
@@ -454,112 +443,4 @@ fn start_engine(
         ways: state.config.egress.clone(),
     };
     Engine::start(plan, ports, maps, programs).map(Some)
-}
-
-/// Removes what routers of namespaces that are gone have left: pins, and programs that would run at each NAPI poll of this
-/// machine. Returns how many there were.
-///
-/// # Errors
-/// When a folder cannot be removed.
-pub fn remove_abandoned() -> Result<usize, DataplaneError> {
-    let abandoned = Instance::abandoned()?;
-    for instance in &abandoned {
-        info!(
-            router = instance.name(),
-            "removing what the router of a namespace that is gone has left"
-        );
-        Batches::open().give_back(instance);
-        instance.remove()?;
-    }
-    Ok(abandoned.len())
-}
-
-/// What a daemon that has ended was told to do, if its lanes are still there.
-///
-/// # Errors
-/// When /proc cannot be read.
-pub fn left_behind() -> Result<Option<State>, DataplaneError> {
-    let instance = Instance::current()?;
-    let lanes = instance.daemon().is_none() && Shared::open(&instance.pins).is_ok();
-    Ok(lanes.then(|| instance.load_state()).flatten())
-}
-
-/// Detaches a router whose daemon is not running.
-///
-/// # Errors
-/// While a daemon runs, or when there is nothing to detach.
-pub fn detach_orphan() -> Result<(), DataplaneError> {
-    let instance = Instance::current()?;
-    if !instance.exists() {
-        return Err(DataplaneError::NotRunning);
-    }
-    let _lock = instance.lock()?;
-    remove(&instance, &Batches::open())
-}
-
-/// What the kernel must have for this configuration.
-pub(crate) fn check(
-    config: &RouterConfig,
-    options: Options,
-    features: &Features,
-    devices: &Links,
-) -> Result<(), DataplaneError> {
-    if config.ports.len() > MAX_PORTS {
-        return Err(DataplaneError::TooManyPorts(config.ports.len()));
-    }
-    let engine = matches!(config.datapath, Datapath::Afxdp(_));
-    attachment::check(config, devices)?;
-    if engine && options.observe {
-        return Err(DataplaneError::EngineObserves);
-    }
-    let needed = |name: &str| name == TYPES || (engine && name == AF_XDP);
-    if let Some(feature) = features.missing().find(|f| needed(&f.name)) {
-        return Err(DataplaneError::Kernel {
-            kernel: features.kernel.clone(),
-            without: feature.without.clone(),
-        });
-    }
-    let cores = possible_cores()?;
-    for class in &config.classes {
-        let unsupported = |needs: String| DataplaneError::Unsupported {
-            class: class.name.clone(),
-            needs,
-        };
-        match &class.lane {
-            Lane::Express {
-                trust: Trust::Established,
-                ..
-            } if !features.has(CONNTRACK) => {
-                return Err(unsupported(
-                    "trust = \"established\" needs conntrack lookups from XDP (nf_conntrack and its BTF); load the module, or trust prefixes".into(),
-                ));
-            }
-            Lane::Stack { ring, overload, .. } => {
-                if let Some(core) = ring.cores.iter().find(|c| !cores.contains(c)) {
-                    return Err(unsupported(format!(
-                        "core {core} does not exist; this machine has cores 0 to {}",
-                        cores.len() - 1
-                    )));
-                }
-                if *overload == Overload::Queue && !features.has(CPUMAP_TRACE) {
-                    return Err(unsupported(
-                        "overload = \"queue\" needs the CPUMAP tracepoints; use \"shed\"".into(),
-                    ));
-                }
-            }
-            Lane::Express { .. } => {}
-        }
-    }
-    Ok(())
-}
-
-/// Refuses what the surroundings of the ports forbid; returns them.
-pub(crate) fn refuse(
-    config: &RouterConfig,
-    accept_bypass: bool,
-    devices: &Links,
-) -> Result<Surroundings, DataplaneError> {
-    let around = Surroundings::read(&config.ports, devices, &[], &[])?;
-    surroundings::refuse(config, &around, accept_bypass)?;
-    Ok(around)
 }

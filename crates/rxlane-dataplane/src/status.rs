@@ -1,35 +1,29 @@
 //! What a router is doing, read from its pinned maps. Works whether or not its daemon still runs.
 
+mod classes;
+mod ports;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use rxlane_policy::class::{Aim, Class, Lane, Overload, Trust};
 use rxlane_policy::overload;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::DataplaneError;
 use crate::bound::BoundStatus;
-use crate::cpus::possible_cores;
 use crate::engine::{self, EngineStatus};
 use crate::features::Feature;
 use crate::help::Help;
 use crate::instance::Instance;
 pub use crate::lanes::latency::{LATENCY_POLLS, LatencyBucket, LatencyStatus};
 use crate::lanes::overload::Shared;
-use crate::lanes::rings;
-use crate::layout::{
-    ClassCounters, Core, Cpu, Gates, PortCounters, REASONS, RING_CPUS, RingCounters,
-};
-use crate::pinned::{get, get_percpu};
-use crate::port::PortState;
+use crate::layout::{ClassCounters, Core, Cpu, PortCounters, RingCounters};
+use crate::pinned::get_percpu;
 pub use crate::pppoe::SessionStatus;
 use crate::queues::{self, QueueStatus};
-use crate::refusing::{self, Full};
-use crate::state::State;
 pub use crate::tunnels::TunnelStatus;
 use crate::verifier::Accepted;
-use rxlane_config::{Datapath, ring_cores};
-use rxlane_system::links::{self, Links};
+use rxlane_system::links;
 pub use rxlane_topology::macvlan::MacvlanStatus;
 pub use rxlane_topology::master::MasterStatus;
 pub use rxlane_topology::vlan::VlanStatus;
@@ -207,10 +201,10 @@ pub fn read() -> Result<Status, DataplaneError> {
         cores.insert(port.slot, get_percpu(&shared.cores, u32::from(port.slot))?);
     }
     let devices = links::all()?;
-    let ports = ports(&state, &shared, &cores, &devices)?;
+    let ports = ports::all(&state, &shared, &cores, &devices)?;
     let daemon = instance.daemon();
     let polling = polling(&shared, &cores)?;
-    let classes = classes(&state, &shared, &cores, &polling, daemon.is_some())?;
+    let classes = classes::all(&state, &shared, &cores, &polling, daemon.is_some())?;
     let is_here = state.ports.values().any(|port| port.ifindex.is_some());
     let all_at_tc = is_here && !state.passes_the_stack_by();
     Ok(Status {
@@ -242,98 +236,6 @@ pub fn read() -> Result<Status, DataplaneError> {
     })
 }
 
-fn ports(
-    state: &State,
-    shared: &Shared,
-    cores: &BTreeMap<u8, Vec<Core>>,
-    devices: &Links,
-) -> Result<Vec<PortStatus>, DataplaneError> {
-    let in_the_way = &state.topology.by_qdisc;
-    let of_vlan = |name: &String| {
-        let device = devices.named(name)?;
-        in_the_way.get(&device.ifindex)
-    };
-    let hands_over = state.ports.values().any(|port| port.hands_over);
-    let mut all = Vec::new();
-    for (name, port) in in_order(state) {
-        let own = port.ifindex.and_then(|ifindex| in_the_way.get(&ifindex));
-        // Only if nothing leaves otherwise.
-        let of_vlans: Option<Vec<_>> = port.vlans.iter().map(of_vlan).collect();
-        let of_vlans = of_vlans.unwrap_or_default();
-        let by_qdisc = own.or_else(|| of_vlans.first().copied());
-        let full = refusing::full(shared, port.slot)?;
-        let refuses = full.is_some_and(|(full, _)| full == Full::Ring);
-        let mine = &cores[&port.slot];
-        let mut egress = PortCounters::default();
-        for count in get_percpu::<PortCounters>(&shared.port_counts, u32::from(port.slot))? {
-            egress.tx_packets += count.tx_packets;
-            egress.tx_drops += count.tx_drops;
-            egress.refusals += count.refusals;
-            egress.link_full += count.link_full;
-            egress.by_qdisc += count.by_qdisc;
-            let by_class = egress.refused.iter_mut().zip(count.refused);
-            by_class.for_each(|(sum, lost)| *sum += lost);
-            egress.refused_of_no_class += count.refused_of_no_class;
-        }
-        let reasons = REASONS
-            .iter()
-            .enumerate()
-            .map(|(i, (reason, _))| (*reason, mine.iter().map(|c| c.reasons[i]).sum::<u64>()));
-        let by_class = state.config.classes.iter().enumerate().map(|(i, class)| {
-            let mut sum = ClassCounters::default();
-            mine.iter().for_each(|c| sum += c.classes[i]);
-            (class.name.clone(), sum)
-        });
-        all.push(PortStatus {
-            name: name.clone(),
-            named_as: state.written_for(name).cloned(),
-            named: port.vlans.iter().cloned().collect(),
-            ifindex: port.ifindex,
-            mode: port.mode.clone(),
-            rests: port.rests,
-            leaves: if !state.passes_the_stack_by() || (refuses && by_qdisc.is_none() && hands_over)
-            {
-                "qdisc"
-            } else if by_qdisc.is_none() && !refuses && state.sends(port) {
-                "directly"
-            } else {
-                "stack"
-            },
-            refusing_s: full.map(|(_, quiet_s)| quiet_s),
-            full: full.map(|(full, _)| match full {
-                Full::Ring => "ring",
-                Full::Link => "link",
-            }),
-            shapers: by_qdisc.cloned().unwrap_or_default(),
-            egress,
-            polls: mine.iter().map(|c| c.polls).sum(),
-            control: mine.iter().map(|c| c.control).sum(),
-            control_policed: mine.iter().map(|c| c.control_policed).sum(),
-            to_kernel: reasons.filter(|(_, n)| *n > 0).collect(),
-            classes: by_class.collect(),
-            cores: mine
-                .iter()
-                .enumerate()
-                .filter(|(_, c)| c.polls > 0)
-                .map(|(core, c)| (core, c.polls))
-                .collect(),
-        });
-    }
-    Ok(all)
-}
-
-/// Ports in the order of the configuration: one that VLAN devices stand for is where the first of them is named.
-fn in_order(state: &State) -> Vec<(&String, &PortState)> {
-    let names = &state.config.ports;
-    let place = |name: &String, port: &PortState| {
-        let called = |n: &String| port.vlans.contains(n) || (!port.is_by_vlan() && n == name);
-        names.iter().position(called)
-    };
-    let mut all: Vec<_> = state.ports.iter().collect();
-    all.sort_by_key(|(name, port)| place(name, port));
-    all
-}
-
 /// Cores that have polled, with their guards.
 fn polling(
     shared: &Shared,
@@ -361,149 +263,5 @@ fn guard(core: usize, cpu: &Cpu, now: u64) -> CoreStatus {
         fits: guard.fits != 0,
         turn_us: guard.turn_ns as f64 / 1e3,
         longest_wait_us: cpu.longest_wait_ns as f64 / 1e3,
-    }
-}
-
-fn classes(
-    state: &State,
-    shared: &Shared,
-    cores: &BTreeMap<u8, Vec<Core>>,
-    polling: &[CoreStatus],
-    instance_alive: bool,
-) -> Result<Vec<ClassStatus>, DataplaneError> {
-    let mut all_cores = possible_cores()?;
-    all_cores.truncate(RING_CPUS);
-    let overloaded: Vec<usize> = polling
-        .iter()
-        .filter(|c| c.overloaded)
-        .map(|c| c.core)
-        .collect();
-    let gates: Gates = get(&shared.gates, 0)?.unwrap_or_default();
-    let parks_tcp = rings::parks_tcp(&state.config, &state.features);
-    let mut all = Vec::new();
-    for (i, class) in state.config.classes.iter().enumerate() {
-        let mut counters = ClassCounters::default();
-        cores
-            .values()
-            .flatten()
-            .for_each(|c| counters += c.classes[i]);
-        let mut rings = Vec::new();
-        let on = ring_cores(class, &all_cores, parks_tcp);
-        if let (Some(on), Lane::Stack { ring, .. }) = (on, &class.lane) {
-            for core in on {
-                let key = (i * RING_CPUS) as u32 + core;
-                let counters: RingCounters = get(&shared.ring_counters, key)?.unwrap_or_default();
-                // Those of cores that were never overloaded would be most of the list.
-                if waits_for_its_core(class) && counters == RingCounters::default() {
-                    continue;
-                }
-                rings.push(RingStatus {
-                    core,
-                    size: ring.packets,
-                    occupancy: counters.enqueued.saturating_sub(counters.dequeued),
-                    counters,
-                });
-            }
-        }
-        let (at_work, why) = match &state.config.datapath {
-            _ if state.options.observe => (
-                "pass",
-                "the router only observes: every packet goes to the Linux stack".to_owned(),
-            ),
-            Datapath::Afxdp(_) if instance_alive => (
-                "engine",
-                "an AF_XDP ring, served within its budget".to_owned(),
-            ),
-            _ => match state.objections.iter().find(|(c, _)| *c == class.name) {
-                Some((_, why)) => ("pass", format!("left to the kernel: {}", why.join("; "))),
-                None if gates.untracked != 0 && trusts_established(class) => (
-                    "pass",
-                    "connection tracking knows of no flow, as where no rule of the firewall asks for it: none is established".to_owned(),
-                ),
-                None => at_work(class, &overloaded, parks_tcp),
-            },
-        };
-        all.push(ClassStatus {
-            name: class.name.clone(),
-            lane: class.lane.name(),
-            counters,
-            at_work,
-            why,
-            kept: {
-                let of = state.kept.iter().find(|(c, _)| *c == class.name);
-                of.map(|(_, kept)| kept.clone()).unwrap_or_default()
-            },
-            rings,
-            latency: latency(state, shared, i)?,
-        });
-    }
-    Ok(all)
-}
-
-/// What is measured of a class.
-fn latency(
-    state: &State,
-    shared: &Shared,
-    class: usize,
-) -> Result<Option<LatencyStatus>, DataplaneError> {
-    if !state.options.measures_latency(&state.config) {
-        return Ok(None);
-    }
-    let cpus = get_percpu(&shared.latencies, class as u32)?;
-    Ok(Some(LatencyStatus::of(&cpus)))
-}
-
-fn trusts_established(class: &Class) -> bool {
-    matches!(&class.lane, Lane::Express { trust, .. } if *trust == Trust::Established)
-}
-
-/// Whether nothing but TCP of the class waits in rings, for the core that polls.
-fn waits_for_its_core(class: &Class) -> bool {
-    matches!(&class.lane, Lane::Stack { ring, overload: Overload::Auto, .. } if ring.cores.is_empty())
-}
-
-fn at_work(class: &Class, overloaded: &[usize], parks_tcp: bool) -> (&'static str, String) {
-    let Lane::Stack { overload, aim, .. } = &class.lane else {
-        let why = match class.lane.name() {
-            "fast" => {
-                "fast lane: forwarded through the egress port's queueing discipline, past firewall and routing"
-            }
-            _ => "express lane: forwarded inside the poll",
-        };
-        return ("forward", why.into());
-    };
-    if overloaded.is_empty() {
-        let why = match aim {
-            Aim::Auto => "no core is overloaded while express traffic is present",
-            _ => "no core is overloaded",
-        };
-        return ("pass", why.into());
-    }
-    let cores = overloaded
-        .iter()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(", ");
-    match overload {
-        Overload::Auto if !waits_for_its_core(class) => (
-            "queue",
-            format!("core {cores} is overloaded and the class has other cores to run on"),
-        ),
-        Overload::Auto if parks_tcp => (
-            "shed",
-            format!(
-                "core {cores} is overloaded and serves this class itself: TCP waits in its ring; of other packets as many as fit, the rest is dropped early"
-            ),
-        ),
-        Overload::Auto | Overload::Shed => (
-            "shed",
-            format!(
-                "core {cores} is overloaded and serves this class itself: as much as fits, the rest is dropped early"
-            ),
-        ),
-        Overload::Queue => (
-            "queue",
-            format!("core {cores} is overloaded and overload = \"queue\""),
-        ),
     }
 }

@@ -1,6 +1,6 @@
 //! `rxlane detach`: clean up after a daemon that was killed.
 
-use rxlane_dataplane::router;
+use rxlane_dataplane::orphans;
 
 use crate::one_line;
 use crate::output::counted;
@@ -17,14 +17,14 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<(), String> {
     if args.all {
-        let n = router::remove_abandoned().map_err(one_line)?;
+        let n = orphans::remove_abandoned().map_err(one_line)?;
         println!(
             "removed {} of namespaces that are gone",
             counted(n, "router", "routers")
         );
         return Ok(());
     }
-    router::detach_orphan().map_err(one_line)?;
+    orphans::detach_orphan().map_err(one_line)?;
     println!("detached; the kernel forwards alone");
     Ok(())
 }

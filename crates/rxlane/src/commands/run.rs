@@ -13,7 +13,8 @@ use rxlane_config::{Complaint, Configuration, Datapath, Listen, STANDARD_INPUT};
 use rxlane_dataplane::features::conntrack_is_a_module;
 use rxlane_dataplane::instance::Instance;
 use rxlane_dataplane::options::Options;
-use rxlane_dataplane::router::{self, Router};
+use rxlane_dataplane::orphans;
+use rxlane_dataplane::router::Router;
 use rxlane_dataplane::undo::Ask;
 use rxlane_system::{capabilities, seccomp};
 use sd_notify::NotifyState;
@@ -138,7 +139,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
 /// What a router was told whose daemon has ended and whose lanes are there still: a restart with a file that is wrong changes nothing, as a
 /// reload.
 fn before() -> Option<Configuration> {
-    let state = router::left_behind().ok().flatten()?;
+    let state = orphans::left_behind().ok().flatten()?;
     Some(Configuration {
         router: state.config,
         latency: state.options.latency,
