@@ -10,7 +10,7 @@ use rxlane_policy::police::Rate;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::status::CoreStatus;
+use crate::status::parts::CoreStatus;
 
 /// Service time that the bound assumes before any overload has been measured: a stack packet behind a
 /// small firewall (docs/src/explanation/costs.md).

@@ -5,11 +5,9 @@
 //! true for both while both are at work: a port keeps its slot for as long as it is configured, and the table of ports has
 //! those of both configurations.
 
-use std::collections::BTreeSet;
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::AsFd;
 
-use libbpf_rs::Link;
 use rxlane_policy::class::{Class, Trust};
 use rxlane_system::links::Links;
 use rxlane_system::snapshot::Snapshot;
@@ -18,38 +16,19 @@ use rxlane_topology::{Topology, hook};
 use tracing::error;
 
 use crate::DataplaneError;
+use crate::attached::Attached;
 use crate::engine::RingMap;
 use crate::instance::Instance;
 use crate::lanes::guard;
 use crate::lanes::overload::{self, Shared};
 use crate::lanes::program::{self, LaneProgram, Wanted};
 use crate::lanes::{rings, witness};
-use crate::layout::GuardPlan;
+use crate::layout::{DeviceOver, GuardPlan};
+use crate::named_vlans::NamedVlans;
 use crate::state::State;
 use crate::{filters, macvlans, pinned, port_links, port_table, ports, tags, vlans};
 
 const OBSERVING: &str = "observing: every packet goes to the Linux stack as it came; counters say what would become of it otherwise";
-
-/// What was done to the link of a port.
-pub(crate) enum Attached {
-    /// Its program was replaced. The one before, as far as it can be had.
-    Replaced(Link, Option<OwnedFd>),
-    /// It is new, and pinned here.
-    Fresh(PathBuf),
-    /// The same, in place of one at another hook, which is still at work.
-    Moved(PathBuf, Link),
-}
-
-impl Attached {
-    /// Nothing is undone any more: takes a program off the hook that its port had.
-    pub(crate) fn settle(self) {
-        if let Self::Moved(path, was) = self
-            && let Err(error) = was.detach()
-        {
-            tracing::debug!(?path, %error, "nothing to detach");
-        }
-    }
-}
 
 /// Loads the program of `state.config` and puts it in place of what `old` had; `running` is the program of `old`, unless
 /// another process loaded it.
@@ -145,7 +124,9 @@ fn replace(
     port_table::write_egress(&lane, &state.ports, snapshot, &state.topology)?;
     // Sessions are told of by who watches.
     let (config, topology) = (&state.config, &state.topology);
-    vlans::write(&lane, &state.ports, config, snapshot, topology, None)?;
+    pinned::replace::<DeviceOver>(&lane.sessions, &BTreeMap::new())?;
+    vlans::Tables::of(&state.ports, config, snapshot, topology).write(&lane)?;
+    NamedVlans::of(&config.ports, devices).write(&lane)?;
     macvlans::write(&lane, &state.ports, config, snapshot)?;
     rings::announce_rings(shared, &class_rings)?;
     let mut both = old.map(|o| o.ports.clone()).unwrap_or_default();

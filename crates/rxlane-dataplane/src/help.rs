@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::status::{ClassStatus, CoreStatus, PortStatus};
+use crate::status::parts::{ClassStatus, CoreStatus, PortStatus};
 
 /// What the lanes are good for at this moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

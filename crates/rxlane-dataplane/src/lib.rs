@@ -5,6 +5,7 @@
 //! nothing behind; a killed daemon leaves a working router, because everything is pinned.
 //! The programs are in `bpf/`; ARCHITECTURE.md draws the way of a packet.
 
+mod attached;
 mod batches;
 mod bound;
 mod bridges;
@@ -30,9 +31,7 @@ mod port_links;
 pub mod port_names;
 mod port_table;
 mod port_warnings;
-mod publish;
 pub mod queues;
-mod refresh;
 pub mod rehearsal;
 mod requirements;
 pub mod router;
@@ -43,10 +42,8 @@ pub mod trace;
 pub mod undo;
 pub mod verifier;
 mod vlans;
-mod watch;
 
 mod error;
-mod events;
 mod kept;
 mod lanes;
 mod link_queues;
@@ -59,6 +56,7 @@ mod rests;
 mod sentry;
 mod silent;
 mod skeletons;
+mod subscriptions;
 mod tags;
 mod tunnels;
 mod xsk;

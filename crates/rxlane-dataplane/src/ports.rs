@@ -13,7 +13,7 @@ use rxlane_topology::hook::AT_TC;
 use tracing::warn;
 
 use crate::DataplaneError;
-use crate::changeover::Attached;
+use crate::attached::Attached;
 use crate::foreign::Foreign;
 use crate::instance::Instance;
 use crate::lanes::program::LaneProgram;

@@ -13,10 +13,8 @@ use rxlane_system::links::{Link as NetDevice, Links};
 use rxlane_system::snapshot::Snapshot;
 use rxlane_topology::Topology;
 use rxlane_topology::device::Checks;
-use rxlane_topology::session::{AGAINST, Around};
+use rxlane_topology::session::{AGAINST, Around, SessionStatus};
 use rxlane_topology::vlan;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use crate::DataplaneError;
@@ -30,21 +28,6 @@ use crate::layout::{DeviceOver, PORT_HIDES_TAGS};
 use crate::port::PortState;
 use crate::vlans;
 use crate::{filters, pinned};
-
-/// A ppp device over a port.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct SessionStatus {
-    /// Name of the ppp device.
-    pub name: String,
-    /// The port or VLAN device by which its frames come and go; missing where nobody could look.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub device: Option<String>,
-    /// Number of the session; 0 where nobody could look.
-    pub id: u16,
-    /// Why its packets stay with the kernel; missing if they may be express.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub declined: Option<String>,
-}
 
 /// Sessions that the program knows (`MAX_SESSIONS` of bpf/session.h).
 const MAX_SESSIONS: usize = 1024;

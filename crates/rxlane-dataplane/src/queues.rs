@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::DataplaneError;
-use crate::status::{ClassStatus, PortStatus};
+use crate::status::parts::{ClassStatus, PortStatus};
 use rxlane_system::links::Link;
 
 /// A queue, in the order of a packet's way. `rx-ring`: of a port, before classes exist; lost is what its driver counts (`rx_missed_errors`), and
@@ -163,7 +163,7 @@ fn of(
 mod tests {
     use super::*;
     use crate::layout::{ClassCounters, PortCounters, RingCounters};
-    use crate::status::RingStatus;
+    use crate::status::parts::RingStatus;
 
     fn port(name: &str, ifindex: Option<u32>) -> PortStatus {
         let shed = ClassCounters {

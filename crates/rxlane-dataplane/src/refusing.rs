@@ -13,11 +13,10 @@ use rxlane_topology::device::is;
 use tracing::{info, warn};
 
 use crate::DataplaneError;
-use crate::lanes::fast;
 use crate::lanes::overload::Shared;
 use crate::layout::MAX_PORTS;
 use crate::pinned;
-use crate::router::Router;
+use crate::state::State;
 
 /// For so many seconds nothing may have waited before packets leave directly again, and for twice as many each time that the port refuses
 /// again at once.
@@ -163,73 +162,66 @@ impl Port {
 #[derive(Debug, Default)]
 pub(crate) struct Refusing(BTreeMap<String, Port>);
 
-impl Router {
-    /// Has packets that are to leave through queueing disciplines leave by the fast lane, while there are any: of classes that want it, and
-    /// of ports that refuse, or have.
-    ///
-    /// # Errors
-    /// As [`Fast::follow`](crate::lanes::fast::Fast::follow).
-    pub(crate) fn follow_fast(&mut self, devices: &Links) -> Result<(), DataplaneError> {
-        let state = &mut self.state;
-        let lanes = self.engine.is_none() && !state.options.observe && state.features.tcx;
-        let any = fast::any_class(&state.config) || !self.refusing.0.is_empty();
-        self.fast.follow(
-            &self.instance,
-            &self.shared,
-            &mut state.ports,
-            devices,
-            lanes && any,
-        )
+impl Refusing {
+    /// Whether a port refuses, or has.
+    pub(crate) fn is_any(&self) -> bool {
+        !self.0.is_empty()
     }
 
     /// Lets packets leave directly again by ports where nothing waits any more.
     ///
     /// # Errors
     /// When qdiscs cannot be listed, or the map cannot be read or written: then they leave by the stack.
-    pub(crate) fn follow_refusals(&mut self, devices: &Links) -> Result<(), DataplaneError> {
-        let all = read(&self.shared, ANY_PORT)?;
+    pub(crate) fn follow(
+        &mut self,
+        shared: &Shared,
+        state: &State,
+        devices: &Links,
+    ) -> Result<(), DataplaneError> {
+        let all = read(shared, ANY_PORT)?;
         if all & ANY_IS_FULL == 0 {
             return Ok(());
         }
         let waiting = tc::waiting()?;
         let mut any = false;
         for slot in 0..ANY_PORT {
-            let word = read(&self.shared, slot)?;
+            let word = read(shared, slot)?;
             if word != 0 {
-                let now = self.follow_refusal(slot, word, devices, &waiting);
+                let now = self.follow_port(slot, word, state, devices, &waiting);
                 if now != word {
-                    write(&self.shared, slot, now)?;
+                    write(shared, slot, now)?;
                 }
                 any |= now != 0;
             }
         }
         if !any {
-            write_any(&self.shared, all & !ANY_IS_FULL)?;
+            write_any(shared, all & !ANY_IS_FULL)?;
         }
         Ok(())
     }
 
     /// The same of the port of a slot: what its word is from now on.
-    fn follow_refusal(
+    fn follow_port(
         &mut self,
         slot: u32,
         word: u32,
+        state: &State,
         devices: &Links,
         waiting: &BTreeMap<u32, Waiting>,
     ) -> u32 {
-        let mut ports = self.state.ports.iter();
-        let Some((name, state)) = ports.find(|(_, port)| u32::from(port.slot) == slot) else {
+        let mut ports = state.ports.iter();
+        let Some((name, of_port)) = ports.find(|(_, port)| u32::from(port.slot) == slot) else {
             return 0;
         };
-        let device = state.ifindex.and_then(|ifindex| devices.at(ifindex));
-        let Some(device) = device.filter(|_| may_wait(&self.state.config, name)) else {
-            self.refusing.0.remove(name);
+        let device = of_port.ifindex.and_then(|ifindex| devices.at(ifindex));
+        let Some(device) = device.filter(|_| may_wait(&state.config, name)) else {
+            self.0.remove(name);
             return 0;
         };
         // What another device of the name has refused says nothing of this one.
-        let known = self.refusing.0.get(name);
+        let known = self.0.get(name);
         if known.is_some_and(|port| port.ifindex != device.ifindex) {
-            self.refusing.0.remove(name);
+            self.0.remove(name);
             if word & !LINK_ALONE != UNSEEN {
                 return 0;
             }
@@ -244,7 +236,7 @@ impl Router {
             all.bytes += one.bytes;
             all.requeues += one.requeues;
         }
-        let port = self.refusing.0.entry(name.clone()).or_default();
+        let port = self.0.entry(name.clone()).or_default();
         port.ifindex = device.ifindex;
         match port.look(word & !LINK_ALONE, all, Instant::now()) {
             News::Refuses => {
@@ -257,7 +249,7 @@ impl Router {
                         port = name,
                         "its driver refuses frames: express packets that leave there leave {until}"
                     ),
-                    Full::Link if state.is_at_tc() => info!(
+                    Full::Link if of_port.is_at_tc() => info!(
                         port = name,
                         "its link is full: TCP of express classes passes by the stack until nothing has waited for {} s",
                         port.quiet_s

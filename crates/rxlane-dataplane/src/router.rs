@@ -1,4 +1,12 @@
-//! A router's life: start, reload, ports that come and go, detach.
+//! A router's life: start, reload, detach; below, what happens while it runs.
+
+mod events;
+mod publish;
+mod refresh;
+mod rests;
+mod silent;
+mod undo;
+mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
@@ -18,7 +26,6 @@ use crate::batches::Batches;
 use crate::bridges::Bridges;
 use crate::changeover;
 use crate::engine::{self, Engine, Maps, Programs, RingMap, WantedPorts};
-use crate::events::Events;
 use crate::features::Features;
 use crate::instance::Instance;
 use crate::lanes::fast::Fast;
@@ -39,6 +46,8 @@ use crate::rests::Rests;
 use crate::sentry::Sentry;
 use crate::silent::Silent;
 use crate::state::State;
+use crate::subscriptions::Subscriptions;
+use crate::tags::Insisting;
 use crate::tunnels::Tunnels;
 use rxlane_config::{Datapath, RouterConfig};
 use rxlane_topology::Topology;
@@ -54,7 +63,7 @@ pub(crate) const ENGINE_WORKERS: &str = "engine_workers";
 /// The router of the current network namespace, held by one daemon.
 pub struct Router {
     pub(crate) instance: Instance,
-    pub(crate) events: Events,
+    pub(crate) subscribed: Subscriptions,
     pub(crate) shared: Shared,
     pub(crate) lane: LaneProgram,
     pub(crate) state: State,
@@ -82,8 +91,7 @@ pub struct Router {
     pub(crate) seen_at_egress: bool,
     /// Ports that XDP cannot send to, as it was found and said last.
     pub(crate) mute: BTreeSet<String>,
-    /// What ports have on that must be off, and cannot be turned off.
-    pub(crate) insisting: BTreeMap<String, BTreeSet<String>>,
+    pub(crate) insisting: Insisting,
     pub(crate) refusing: Refusing,
     pub(crate) fast: Fast,
     pub(crate) rests: Rests,
@@ -112,7 +120,7 @@ impl Router {
         before_threads: impl FnOnce(),
     ) -> Result<Self, DataplaneError> {
         let options = options.into();
-        let events = Events::subscribe()?;
+        let subscribed = Subscriptions::subscribe()?;
         if let Err(error) = orphans::remove_abandoned() {
             warn!(%error, "cannot remove what other routers have left");
         }
@@ -154,7 +162,7 @@ impl Router {
                     senders: None,
                     asked_about: None,
                     instance,
-                    events,
+                    subscribed,
                     shared,
                     lane,
                     state,
@@ -171,7 +179,7 @@ impl Router {
                     batches,
                     silent: Silent::default(),
                     mute: BTreeSet::new(),
-                    insisting: BTreeMap::new(),
+                    insisting: Insisting::default(),
                     refusing: Refusing::default(),
                     fast: Fast::default(),
                     rests: Rests::default(),

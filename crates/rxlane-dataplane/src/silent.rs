@@ -4,12 +4,8 @@
 use std::collections::BTreeMap;
 
 use rxlane_system::links::{Event, Link as NetDevice};
-use tracing::{info, warn};
 
-use crate::DataplaneError;
 use crate::layout::Core;
-use crate::router::Router;
-use crate::{pinned, ports, tags};
 
 /// So many packets have come in without one being seen by the program, before its driver is believed to have forgotten it.
 const UNSEEN: u64 = 16;
@@ -41,7 +37,7 @@ struct Port {
 
 /// What is to be done about a port.
 #[derive(Debug, PartialEq, Eq)]
-enum Cure {
+pub(crate) enum Cure {
     None,
     Attach,
     /// It has been attached anew in vain.
@@ -80,6 +76,20 @@ impl Port {
 pub(crate) struct Silent(BTreeMap<String, Port>);
 
 impl Silent {
+    /// What is to be done about a port of whose packets the program has `seen` so many.
+    pub(crate) fn look(&mut self, device: &NetDevice, seen: u64) -> Cure {
+        // The first look is at no packets that have come in since another.
+        let port = self.0.entry(device.name.clone()).or_insert(Port {
+            mtu: device.mtu,
+            // Nobody looked before.
+            doubts: LOOKS,
+            received: device.received,
+            seen,
+            ..Port::default()
+        });
+        port.look(device.received, seen)
+    }
+
     /// Doubts programs of ports that are down or have another MTU now; those of all ports, where news are lost.
     pub(crate) fn hear(&mut self, news: Option<&[Event]>) {
         let Some(news) = news else {
@@ -95,73 +105,6 @@ impl Silent {
                 port.doubts = LOOKS;
             }
         }
-    }
-}
-
-impl Router {
-    /// Attaches the program anew where packets come in and it sees none, since the port was down or got another MTU. Only native XDP of
-    /// devices of hardware is judged: others count packets that never were theirs, as a bond does with those of a backup.
-    ///
-    /// # Errors
-    /// When counters cannot be read; a port that cannot be attached is a warning.
-    pub(crate) fn wake_silent_ports(
-        &mut self,
-        devices: &[NetDevice],
-    ) -> Result<(), DataplaneError> {
-        let mut changed = false;
-        for (name, port) in &mut self.state.ports {
-            let here = |d: &&NetDevice| Some(d.ifindex) == port.ifindex && d.kind.is_none();
-            let native = port.mode.as_deref() == Some("native");
-            let Some(device) = devices.iter().find(here).filter(|_| native) else {
-                continue;
-            };
-            let cores = pinned::get_percpu::<Core>(&self.shared.cores, u32::from(port.slot))?;
-            let seen = cores.iter().map(packets_seen).sum();
-            // The first look is at no packets that have come in since another.
-            let of_port = self.silent.0.entry(name.clone()).or_insert(Port {
-                mtu: device.mtu,
-                // Nobody looked before.
-                doubts: LOOKS,
-                received: device.received,
-                seen,
-                ..Port::default()
-            });
-            match of_port.look(device.received, seen) {
-                Cure::None => {}
-                Cure::GiveUp => {
-                    warn!(
-                        port = name,
-                        "its driver runs no XDP program: what comes in is Linux's until rxlane is stopped and started"
-                    );
-                }
-                Cure::Attach => {
-                    let attach = || {
-                        tags::keep(&self.instance, &[name.as_str()].into())?;
-                        pinned::detach(&self.instance.port_link(name))?;
-                        let bare = NetDevice {
-                            xdp_program: 0,
-                            ..device.clone()
-                        };
-                        ports::attach(&self.instance, &bare, &self.lane, false)
-                    };
-                    let outcome = attach();
-                    changed = true;
-                    port.mode = outcome.as_ref().ok().map(|(mode, _)| (*mode).to_owned());
-                    match outcome {
-                        Ok((mode, _)) => info!(
-                            port = name,
-                            mode, "its driver ran the program no more, which is attached anew"
-                        ),
-                        // Tried again at the next news of it.
-                        Err(error) => warn!(port = name, %error, "cannot attach the port anew"),
-                    }
-                }
-            }
-        }
-        if changed {
-            self.instance.save_state(&self.state)?;
-        }
-        Ok(())
     }
 }
 

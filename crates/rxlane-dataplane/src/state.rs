@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use rxlane_config::RouterConfig;
 use rxlane_topology::Topology;
+use rxlane_topology::session::SessionStatus;
+use rxlane_topology::tunnel::TunnelStatus;
 use serde::{Deserialize, Serialize};
 
 use crate::features::Features;
 use crate::options::Options;
 use crate::port::PortState;
-use crate::pppoe::SessionStatus;
-use crate::tunnels::TunnelStatus;
 use crate::undo::Unconfirmed;
 use crate::verifier::Accepted;
 

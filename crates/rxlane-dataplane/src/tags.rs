@@ -15,8 +15,8 @@ use tracing::{info, warn};
 
 use crate::DataplaneError;
 use crate::instance::Instance;
+use crate::port::PortState;
 use crate::port_links;
-use crate::router::Router;
 
 /// What was turned off, by port.
 type TurnedOff = BTreeMap<String, BTreeSet<String>>;
@@ -81,33 +81,41 @@ pub(crate) fn insists(device: &str) -> Option<String> {
     })
 }
 
-impl Router {
+/// What ports have on that must be off, and cannot be turned off.
+#[derive(Debug, Default)]
+pub(crate) struct Insisting(BTreeMap<String, BTreeSet<String>>);
+
+impl Insisting {
     /// Turns off again what others have turned on, and says where that cannot be done.
-    pub(crate) fn keep_offloads(&mut self, devices: &Links) {
-        let ports = self.state.ports.iter();
-        let here = ports.filter(|(_, port)| port.is_in_xdp());
+    pub(crate) fn follow(
+        &mut self,
+        instance: &Instance,
+        ports: &BTreeMap<String, PortState>,
+        devices: &Links,
+    ) {
+        let here = ports.iter().filter(|(_, port)| port.is_in_xdp());
         let here = here.map(|(name, _)| name.as_str()).collect();
         let on = with_members(&here, devices);
-        self.insisting.retain(|port, _| on.contains(port.as_str()));
+        self.0.retain(|port, _| on.contains(port.as_str()));
         for port in on {
             // Whoever is gone is heard of otherwise.
             let Ok(active) = unwanted(port) else { continue };
-            let known = self.insisting.get(port);
+            let known = self.0.get(port);
             if known.map_or(active.is_empty(), |known| *known == active) {
                 continue;
             }
             if !active.is_empty() {
                 let all: Vec<&str> = active.iter().map(String::as_str).collect();
                 warn!(port, "somebody has turned {} on", all.join(" and "));
-                if let Err(error) = keep_one(&self.instance, port) {
+                if let Err(error) = keep_one(instance, port) {
                     warn!(port, "{error}");
                 }
             }
             let Ok(active) = unwanted(port) else { continue };
             if let Some(why) = insists(port) {
                 warn!("{why}");
-                self.insisting.insert(port.to_owned(), active);
-            } else if self.insisting.remove(port).is_some() {
+                self.0.insert(port.to_owned(), active);
+            } else if self.0.remove(port).is_some() {
                 info!(port, "leaves frames as they came again");
             }
         }

@@ -14,10 +14,8 @@ use crate::DataplaneError;
 use crate::device_over::flags;
 use crate::lanes::program::LaneProgram;
 use crate::layout::{DeviceOver, PORT_HIDES_TAGS};
-use crate::named_vlans::NamedVlans;
 use crate::pinned;
 use crate::port::PortState;
-use crate::pppoe::Sessions;
 
 /// Forwarded IPv4 packets get their priority by bits 3 and 4 of the type of service (`ip_tos2prio` in net/ipv4/route.c).
 const PRIORITY_OF_TOS: [u32; 4] = [0, 2, 6, 4];
@@ -135,85 +133,96 @@ fn priorities(tags: &[&Vlan]) -> u8 {
     }
 }
 
-/// Tells the program about the VLAN devices over ports, and that a tag without an id belongs to the port (IEEE 802.1Q 6.9; Linux takes it
-/// off in `__netif_receive_skb_core`). And about sessions over these and over ports, which leave by the same table.
-///
-/// # Errors
-/// When a map cannot be written.
-pub(crate) fn write(
-    lane: &LaneProgram,
-    all: &BTreeMap<String, PortState>,
-    config: &RouterConfig,
-    snapshot: &Snapshot,
-    topology: &Topology,
-    sessions: Option<&Sessions>,
-) -> Result<(), DataplaneError> {
-    let (devices, by_qdisc) = (&snapshot.links, &topology.by_qdisc);
-    let flags = |d: &NetDevice, mode| flags(Checks::of(d, mode, snapshot));
-    let mut entries = BTreeMap::new();
-    let mut out = BTreeMap::new();
-    let mut enter = |key: Key, device: &NetDevice, flags: u8, priorities: u8| {
-        let entry = DeviceOver {
-            priorities,
-            ..DeviceOver::of(device, devices, flags)
-        };
-        entries.insert(bytemuck::bytes_of(&key).to_vec(), entry);
-    };
-    for port in all.values().filter(|port| !port.is_by_vlan()) {
-        let Some(device) = port.ifindex.and_then(|ifindex| devices.at(ifindex)) else {
-            continue;
-        };
-        // A bridge tells tags apart in ways of its own.
-        if device.master.is_some() && vrf_of(device, devices).is_none() {
-            continue;
-        }
-        let of_port = flags(device, port.mode.as_deref());
-        for service in [false, true] {
-            let untagged = Vlan {
-                service,
-                ..Vlan::default()
+/// What the programs know of VLAN devices.
+pub(crate) struct Tables {
+    /// Devices by the tags of the frames that they get.
+    devices: BTreeMap<Vec<u8>, DeviceOver>,
+    /// How packets leave by a device: by its index. Sessions leave by the same table.
+    pub(crate) ways: BTreeMap<Vec<u8>, Way>,
+}
+
+impl Tables {
+    /// Those of the VLAN devices over ports. A tag without an id belongs to the port (IEEE 802.1Q 6.9; Linux takes it off in
+    /// `__netif_receive_skb_core`).
+    pub(crate) fn of(
+        all: &BTreeMap<String, PortState>,
+        config: &RouterConfig,
+        snapshot: &Snapshot,
+        topology: &Topology,
+    ) -> Self {
+        let (devices, by_qdisc) = (&snapshot.links, &topology.by_qdisc);
+        let flags = |d: &NetDevice, mode| flags(Checks::of(d, mode, snapshot));
+        let mut entries = BTreeMap::new();
+        let mut out = BTreeMap::new();
+        let mut enter = |key: Key, device: &NetDevice, flags: u8, priorities: u8| {
+            let entry = DeviceOver {
+                priorities,
+                ..DeviceOver::of(device, devices, flags)
             };
-            enter(key(device.ifindex, &[&untagged]), device, of_port, 0);
-        }
-    }
-    let (served, declined): (Vec<_>, Vec<_>) = stacks(&config.ports, devices)
-        .into_iter()
-        .partition(|stack| stack.declined.is_none());
-    for stack in served {
-        let (device, tags) = (stack.device, &stack.tags);
-        let of_device = flags(device, None) & !PORT_HIDES_TAGS;
-        let key = key(stack.port.ifindex, tags);
-        enter(key, device, of_device, priorities(tags));
-        let mut pushed = [Push::default(); MAX_TAGS];
-        for (to, vlan) in pushed.iter_mut().zip(tags) {
-            *to = push(vlan);
-        }
-        let port = all.get(&stack.port.name);
-        let by_vlan = port.is_some_and(PortState::is_by_vlan);
-        // The port's own says so itself where it is named.
-        let own = by_vlan.then_some(stack.port);
-        let mut on_the_way = stack.chain.iter().copied().chain(own);
-        let way = Way {
-            port: port.map_or(0, |port| port.egress_key(stack.port.ifindex)),
-            tags: tags.len() as u8,
-            by_qdisc: u8::from(on_the_way.any(|d| by_qdisc.contains_key(&d.ifindex))),
-            push: pushed,
-            ..Way::of_port(stack.port)
+            entries.insert(bytemuck::bytes_of(&key).to_vec(), entry);
         };
-        out.insert(device.ifindex.to_ne_bytes().to_vec(), way);
+        for port in all.values().filter(|port| !port.is_by_vlan()) {
+            let Some(device) = port.ifindex.and_then(|ifindex| devices.at(ifindex)) else {
+                continue;
+            };
+            // A bridge tells tags apart in ways of its own.
+            if device.master.is_some() && vrf_of(device, devices).is_none() {
+                continue;
+            }
+            let of_port = flags(device, port.mode.as_deref());
+            for service in [false, true] {
+                let untagged = Vlan {
+                    service,
+                    ..Vlan::default()
+                };
+                enter(key(device.ifindex, &[&untagged]), device, of_port, 0);
+            }
+        }
+        let (served, declined): (Vec<_>, Vec<_>) = stacks(&config.ports, devices)
+            .into_iter()
+            .partition(|stack| stack.declined.is_none());
+        for stack in served {
+            let (device, tags) = (stack.device, &stack.tags);
+            let of_device = flags(device, None) & !PORT_HIDES_TAGS;
+            let key = key(stack.port.ifindex, tags);
+            enter(key, device, of_device, priorities(tags));
+            let mut pushed = [Push::default(); MAX_TAGS];
+            for (to, vlan) in pushed.iter_mut().zip(tags) {
+                *to = push(vlan);
+            }
+            let port = all.get(&stack.port.name);
+            let by_vlan = port.is_some_and(PortState::is_by_vlan);
+            // The port's own says so itself where it is named.
+            let own = by_vlan.then_some(stack.port);
+            let mut on_the_way = stack.chain.iter().copied().chain(own);
+            let way = Way {
+                port: port.map_or(0, |port| port.egress_key(stack.port.ifindex)),
+                tags: tags.len() as u8,
+                by_qdisc: u8::from(on_the_way.any(|d| by_qdisc.contains_key(&d.ifindex))),
+                push: pushed,
+                ..Way::of_port(stack.port)
+            };
+            out.insert(device.ifindex.to_ne_bytes().to_vec(), way);
+        }
+        // Frames without an id, too, belong to the device that has none, if there is one.
+        for stack in declined {
+            let key = key(stack.port.ifindex, &stack.tags);
+            entries.remove(bytemuck::bytes_of(&key));
+        }
+        Self {
+            devices: entries,
+            ways: out,
+        }
     }
-    // Frames without an id, too, belong to the device that has none, if there is one.
-    for stack in declined {
-        let key = key(stack.port.ifindex, &stack.tags);
-        entries.remove(bytemuck::bytes_of(&key));
+
+    /// Tells the program.
+    ///
+    /// # Errors
+    /// When a map cannot be written.
+    pub(crate) fn write(&self, lane: &LaneProgram) -> Result<(), DataplaneError> {
+        pinned::replace(&lane.vlan_devices, &self.devices)?;
+        pinned::replace(&lane.vlan_ways, &self.ways)
     }
-    match sessions {
-        Some(sessions) => sessions.write(lane, snapshot, topology, &mut out)?,
-        None => pinned::replace::<DeviceOver>(&lane.sessions, &BTreeMap::new())?,
-    }
-    pinned::replace(&lane.vlan_devices, &entries)?;
-    pinned::replace(&lane.vlan_ways, &out)?;
-    NamedVlans::of(&config.ports, devices).write(lane)
 }
 
 /// Has the program take in frames with customer tags of these ids as the port's own, and send with these what is routed through device

@@ -5,9 +5,26 @@ use std::collections::BTreeMap;
 
 use rxlane_config::{Datapath, RouterConfig};
 use rxlane_system::links::{Link as NetDevice, Links};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::device::{self, hides_tags};
 use crate::master;
+
+/// A ppp device over a port.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionStatus {
+    /// Name of the ppp device.
+    pub name: String,
+    /// The port or VLAN device by which its frames come and go; missing where nobody could look.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// Number of the session; 0 where nobody could look.
+    pub id: u16,
+    /// Why its packets stay with the kernel; missing if they may be express.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub declined: Option<String>,
+}
 
 /// What decides about all sessions.
 pub struct Around<'a> {

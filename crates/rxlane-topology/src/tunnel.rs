@@ -8,8 +8,30 @@ use rxlane_config::{Datapath, RouterConfig};
 use rxlane_policy::tunneled::VXLAN_PORTS;
 use rxlane_system::links::{Link as NetDevice, Links};
 use rxlane_system::tunnels::Tunnel;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::device::why_not;
+
+/// A tunnel over IPv4.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TunnelStatus {
+    /// Name of its device.
+    pub name: String,
+    /// `ipip`, `sit`, `gre` or `vxlan`.
+    pub kind: String,
+    /// The other end, of a VXLAN that of stations which it does not know; `any` if there is none.
+    pub remote: String,
+    /// Why its packets stay with the kernel; missing if they may be express.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub declined: Option<String>,
+    /// Why only flows of `established` classes use it; missing if all may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only_established: Option<String>,
+    /// Why flows of `established` classes that come in by it stay with the kernel; missing if they may be express.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_followed: Option<String>,
+}
 
 /// What decides about all tunnels.
 pub struct Around<'a> {

@@ -10,7 +10,7 @@ use libbpf_rs::{MapHandle, MapType};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::forward::Reason;
+use super::reason::Reason;
 use crate::DataplaneError;
 use crate::error::FileTried;
 use crate::layout::EngineRing;

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::forward::Reason;
+use super::reason::Reason;
 
 pub(super) const ETHERNET: usize = 14;
 const IPV4: usize = 20;

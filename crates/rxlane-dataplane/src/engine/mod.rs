@@ -19,6 +19,7 @@ mod mirror;
 mod neighbours;
 mod nexthops;
 mod programs;
+mod reason;
 mod ring_map;
 mod settings;
 mod signals;
@@ -33,11 +34,12 @@ pub(crate) use settings::WantedPorts;
 
 pub use crate::xsk::socket::SocketError;
 pub use counters::WorkerCounters;
-pub use forward::{Forwarder, Port, Ports, Reason, Verdict};
+pub use forward::{Forwarder, Port, Ports, Verdict};
 pub use groups::{Group, GroupNumber};
 #[cfg(any(test, feature = "testing"))]
 pub use in_memory::InMemory;
 pub use look_ahead::When;
 pub use mirror::{Decision, Mirror, RouteReader};
 pub use neighbours::{NeighbourReader, Neighbours};
+pub use reason::Reason;
 pub use status::EngineStatus;

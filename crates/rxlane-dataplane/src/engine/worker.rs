@@ -16,8 +16,9 @@ use rxlane_policy::poll::{PollEnd, PollList, QVector, Step};
 use rxlane_policy::throttle::{Sample, Throttle, Throttler};
 
 use super::counters::{Count, Counters, RingTable};
-use super::forward::{BATCH, Forwarder, Reason, Verdict};
+use super::forward::{BATCH, Forwarder, Verdict};
 use super::look_ahead::{LARGE_TURN, LookAhead, When};
+use super::reason::Reason;
 use crate::xsk::exceptions::KernelLane;
 use crate::xsk::frames::{Frames, Packet};
 use crate::xsk::queue::Queue;

@@ -5,12 +5,11 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use bytemuck::Zeroable;
-use libbpf_rs::{MapCore, MapFlags, Program, ProgramMut};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Program, ProgramMut};
 
 use crate::DataplaneError;
 use crate::error::{BpfTried, FileTried};
 use crate::instance::Instance;
-use crate::lanes::overload::Shared;
 use crate::layout::{Cpu, Guard};
 use crate::pinned;
 
@@ -39,7 +38,7 @@ pub(crate) fn keep(
 /// When the kernel refuses, or a pin cannot be made or removed.
 pub(crate) fn follow(
     instance: &Instance,
-    shared: &Shared,
+    cpus: &MapHandle,
     wanted: bool,
 ) -> Result<(), DataplaneError> {
     let links = instance.pins.join("overload");
@@ -57,7 +56,7 @@ pub(crate) fn follow(
         }
     }
     match changed {
-        true => forget_guards(shared),
+        true => forget_guards(cpus),
         false => Ok(()),
     }
 }
@@ -73,17 +72,15 @@ fn attach(program: &Path, link: &Path, name: &str) -> Result<bool, DataplaneErro
 }
 
 /// Who was overloaded when nobody looked any more may be so no longer.
-fn forget_guards(shared: &Shared) -> Result<(), DataplaneError> {
-    let mut cpus: Vec<Cpu> = pinned::get_percpu(&shared.cpus, 0)?;
-    for cpu in &mut cpus {
+fn forget_guards(cpus: &MapHandle) -> Result<(), DataplaneError> {
+    let mut all: Vec<Cpu> = pinned::get_percpu(cpus, 0)?;
+    for cpu in &mut all {
         cpu.guard = Guard::zeroed();
     }
-    let values: Vec<Vec<u8>> = cpus
+    let values: Vec<Vec<u8>> = all
         .iter()
         .map(|cpu| bytemuck::bytes_of(cpu).to_vec())
         .collect();
-    shared
-        .cpus
-        .update_percpu(&0u32.to_ne_bytes(), &values, MapFlags::ANY)
+    cpus.update_percpu(&0u32.to_ne_bytes(), &values, MapFlags::ANY)
         .tried(|| "begin anew with what cores are believed to do".into())
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rxlane_config::{Datapath, ring_cores};
 use rxlane_policy::class::{Aim, Class, Lane, Overload, Trust};
 
-use super::{ClassStatus, CoreStatus, RingStatus};
+use super::parts::{ClassStatus, CoreStatus, RingStatus};
 use crate::DataplaneError;
 use crate::cpus::possible_cores;
 use crate::lanes::latency::LatencyStatus;

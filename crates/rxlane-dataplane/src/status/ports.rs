@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rxlane_system::links::Links;
 
-use super::PortStatus;
+use super::parts::PortStatus;
 use crate::DataplaneError;
 use crate::lanes::overload::Shared;
 use crate::layout::{ClassCounters, Core, PortCounters, REASONS};

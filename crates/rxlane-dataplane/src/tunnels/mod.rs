@@ -14,16 +14,16 @@ use std::os::fd::BorrowedFd;
 use libbpf_rs::{MapCore, MapFlags};
 use rxlane_config::RouterConfig;
 use rxlane_policy::class::Trust;
-use rxlane_system::links::{Link as NetDevice, Links};
+#[cfg(any(test, feature = "testing"))]
+use rxlane_system::links::Link as NetDevice;
+use rxlane_system::links::Links;
 use rxlane_system::route_mtu::RouteMtu;
 use rxlane_system::snapshot::Snapshot;
 use rxlane_system::tunnels::Tunnel;
 use rxlane_system::{addresses, rules, xfrm};
 use rxlane_topology::Topology;
 use rxlane_topology::device::Checks;
-use rxlane_topology::tunnel::{Around, TunnelDevice};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use rxlane_topology::tunnel::{Around, TunnelDevice, TunnelStatus};
 use tracing::warn;
 
 use crate::DataplaneError;
@@ -36,26 +36,6 @@ use crate::layout::{DeviceOver, PORT_HIDES_TAGS, TUNNELS_RULED, TUNNELS_SEVERAL_
 use crate::pinned;
 use ends::Ends;
 use way::{GRE_PROTOCOL, VXLAN_PROTOCOL, Way};
-
-/// A tunnel over IPv4.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct TunnelStatus {
-    /// Name of its device.
-    pub name: String,
-    /// `ipip`, `sit`, `gre` or `vxlan`.
-    pub kind: String,
-    /// The other end, of a VXLAN that of stations which it does not know; `any` if there is none.
-    pub remote: String,
-    /// Why its packets stay with the kernel; missing if they may be express.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub declined: Option<String>,
-    /// Why only flows of `established` classes use it; missing if all may.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub only_established: Option<String>,
-    /// Why flows of `established` classes that come in by it stay with the kernel; missing if they may be express.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub not_followed: Option<String>,
-}
 
 /// The tunnels of this network namespace, as they were found last.
 #[derive(Default)]

@@ -1,12 +1,14 @@
 //! The only writer of what the programs know of devices: from one snapshot, and from the topology that people are told.
 
+use rxlane_system::links::Links;
 use rxlane_system::snapshot::Snapshot;
 use rxlane_topology::Topology;
 use tracing::{info, warn};
 
+use super::Router;
 use crate::DataplaneError;
-use crate::lanes::polls;
-use crate::router::Router;
+use crate::lanes::{fast, polls};
+use crate::named_vlans::NamedVlans;
 use crate::{filters, macvlans, port, port_table, port_warnings, vlans};
 
 impl Router {
@@ -29,7 +31,7 @@ impl Router {
         let is_news = topology != self.state.topology;
         self.state.topology = topology;
         let in_xdp = port::any_in_xdp(&self.state.ports);
-        polls::follow(&self.instance, &self.shared, in_xdp)?;
+        polls::follow(&self.instance, &self.shared.cpus, in_xdp)?;
         self.follow_fast(devices)?;
         self.link_queues
             .follow(&self.shared, &self.state.ports, devices)?;
@@ -56,6 +58,18 @@ impl Router {
         Ok(())
     }
 
+    /// Has packets that are to leave through queueing disciplines leave by the fast lane, while there are any: of classes that want it, and
+    /// of ports that refuse, or have.
+    fn follow_fast(&mut self, devices: &Links) -> Result<(), DataplaneError> {
+        let state = &mut self.state;
+        let lanes = self.engine.is_none() && !state.options.observe && state.features.tcx;
+        let any = fast::any_class(&state.config) || self.refusing.is_any();
+        let (instance, shared) = (&self.instance, &self.shared);
+        let ports = &mut state.ports;
+        self.fast
+            .follow(instance, shared, ports, devices, lanes && any)
+    }
+
     /// Tells the program about devices over ports, and those that ports belong to, by the topology of [`Router::write_ports`].
     ///
     /// # Errors
@@ -64,8 +78,11 @@ impl Router {
         let (state, devices) = (&self.state, &snapshot.links);
         let (ports, config, topology) = (&state.ports, &state.config, &state.topology);
         self.sessions.assess(ports, config, devices)?;
-        let sessions = Some(&self.sessions);
-        vlans::write(&self.lane, ports, config, snapshot, topology, sessions)?;
+        let mut vlans = vlans::Tables::of(ports, config, snapshot, topology);
+        self.sessions
+            .write(&self.lane, snapshot, topology, &mut vlans.ways)?;
+        vlans.write(&self.lane)?;
+        NamedVlans::of(&config.ports, devices).write(&self.lane)?;
         macvlans::write(&self.lane, ports, config, snapshot)?;
         self.tunnels.assess(config, devices)?;
         self.tunnels.follow(config, &self.shared, &self.lane);

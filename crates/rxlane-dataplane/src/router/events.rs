@@ -4,12 +4,10 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use rxlane_system::changes::Changes;
-use rxlane_system::{SystemError, links};
 use tracing::error;
 
+use super::Router;
 use crate::DataplaneError;
-use crate::router::Router;
 
 /// A ruleset that is loaded piece by piece is looked at this often at most.
 const APART: Duration = Duration::from_millis(100);
@@ -21,31 +19,6 @@ const QUIET: Duration = Duration::from_millis(20);
 /// A machine on which something always changes is not waited for.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// What a router has subscribed to since before it was started.
-pub(crate) struct Events {
-    links: links::Monitor,
-    /// Until the sentry listens to them.
-    changes: Option<Changes>,
-    /// When it was looked at what surrounds the router, and whether that is due again.
-    looked: Option<Instant>,
-    due: bool,
-}
-
-impl Events {
-    /// Subscribes in the current network namespace.
-    ///
-    /// # Errors
-    /// When netlink fails.
-    pub(crate) fn subscribe() -> Result<Self, SystemError> {
-        Ok(Self {
-            links: links::Monitor::new()?,
-            changes: Some(Changes::subscribe()?),
-            looked: None,
-            due: false,
-        })
-    }
-}
-
 impl Router {
     /// Begins to listen for changes, which close the express lane at once from now on. Returns when the lane is open, because who hears
     /// that a router is ready sends packets.
@@ -53,13 +26,13 @@ impl Router {
     /// # Errors
     /// When the thread that listens cannot be started.
     pub fn listen(&mut self) -> Result<(), DataplaneError> {
-        if let Some(changes) = self.events.changes.take() {
+        if let Some(changes) = self.subscribed.changes.take() {
             self.sentry.listen(changes)?;
         }
         let begun = Instant::now();
         let mut quiet_since = begun;
         while quiet_since.elapsed() < QUIET && begun.elapsed() < SETTLED {
-            if self.handle_events() || self.events.due {
+            if self.handle_events() || self.subscribed.due {
                 quiet_since = Instant::now();
             }
             std::thread::sleep(QUIET / 10);
@@ -69,7 +42,7 @@ impl Router {
 
     /// Where events come from: when one of these can be read, [`Router::handle_events`] has something to do.
     pub fn sources(&self) -> Vec<BorrowedFd<'_>> {
-        let mut all = vec![self.events.links.as_fd(), self.route_mtu.as_fd()];
+        let mut all = vec![self.subscribed.links.as_fd(), self.route_mtu.as_fd()];
         all.extend(self.station_news());
         all.extend(self.sentry.news());
         all
@@ -77,7 +50,7 @@ impl Router {
 
     /// The longest time between two calls of [`Router::handle_events`].
     pub fn within(&self) -> Duration {
-        match self.events.due {
+        match self.subscribed.due {
             _ if self.nothing_is_tracked() => TRACKER,
             true => APART,
             false => self.next_look(),
@@ -88,7 +61,7 @@ impl Router {
     /// surrounds the router had changed.
     pub fn handle_events(&mut self) -> bool {
         let changed = self.sentry.take_news();
-        let ports = match self.events.links.drain() {
+        let ports = match self.subscribed.links.drain() {
             Ok(Some(events)) if events.is_empty() => false,
             Ok(news) => {
                 if let Err(error) = self.refresh_ports(news.as_deref()) {
@@ -109,17 +82,21 @@ impl Router {
 
     /// Changes have closed the gates, which open again after a look around.
     fn follow(&mut self, changed: bool) -> Result<(), DataplaneError> {
-        self.events.due |= changed;
+        self.subscribed.due |= changed;
         let news = self.hear_of_routes()?;
         self.hear_of_stations()?;
-        if !self.events.due {
+        if !self.subscribed.due {
             let nothing = !news && self.still_nothing_is_tracked();
             return if nothing { Ok(()) } else { self.keep_watch() };
         }
-        if self.events.looked.is_none_or(|at| at.elapsed() >= APART) {
+        if self
+            .subscribed
+            .looked
+            .is_none_or(|at| at.elapsed() >= APART)
+        {
             self.look_around()?;
-            self.events.looked = Some(Instant::now());
-            self.events.due = false;
+            self.subscribed.looked = Some(Instant::now());
+            self.subscribed.due = false;
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use rxlane_system::snapshot::Snapshot;
 use rxlane_system::sysctl::Held;
 use tracing::{info, warn};
 
+use super::Router;
 use crate::DataplaneError;
 use crate::clock::monotonic;
 use crate::kept;
@@ -18,7 +19,6 @@ use crate::lanes::senders::Senders;
 use crate::lanes::{gates, sessions};
 use crate::layout::Gates;
 use crate::pinned;
-use crate::router::Router;
 use crate::surroundings::{self, FLOWS, Surroundings};
 
 /// Drivers are asked this often whether they take frames, and the kernel told where frames went.
@@ -251,8 +251,9 @@ impl Router {
             let snapshot = Snapshot::read()?;
             let devices = &snapshot.links;
             self.wake_silent_ports(devices)?;
-            self.keep_offloads(devices);
-            self.follow_refusals(devices)?;
+            self.insisting
+                .follow(&self.instance, &self.state.ports, devices);
+            self.refusing.follow(&self.shared, &self.state, devices)?;
             self.write_ports(&snapshot)?;
             // Maps of priorities may change without news, and so may XDP programs over a port and ebtables.
             let again = self.asked.is_multiple_of(10);

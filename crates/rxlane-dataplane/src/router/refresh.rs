@@ -9,12 +9,12 @@ use rxlane_topology::device::{is, with_members};
 use rxlane_topology::{attachment, hook};
 use tracing::{info, warn};
 
+use super::Router;
 use crate::DataplaneError;
-use crate::changeover::Attached;
+use crate::attached::Attached;
 use crate::lanes::overload;
 use crate::layout::MAX_PORTS;
 use crate::port::PortState;
-use crate::router::Router;
 use crate::{pinned, port_links, ports, tags};
 
 impl Router {
@@ -117,7 +117,8 @@ impl Router {
                 }
             }
         }
-        self.keep_offloads(devices);
+        self.insisting
+            .follow(&self.instance, &self.state.ports, devices);
         // Also when only a MAC address has changed. Sessions as they are known: who looks around looks for them, too.
         self.look_for_filters(&snapshot)?;
         self.write_ports(&snapshot)?;
