@@ -42,11 +42,13 @@ pub(crate) fn change(
     old: Option<&State>,
     running: Option<&LaneProgram>,
     plan: Option<&RingMap>,
-    snapshot: &Snapshot,
 ) -> Result<LaneProgram, DataplaneError> {
+    // Whoever calls this may have detached programs a moment ago.
+    let snapshot = &Snapshot::read()?;
     let devices = &snapshot.links;
     ports::check_ports(instance, &state.config, devices)?;
-    let filtered = filters::of_bridges(&state.config, devices)?;
+    // Only warnings follow from these here: who looks around asks again.
+    let filtered = filters::of_bridges(&state.config, devices).unwrap_or_default();
     state.topology = Topology::compile(&state.config, snapshot, &filtered);
     let at_tc = |name: &&str| {
         let can = state.features.tcx;
@@ -143,7 +145,9 @@ fn replace(
     if let Err(refused) = attach_all(instance, state, devices, &lane, plan.is_some(), &mut done) {
         undo(done, running);
         if let Some(old) = old {
-            write_ports(&old.ports, &old.config, &old.topology)?;
+            // As devices are now: what another daemon has left may be old.
+            let topology = Topology::compile(&old.config, snapshot, &BTreeMap::new());
+            write_ports(&old.ports, &old.config, &topology)?;
         }
         if !old.is_some_and(established) {
             witness::remove(instance)?;

@@ -15,9 +15,9 @@ use std::time::Instant;
 
 use libbpf_rs::MapHandle;
 use rxlane_system::drivers;
+use rxlane_system::links::{self, Links};
 use rxlane_system::route_mtu::RouteMtu;
 use rxlane_system::ruleset::Uses;
-use rxlane_system::snapshot::Snapshot;
 use rxlane_system::sysctl::Held;
 use tracing::{info, warn};
 
@@ -97,6 +97,8 @@ pub struct Router {
     pub(crate) rests: Rests,
     pub(crate) link_queues: LinkQueues,
     pub(crate) bridges: Bridges,
+    /// Whether what follows from devices is to be saved.
+    pub(crate) unsaved: bool,
     /// What sees packets of ports of bridges, as it was found last.
     pub(crate) filtered: BTreeMap<u32, String>,
     pub(crate) sessions: Sessions,
@@ -130,10 +132,10 @@ impl Router {
         let batches = Batches::open();
         let features = Features::probe();
         let written = config.ports.clone();
-        let snapshot = Snapshot::read()?;
-        let config = port_names::of_devices(&config, &snapshot.links)?;
-        check(&config, options, &features, &snapshot.links)?;
-        refuse(&config, options.accept_bypass, &snapshot.links)?;
+        let devices = links::all()?;
+        let config = port_names::of_devices(&config, &devices)?;
+        check(&config, options, &features, &devices)?;
+        refuse(&config, options.accept_bypass, &devices)?;
         let old = instance
             .load_state()
             .filter(|s| s.version == env!("CARGO_PKG_VERSION"));
@@ -150,7 +152,7 @@ impl Router {
             features,
             old.filter(|_| orphan),
             before_threads,
-            &snapshot,
+            &devices,
         );
         match started {
             Ok((shared, lane, state, engine, sessions)) => {
@@ -185,13 +187,14 @@ impl Router {
                     rests: Rests::default(),
                     link_queues: LinkQueues::default(),
                     bridges: Bridges::default(),
+                    unsaved: false,
                     filtered: BTreeMap::new(),
                     sessions,
                     tunnels: Tunnels::default(),
                     _lock: lock,
                 };
                 let begun = router
-                    .wake_silent_ports(&snapshot.links)
+                    .wake_silent_ports(&devices)
                     .and_then(|()| router.look_around());
                 if let Err(error) = begun {
                     if !orphan {
@@ -217,7 +220,7 @@ impl Router {
         features: Features,
         old: Option<State>,
         before_threads: impl FnOnce(),
-        snapshot: &Snapshot,
+        devices: &Links,
     ) -> Result<Attached, DataplaneError> {
         instance.create()?;
         let (shared, controller) = match &old {
@@ -231,7 +234,7 @@ impl Router {
             version: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
             config_file: config_file.into(),
-            ports: ports::slots(&config, old.as_ref(), &snapshot.links)?,
+            ports: ports::slots(&config, old.as_ref(), devices)?,
             config,
             written,
             options,
@@ -255,7 +258,6 @@ impl Router {
             old.as_ref(),
             None,
             plan.as_ref(),
-            snapshot,
         )?;
         let sessions = Sessions::open(instance, &shared)?;
         before_threads();
@@ -272,8 +274,7 @@ impl Router {
         // News of ports may not have been heard yet.
         self.follow_ports(Some(&[]))?;
         let written = config.ports.clone();
-        let snapshot = Snapshot::read()?;
-        let devices = &snapshot.links;
+        let devices = &links::all()?;
         let config = port_names::of_devices(&config, devices)?;
         check(&config, options, &self.state.features, devices)?;
         refuse(&config, options.accept_bypass, devices)?;
@@ -298,7 +299,6 @@ impl Router {
             Some(&self.state),
             Some(&self.lane),
             plan.as_ref(),
-            &snapshot,
         )?;
         self.sentry.follow(self.lane.witness.as_ref());
         self.bridges = Bridges::default();
@@ -324,7 +324,6 @@ impl Router {
                     Some(&state),
                     Some(&self.lane),
                     was.as_ref(),
-                    &snapshot,
                 )?;
                 self.sentry.follow(self.lane.witness.as_ref());
                 self.engine = start_engine(&self.instance, &mut old, &mut self.lane, was)?;

@@ -1,4 +1,5 @@
-//! What a router is doing, read from its pinned maps. Works whether or not its daemon still runs.
+//! What a router is doing, read from its pinned maps and its state. Works whether or not its daemon still runs: devices are then shown as
+//! they were at its end, which is what the programs know.
 
 mod classes;
 pub(crate) mod parts;

@@ -10,6 +10,8 @@ pub(crate) struct Subscriptions {
     pub(crate) links: links::Monitor,
     /// Until the sentry listens to them.
     pub(crate) changes: Option<Changes>,
+    /// Whether ports could not be followed when there was news of devices.
+    pub(crate) missed: bool,
     /// When it was looked at what surrounds the router, and whether that is due again.
     pub(crate) looked: Option<Instant>,
     pub(crate) due: bool,
@@ -24,6 +26,7 @@ impl Subscriptions {
         Ok(Self {
             links: links::Monitor::new()?,
             changes: Some(Changes::subscribe()?),
+            missed: false,
             looked: None,
             due: false,
         })

@@ -24,7 +24,7 @@ use macvlan::MacvlanStatus;
 use master::MasterStatus;
 use vlan::VlanStatus;
 
-/// What a router makes of its devices: the one value that the programs' tables are written from and that people are told.
+/// What a router makes of its devices, as people are told. The programs' tables are written from the same snapshot by the same rules.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
     /// VLAN devices over the ports.

@@ -61,21 +61,24 @@ impl Router {
     /// surrounds the router had changed.
     pub fn handle_events(&mut self) -> bool {
         let changed = self.sentry.take_news();
+        let missed = std::mem::take(&mut self.subscribed.missed);
         let ports = match self.subscribed.links.drain() {
-            Ok(Some(events)) if events.is_empty() => false,
+            Ok(Some(events)) if events.is_empty() && !missed => false,
             Ok(news) => {
-                if let Err(error) = self.refresh_ports(news.as_deref()) {
-                    error!(%error, "cannot follow the ports");
+                if let Err(error) = self.refresh_ports(news.filter(|_| !missed).as_deref()) {
+                    error!("cannot follow the ports: {}", one_line(&error));
+                    self.subscribed.missed = true;
                 }
                 true
             }
             Err(error) => {
-                error!(%error, "cannot hear of devices");
+                error!("cannot hear of devices: {}", one_line(&error.into()));
                 false
             }
         };
         if let Err(error) = self.follow(changed) {
-            error!(%error, "cannot follow firewall, rules and policies");
+            let error = one_line(&error);
+            error!("cannot follow firewall, rules and policies: {error}");
         }
         ports || changed
     }
@@ -100,4 +103,11 @@ impl Router {
         }
         Ok(())
     }
+}
+
+/// What the kernel's verifier says has several lines.
+fn one_line(error: &DataplaneError) -> String {
+    let text = error.to_string();
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    lines.join("; ")
 }

@@ -1,4 +1,5 @@
-//! The only writer of what the programs know of devices: from one snapshot, and from the topology that people are told.
+//! Tells the programs of devices while a router runs: from one snapshot, and from the topology that people are told. A start and a reload
+//! do the same for a new program (changeover.rs).
 
 use rxlane_system::links::Links;
 use rxlane_system::snapshot::Snapshot;
@@ -30,6 +31,7 @@ impl Router {
         let topology = Topology::compile(&self.state.config, snapshot, &self.filtered);
         let is_news = topology != self.state.topology;
         self.state.topology = topology;
+        self.unsaved |= is_news;
         let in_xdp = port::any_in_xdp(&self.state.ports);
         polls::follow(&self.instance, &self.shared.cpus, in_xdp)?;
         self.follow_fast(devices)?;
@@ -52,8 +54,15 @@ impl Router {
             }
         }
         self.mute = mute;
-        if is_news {
-            self.instance.save_state(&self.state)?;
+        if self.unsaved {
+            match self.instance.save_state(&self.state) {
+                Ok(()) => self.unsaved = false,
+                // Tried again each second; packets do not wait for it.
+                Err(error) if is_news => {
+                    warn!(%error, "rxlane status shows devices as they were");
+                }
+                Err(_) => {}
+            }
         }
         Ok(())
     }

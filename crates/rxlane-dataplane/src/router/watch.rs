@@ -55,10 +55,12 @@ impl Router {
         let since = self.sentry.closings();
         let snapshot = Snapshot::read()?;
         let devices = &snapshot.links;
-        self.look_for_filters(&snapshot)?;
+        // Devices are told of, also where the ruleset cannot be read.
+        let filters = self.look_for_filters(&snapshot);
         self.write_ports(&snapshot)?;
         let changes = self.sessions.look(devices)?;
         self.write_devices(&snapshot)?;
+        filters?;
         self.tunnels.settle_ends(&self.lane)?;
         self.hear_of_stations()?;
         let around = self.surroundings_and_sentry(devices)?;
@@ -265,9 +267,10 @@ impl Router {
             }
             if again {
                 let served = self.tunnels.served();
-                self.look_for_filters(&snapshot)?;
+                let filters = self.look_for_filters(&snapshot);
                 self.write_ports(&snapshot)?;
                 self.write_devices(&snapshot)?;
+                filters?;
                 // What speaks against others has not been asked of a tunnel that was not served.
                 if self.tunnels.served() != served {
                     self.hold_back()?;
