@@ -252,19 +252,20 @@ fn whatever_the_umask_files_are_roots_alone_and_the_group_still_may_look() {
 #[ignore = "needs root: make test"]
 fn a_start_attaches_anew_where_what_an_earlier_daemon_left_cannot_be_taken_over() {
     let mut t = TestLab::up("anew", |_| ());
-    let version = concat!("\"version\":\"", env!("CARGO_PKG_VERSION"), "\"");
-    let other = |state: &str| {
-        assert!(state.contains(version), "{state}");
-        state.replace(version, "\"version\":\"0.0.1\"")
-    };
+    const VERSION: &str = concat!("\"version\":\"", env!("CARGO_PKG_VERSION"), "\"");
+    let other = |state: &str| state.replace(VERSION, "\"version\":\"0.0.1\"");
     let broken = |state: &str| state[..state.len() / 2].to_owned();
     for left in [other as fn(&str) -> String, broken] {
         let router = router(&mut t);
         let state = socket_of(&t).parent().unwrap().join("state.json");
         router.end(Signal::SIGKILL);
-        let text = std::fs::read_to_string(&state).unwrap();
-        std::fs::write(&state, left(&text)).unwrap();
+        let written = || std::fs::read_to_string(&state).unwrap_or_default();
+        std::fs::write(&state, left(&written())).unwrap();
         let router = self::router(&mut t);
+        wait_for("it has a state of its own", || {
+            let state = written();
+            state.contains(VERSION) && state.ends_with('}')
+        });
         let status = t.status_json().expect("it is attached anew");
         assert!(status["daemon"].is_u64());
         assert_eq!(status["ports"][0]["mode"], "native");
