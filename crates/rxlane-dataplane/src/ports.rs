@@ -67,10 +67,7 @@ pub(crate) fn check_ports(
     devices: &Links,
 ) -> Result<(), DataplaneError> {
     attachment::check(config, devices)?;
-    let by_vlan = attachment::by_vlan(&config.ports, devices);
-    let whole = attachment::whole(&config.ports, devices);
-    let under = by_vlan.keys().filter_map(|name| devices.named(name));
-    for device in whole.chain(under) {
+    for device in attachment::points(&config.ports, devices) {
         if device.xdp_program != 0 && port_links::link_on(instance, device).is_none() {
             return Err(occupied(device));
         }

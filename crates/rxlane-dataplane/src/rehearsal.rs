@@ -52,9 +52,7 @@ pub fn rehearse(config: &RouterConfig, options: Options) -> Result<Rehearsal, Da
         &around,
         options.accept_bypass,
     ));
-    let under = attachment::by_vlan(&config.ports, devices);
-    let under = under.keys().filter_map(|name| devices.named(name));
-    for device in attachment::whole(&config.ports, devices).chain(under) {
+    for device in attachment::points(&config.ports, devices) {
         // Whether XDP will be native only attaching tells; the driver of a bond is believed to have it.
         let at_tc = features.tcx && hook::is_at_tc(config, device, devices);
         warnings.extend(ports::warnings(device, at_tc.then_some(hook::AT_TC)));

@@ -63,6 +63,12 @@ pub fn whole<'a>(ports: &[String], devices: &'a Links) -> impl Iterator<Item = &
     found(ports, devices).filter(|d| d.vlan.is_none())
 }
 
+/// The devices that programs are attached to: ports that are named, and those under VLAN devices that are.
+pub fn points<'a>(ports: &[String], devices: &'a Links) -> impl Iterator<Item = &'a NetDevice> {
+    let under = by_vlan(ports, devices).into_keys();
+    whole(ports, devices).chain(under.filter_map(|name| devices.named(name)))
+}
+
 /// Whether frames of a VLAN device are served: it is named, or something under it is.
 pub fn covers(ports: &[String], chain: &[&NetDevice], port: &NetDevice) -> bool {
     let mut all = chain.iter().copied().chain([port]);

@@ -63,24 +63,22 @@ pub fn status(config: &RouterConfig, devices: &Links) -> Vec<VlanStatus> {
 
 /// VLAN devices over ports whose packets may be express, each with its port, and whether its tags differ by priority.
 pub fn express<'a>(ports: &[String], devices: &'a Links) -> BTreeMap<u32, (&'a NetDevice, bool)> {
-    let served = stacks(ports, devices).into_iter();
-    let served = served.filter(|stack| stack.declined.is_none());
-    served
-        .map(|s| {
-            (
-                s.device.ifindex,
-                (s.port, s.tags.iter().any(|tag| maps(tag))),
-            )
-        })
-        .collect()
+    let of = |s: Stack<'a>| {
+        let maps = s.tags.iter().any(|tag| maps(tag));
+        (s.device.ifindex, (s.port, maps))
+    };
+    served_stacks(ports, devices).map(of).collect()
 }
 
 /// VLAN devices over ports whose packets may be express, with those under them whose tags they have.
 pub fn served(ports: &[String], devices: &Links) -> BTreeSet<String> {
-    let served = stacks(ports, devices).into_iter();
-    let served = served.filter(|stack| stack.declined.is_none());
-    let all = served.flat_map(|stack| stack.chain);
+    let all = served_stacks(ports, devices).flat_map(|stack| stack.chain);
     all.map(|device| device.name.clone()).collect()
+}
+
+fn served_stacks<'a>(ports: &[String], devices: &'a Links) -> impl Iterator<Item = Stack<'a>> {
+    let all = stacks(ports, devices).into_iter();
+    all.filter(|stack| stack.declined.is_none())
 }
 
 /// The VLAN devices over ports, with what speaks against each.

@@ -108,6 +108,5 @@ impl Router {
 /// What the kernel's verifier says has several lines.
 fn one_line(error: &DataplaneError) -> String {
     let text = error.to_string();
-    let lines: Vec<&str> = text.lines().map(str::trim).collect();
-    lines.join("; ")
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

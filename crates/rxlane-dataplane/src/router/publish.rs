@@ -13,13 +13,17 @@ use crate::named_vlans::NamedVlans;
 use crate::{filters, macvlans, port, port_table, port_warnings, vlans};
 
 impl Router {
-    /// Asks what sees packets of ports of bridges, which takes reading the whole ruleset.
+    /// Tells the program of all devices. Asks what sees packets of ports of bridges before, which takes reading the whole ruleset; where
+    /// that cannot be read, devices are told of by what was known.
     ///
     /// # Errors
-    /// When the kernel cannot be asked.
-    pub(crate) fn look_for_filters(&mut self, snapshot: &Snapshot) -> Result<(), DataplaneError> {
-        self.filtered = filters::of_bridges(&self.state.config, &snapshot.links)?;
-        Ok(())
+    /// When the kernel cannot be asked, or a map cannot be written.
+    pub(crate) fn publish(&mut self, snapshot: &Snapshot) -> Result<(), DataplaneError> {
+        let filtered = filters::of_bridges(&self.state.config, &snapshot.links);
+        let asked = filtered.map(|filtered| self.filtered = filtered);
+        self.write_ports(snapshot)?;
+        self.write_devices(snapshot)?;
+        Ok(asked?)
     }
 
     /// Tells the program about ports, and where packets may leave. What follows from the devices is the router's [`Topology`] from now on.
@@ -83,7 +87,7 @@ impl Router {
     ///
     /// # Errors
     /// When the kernel cannot be asked, or a map cannot be written.
-    pub(crate) fn write_devices(&mut self, snapshot: &Snapshot) -> Result<(), DataplaneError> {
+    fn write_devices(&mut self, snapshot: &Snapshot) -> Result<(), DataplaneError> {
         let (state, devices) = (&self.state, &snapshot.links);
         let (ports, config, topology) = (&state.ports, &state.config, &state.topology);
         self.sessions.assess(ports, config, devices)?;

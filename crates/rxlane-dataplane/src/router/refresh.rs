@@ -120,10 +120,7 @@ impl Router {
         self.insisting
             .follow(&self.instance, &self.state.ports, devices);
         // Also when only a MAC address has changed. Sessions as they are known: who looks around looks for them, too.
-        let filters = self.look_for_filters(&snapshot);
-        self.write_ports(&snapshot)?;
-        self.write_devices(&snapshot)?;
-        filters?;
+        self.publish(&snapshot)?;
         if changed {
             self.instance.save_state(&self.state)?;
         }

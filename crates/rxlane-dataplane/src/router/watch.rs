@@ -55,12 +55,8 @@ impl Router {
         let since = self.sentry.closings();
         let snapshot = Snapshot::read()?;
         let devices = &snapshot.links;
-        // Devices are told of, also where the ruleset cannot be read.
-        let filters = self.look_for_filters(&snapshot);
-        self.write_ports(&snapshot)?;
         let changes = self.sessions.look(devices)?;
-        self.write_devices(&snapshot)?;
-        filters?;
+        self.publish(&snapshot)?;
         self.tunnels.settle_ends(&self.lane)?;
         self.hear_of_stations()?;
         let around = self.surroundings_and_sentry(devices)?;
@@ -96,12 +92,15 @@ impl Router {
         {
             return Ok(());
         }
-        if objections != self.state.objections {
-            self.say(&objections);
-        }
-        if kept != self.state.kept {
-            self.say_kept(&kept);
-        }
+        let does = "stays with the kernel";
+        say(
+            &objections,
+            &state.objections,
+            does,
+            "takes the express lane again",
+        );
+        let ended = "keeps no flows with the kernel any more";
+        say(&kept, &state.kept, "keeps flows with the kernel", ended);
         self.state.kept = kept;
         self.state.sessions = sessions;
         self.state.tunnels = tunnels;
@@ -159,28 +158,6 @@ impl Router {
             &self.sessions.served(),
             &self.tunnels.served(),
         )
-    }
-
-    fn say(&self, objections: &[(String, Vec<String>)]) {
-        for (class, why) in objections {
-            warn!(class, "stays with the kernel: {}", why.join("; "));
-        }
-        for (class, _) in &self.state.objections {
-            if objections.iter().all(|(c, _)| c != class) {
-                info!(class, "takes the express lane again");
-            }
-        }
-    }
-
-    fn say_kept(&self, kept: &[(String, Vec<String>)]) {
-        for (class, why) in kept {
-            warn!(class, "keeps flows with the kernel: {}", why.join("; "));
-        }
-        for (class, _) in &self.state.kept {
-            if kept.iter().all(|(c, _)| c != class) {
-                info!(class, "keeps no flows with the kernel any more");
-            }
-        }
     }
 
     /// The largest packets that no route forbids, IPv4 and IPv6, where any route asks for an MTU. One that is locked may be
@@ -256,26 +233,23 @@ impl Router {
             self.insisting
                 .follow(&self.instance, &self.state.ports, devices);
             self.refusing.follow(&self.shared, &self.state, devices)?;
-            self.write_ports(&snapshot)?;
             // Maps of priorities may change without news, and so may XDP programs over a port and ebtables.
             let again = self.asked.is_multiple_of(10);
             self.asked += 1;
+            let served = self.tunnels.served();
+            match again {
+                true => self.publish(&snapshot)?,
+                false => self.write_ports(&snapshot)?,
+            }
             neighbours::are_used(self.noted.used_since(&self.lane.next_hops)?)?;
+            // What speaks against others has not been asked of a tunnel that was not served.
+            if self.tunnels.served() != served {
+                self.hold_back()?;
+                return self.look_around();
+            }
             // Whose packets come and go in sessions decides what is passed by.
             if sessions::have_changed(&self.shared.session_changes)? {
                 return self.look_around();
-            }
-            if again {
-                let served = self.tunnels.served();
-                let filters = self.look_for_filters(&snapshot);
-                self.write_ports(&snapshot)?;
-                self.write_devices(&snapshot)?;
-                filters?;
-                // What speaks against others has not been asked of a tunnel that was not served.
-                if self.tunnels.served() != served {
-                    self.hold_back()?;
-                    return self.look_around();
-                }
             }
         }
         let found = self.open_gates(&self.state.objections)?;
@@ -328,5 +302,20 @@ impl Router {
     /// the firewall uses it. Then it need not be asked for each packet.
     pub(crate) fn nothing_is_tracked(&self) -> bool {
         self.untracked
+    }
+}
+
+/// Says of classes what they do and why, where that is new, and of which that has `ended`.
+fn say(now: &[(String, Vec<String>)], before: &[(String, Vec<String>)], does: &str, ended: &str) {
+    if now == before {
+        return;
+    }
+    for (class, why) in now {
+        warn!(class, "{does}: {}", why.join("; "));
+    }
+    for (class, _) in before {
+        if now.iter().all(|(c, _)| c != class) {
+            info!(class, "{ended}");
+        }
     }
 }
