@@ -7,6 +7,7 @@
 #define RXLANE_CPU_H
 
 #include "guard.h"
+#include "park.h"
 
 /* The polls of a CPU take turns, so nothing of it is locked. */
 struct cpu {
@@ -33,8 +34,7 @@ struct cpu {
 	__u64 longest_wait_ns; /* of express packets in an Rx ring, while guarded */
 	__u64 emptied_ns[GUARD_RINGS]; /* when a ring was found empty; 0: the last poll left packets on it */
 	__u64 filling_ns[GUARD_RINGS]; /* since when a ring holds packets; 0: not known */
-	__u64 waited_ns; /* when a poll last began with packets in a ring of this CPU */
-	__u64 parks; /* TCP of this poll waits in a ring */
+	struct parking parking;
 };
 
 struct {

@@ -12,14 +12,15 @@
 #include "bucket.h"
 #include "link_queue.h"
 #include "standing.h"
+#include "park.h"
 
 #define EVENTS 256
 
-enum kind { KIND_BEGIN, KIND_PACKET, KIND_END, KIND_SENT, KIND_OFF };
+enum kind { KIND_BEGIN, KIND_PACKET, KIND_END, KIND_SENT, KIND_OFF, KIND_PARK };
 
 struct event {
 	struct moment at;
-	__u64 idle; /* or bytes that were sent */
+	__u64 idle; /* or bytes that were sent, or whether a ring is empty */
 	__u64 deferred;
 	__u32 kind, napi, class, hash, before;
 	struct poll_end end;
@@ -54,6 +55,13 @@ struct {
 	__type(value, struct standing);
 } standings SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct parking);
+} parkings SEC(".maps");
+
 __u32 n_events = 0;
 
 static __always_inline struct moment moment_of(const void *event)
@@ -70,9 +78,14 @@ __noinline int carry_out(__u32 i)
 	const struct guard_plan *plan = bpf_map_lookup_elem(&plans, &zero);
 	struct link_queue *link = bpf_map_lookup_elem(&link_queues, &zero);
 	struct standing *queue = bpf_map_lookup_elem(&standings, &zero);
+	struct parking *parking = bpf_map_lookup_elem(&parkings, &zero);
 
-	if (!e || !g || !plan || !link || !queue)
+	if (!e || !g || !plan || !link || !queue || !parking)
 		return 0;
+	if (e->kind == KIND_PARK) {
+		park_begin(parking, g, e->at.now, e->idle);
+		e->passes = parking->parks;
+	}
 	if (e->kind == KIND_SENT)
 		e->passes = !overfills(link, e->idle, e->at.now);
 	if (e->kind == KIND_OFF)

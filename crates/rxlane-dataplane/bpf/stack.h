@@ -54,20 +54,6 @@ static __always_inline __u32 flow_hash(const struct packet *p)
 /* Some hundreds of packets, as many as the kernel serves before it looks at ports again. */
 #define MOST_DEFERRED_NS (1ULL << 24)
 
-/* So long nothing must have waited before a ring is left: connections that fill the core leave it empty for less. */
-#define PARK_QUIET_NS 10000000ULL
-
-/*
- * Where everything fits and nothing has waited for a while TCP need not wait: else the guard could not be left while
- * TCP goes on.
- */
-static __always_inline int parks(struct cpu *cpu, __u64 now)
-{
-	if (!own_rings_are_empty())
-		cpu->waited_ns = now;
-	return !cpu->guard.fits || minus(now, most(cpu->waited_ns, cpu->guard.entered_ns)) < PARK_QUIET_NS;
-}
-
 /*
  * Global functions are verified once, and not with each way that leads to them.
  * The first packet of a poll, of whatever class, of a port whose core was guarded when it was polled last. Returns
@@ -89,7 +75,7 @@ __noinline int begin_poll(__u32 slot, __u32 queue)
 	cpu->delay_ns = delay_ns();
 	cpu->begun = 1;
 	if (parks_tcp)
-		cpu->parks = parks(cpu, at.now);
+		park_begin(&cpu->parking, &cpu->guard, at.now, own_rings_are_empty());
 	cpu->ring = ring_number(cpu, slot, queue);
 	idle = minus(idle_since(cpu, core, at.now), cpu->deferred_ns);
 	ring_fills(cpu, cpu->ring, at.now, idle);
@@ -141,7 +127,7 @@ static __always_inline int parks_now(void)
 {
 	const struct cpu *cpu = this_cpu();
 
-	return cpu && cpu->parks;
+	return cpu && cpu->parking.parks;
 }
 
 /*

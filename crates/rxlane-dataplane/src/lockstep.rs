@@ -1,5 +1,5 @@
-//! The guard of the data plane (bpf/guard.h) and what waits at its links (bpf/link_queue.h, bpf/standing.h) by themselves, for the tests
-//! that compare them with `rxlane_policy::overload` and `rxlane_policy::egress`.
+//! The guard of the data plane (bpf/guard.h, bpf/park.h) and what waits at its links (bpf/link_queue.h, bpf/standing.h) by themselves, for
+//! the tests that compare them with `rxlane_policy::overload` and `rxlane_policy::egress`.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -86,6 +86,16 @@ impl Event {
         }
     }
 
+    /// A poll is about to begin while the core's ring is empty, or is not.
+    pub fn ring_is_empty(empty: bool, now: Nanos) -> Self {
+        Self {
+            now: now.0,
+            idle: empty.into(),
+            kind: 5,
+            ..Self::default()
+        }
+    }
+
     /// The driver of a link takes no more.
     pub fn driver_is_off(now: Nanos) -> Self {
         Self {
@@ -104,6 +114,7 @@ pub struct Lockstep {
     plans: MapHandle,
     links: MapHandle,
     standings: MapHandle,
+    parkings: MapHandle,
     counts: MapHandle,
 }
 
@@ -132,6 +143,7 @@ impl Lockstep {
             plans: pinned::keep(&m.plans)?,
             links: pinned::keep(&m.link_queues)?,
             standings: pinned::keep(&m.standings)?,
+            parkings: pinned::keep(&m.parkings)?,
             counts: pinned::keep(&m.bss)?,
         })
     }
@@ -143,6 +155,7 @@ impl Lockstep {
     pub fn begin(&self, plan: &Plan) -> Result<(), DataplaneError> {
         let plan = GuardPlan::from(plan);
         pinned::put(&self.plans, 0, bytemuck::bytes_of(&plan))?;
+        pinned::put(&self.parkings, 0, &[0; 16])?;
         pinned::put(&self.guards, 0, bytemuck::bytes_of(&Guard::zeroed()))
     }
 

@@ -8,7 +8,9 @@ use rand_pcg::Pcg64Mcg;
 use rxlane_dataplane::lockstep::{EVENTS, Event, Lockstep};
 use rxlane_policy::Nanos;
 use rxlane_policy::egress::{self, StandingQueue};
-use rxlane_policy::overload::{Core, Gap, GuardedClass, Moment, Plan, PollEnd, Service, Verdict};
+use rxlane_policy::overload::{
+    Core, Gap, GuardedClass, Moment, Park, Plan, PollEnd, Service, Verdict,
+};
 
 const SEQUENCES: u64 = 500;
 const BUDGET: u32 = 64;
@@ -88,6 +90,7 @@ struct Count {
     events: u64,
     guarded_polls: u64,
     drops: u64,
+    parking_polls: u64,
 }
 
 /// One sequence of polls. Both are asked the same, whatever they answered.
@@ -95,7 +98,7 @@ fn sequence(guard: &Lockstep, seed: u64, count: &mut Count) {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let plan = plan(&mut rng);
     guard.begin(&plan).expect("a guard");
-    let mut core = Core::default();
+    let (mut core, mut park) = (Core::default(), Park::default());
     let mut t = Traffic {
         rng,
         now: 1_000_000_000,
@@ -132,6 +135,10 @@ fn sequence(guard: &Lockstep, seed: u64, count: &mut Count) {
                 idle: Nanos(idle),
                 deferred: Nanos(deferred),
             };
+            let empty = t.rng.random_bool(0.9);
+            let parks = park.poll_begins(&core, t.moment().now, empty);
+            count.parking_polls += u64::from(parks);
+            tell(Event::ring_is_empty(empty, t.moment().now), parks);
             core.poll_begins(napi, t.moment(), gap);
             tell(Event::begin(napi, t.moment(), gap), false);
         }
@@ -166,7 +173,7 @@ fn sequence(guard: &Lockstep, seed: u64, count: &mut Count) {
         };
         core.poll_ends(&plan, end);
         tell(Event::end(&end), false);
-        if events.len() > EVENTS - BUDGET as usize - 2 {
+        if events.len() > EVENTS - BUDGET as usize - 3 {
             let (passes, numbers) = guard.carry_out(&events).expect("it runs");
             let differs = passes.iter().zip(&expected).position(|(a, b)| a != b);
             assert_eq!(differs, None, "seed {seed}, poll {poll}: {events:?}");
@@ -191,10 +198,12 @@ fn the_guard_in_the_kernel_and_that_of_the_policy_agree_in_every_number() {
         sequence(&guard, seed, &mut count);
     }
     println!(
-        "{SEQUENCES} sequences, {} events, {} polls with a guard, {} drops",
-        count.events, count.guarded_polls, count.drops
+        "{SEQUENCES} sequences, {} events, {} polls with a guard, {} in which TCP waits, {} drops",
+        count.events, count.guarded_polls, count.parking_polls, count.drops
     );
     assert!(count.guarded_polls > 10_000 && count.drops > 100_000);
+    let passes = count.guarded_polls - count.parking_polls;
+    assert!(count.parking_polls > 10_000 && passes > 1_000, "{passes}");
 }
 
 /// Packets and stopped drivers of one link, with a clock that steps back, stalls and jumps.

@@ -27,6 +27,7 @@ mod demand;
 mod entry;
 mod limits;
 mod numbers;
+mod park;
 mod plan;
 mod shares;
 
@@ -35,6 +36,7 @@ use crate::Nanos;
 pub use clock::IDLE_MEMORY_NS;
 pub use core::{Core, RINGS};
 pub use limits::first_turn_ns;
+pub use park::{PARK_QUIET, Park};
 pub use plan::{GuardedClass, Plan, Service};
 pub use shares::FLOW_BUCKETS;
 

@@ -61,6 +61,11 @@ pub struct Express {
     pub flush_ns: f64,
     /// Reading the clock, as a guarded core does at each packet, ns.
     pub clock_ns: f64,
+    /// How many packets of connections wait for a guarded core in a ring of it, as TCP does of classes with `overload = "auto"`; 0: they
+    /// are shed like datagrams.
+    pub tcp_ring: usize,
+    /// Putting a packet into that ring, and taking it out, ns.
+    pub queue_ns: f64,
     /// How many packets are collected before the stack takes them (`net.core.gro_normal_batch`). What a poll has collected at its
     /// end is taken then, or after it if the poll has used up its budget.
     pub stack_batch: usize,
@@ -83,6 +88,8 @@ impl Default for Express {
             drop_ns: 200.0,
             flush_ns: 3000.0,
             clock_ns: 20.0,
+            tcp_ring: 1024,
+            queue_ns: 400.0,
             stack_batch: 1,
             target_us: 34.0,
             egress: ExpressEgress::Direct,

@@ -1,7 +1,7 @@
 //! What controls overload: the guard of the policy, and what it is compared with.
 
 use rxlane_policy::Nanos;
-use rxlane_policy::overload::{Core, Moment, Plan, PollEnd, Verdict};
+use rxlane_policy::overload::{Core, Moment, Park, Plan, PollEnd, Verdict};
 
 use super::packet_budget::PacketBudget;
 use super::time_budget::TimeBudget;
@@ -36,6 +36,19 @@ impl Control {
                 Box::default(),
             ),
         })
+    }
+
+    /// Whether TCP waits for the core, before [`Control::poll_begins`].
+    pub(super) fn parks(&self, park: &mut Park, now: Nanos, empty: bool) -> bool {
+        match self {
+            Self::Guard(_, core) => park.poll_begins(core, now, empty),
+            _ => false,
+        }
+    }
+
+    /// Whether packets of connections that are not passed wait, instead of being dropped.
+    pub(super) fn queues(&self) -> bool {
+        matches!(self, Self::Guard(..))
     }
 
     /// Before the first packet of a poll.

@@ -198,7 +198,7 @@ impl SimulatedCore {
     fn take(&mut self, time: Ps) {
         self.tally.busy[Work::Other as usize] += time;
         if self.lanes_at_work() {
-            self.aside.takes(self.now, self.now + time);
+            self.aside.takes(self.now, self.now + time, false);
         }
         self.now += time;
         if self.in_softirq {
@@ -241,15 +241,17 @@ impl SimulatedCore {
         self.poll_list.add(device as u32);
     }
 
+    /// What could not interrupt polls may now.
+    pub(super) fn leave_softirq(&mut self) {
+        if std::mem::take(&mut self.in_softirq) && (self.mask_others || self.threads_wait) {
+            self.find_next_event();
+        }
+    }
+
     /// Passes the time to the next event: there is nothing to do.
     pub(super) fn idle(&mut self) {
         let until = self.until.min(self.measure_from);
-        if self.in_softirq {
-            self.in_softirq = false;
-            if self.mask_others || self.threads_wait {
-                self.find_next_event();
-            }
-        }
+        self.leave_softirq();
         let at = self.next_event.max(self.now);
         if self.next_event >= until {
             self.pass_idly(until);

@@ -7,6 +7,7 @@ use rxlane_policy::overload::{Moment, PollEnd, Verdict};
 use rxlane_policy::poll;
 
 use super::control::Control;
+use super::parked::Parked;
 use super::{SimulatedCore, windows::Windows};
 use crate::SimError;
 use crate::ring::Packet;
@@ -16,7 +17,7 @@ use crate::tally::Work;
 /// The lanes of a core and what controls them.
 #[derive(Debug)]
 pub(super) struct Lanes {
-    control: Control,
+    pub(super) control: Control,
     express_classes: usize,
     redirect: Ps,
     drop: Ps,
@@ -49,6 +50,8 @@ pub(super) struct Aside {
     pub(super) batch: Vec<Packet>,
     /// Passed, and not taken by the stack yet.
     pub(super) collected: VecDeque<Packet>,
+    /// Connections' packets that wait for the core.
+    pub(super) parked: Parked,
     pub(super) windows: Windows,
     /// When the poll under way began, with its first packet.
     poll_began: Ps,
@@ -56,8 +59,16 @@ pub(super) struct Aside {
     poll_ended: Ps,
     /// Whether it used up its budget.
     was_full: bool,
-    /// The latest times that others took, oldest first.
-    taken: VecDeque<(Ps, Ps)>,
+    /// The latest times that the core did not poll, oldest first.
+    taken: VecDeque<Taken>,
+}
+
+/// A time that others had, or the thread of a ring of the core.
+#[derive(Debug, Clone, Copy)]
+struct Taken {
+    from: Ps,
+    to: Ps,
+    by_ring: bool,
 }
 
 /// How many of them are kept: more than begin while a packet waits.
@@ -68,6 +79,7 @@ impl Aside {
         Self {
             batch: Vec::new(),
             collected: VecDeque::new(),
+            parked: Parked::new(&scenario.express),
             windows: Windows::new(Ps::from_ns(scenario.express.window_ms * 1e6)),
             poll_began: Ps::ZERO,
             poll_ended: Ps::ZERO,
@@ -76,22 +88,26 @@ impl Aside {
         }
     }
 
-    pub(super) fn takes(&mut self, from: Ps, to: Ps) {
+    pub(super) fn takes(&mut self, from: Ps, to: Ps, by_ring: bool) {
         if self.taken.len() == TAKEN_KEPT {
             self.taken.pop_front();
         }
-        self.taken.push_back((from, to));
+        self.taken.push_back(Taken { from, to, by_ring });
     }
 
-    /// How much of the time between two points others took.
+    /// How much of the time between two points others took, and the ring's thread, which the guard cannot tell from them.
     fn taken_between(&self, from: Ps, to: Ps) -> Ps {
-        let overlap = |t: &(Ps, Ps)| Ps(t.1.0.min(to.0).saturating_sub(t.0.0.max(from.0)));
-        self.taken
-            .iter()
-            .rev()
-            .take_while(|t| t.1 > from)
-            .map(overlap)
-            .sum()
+        self.taken_by(from, to, |_| true)
+    }
+
+    fn taken_by_others(&self, from: Ps, to: Ps) -> Ps {
+        self.taken_by(from, to, |t| !t.by_ring)
+    }
+
+    fn taken_by(&self, from: Ps, to: Ps, by: impl Fn(&&Taken) -> bool) -> Ps {
+        let overlap = |t: &Taken| Ps(t.to.0.min(to.0).saturating_sub(t.from.0.max(from.0)));
+        let latest = self.taken.iter().rev().take_while(|t| t.to > from);
+        latest.filter(by).map(overlap).sum()
     }
 }
 
@@ -132,6 +148,7 @@ impl SimulatedCore {
                     now: self.now.into(),
                     others: taken.into(),
                 };
+                self.aside.parked.poll_begins(&lanes.control, self.now);
                 lanes
                     .control
                     .poll_begins(device as u32, at, rxlane_policy::Nanos::from(idle));
@@ -160,7 +177,7 @@ impl SimulatedCore {
                 packets: work,
                 budget: lanes.budget,
                 express,
-                held: false,
+                held: !self.aside.parked.is_empty(),
             });
             if work < lanes.budget {
                 self.poll_list.ended(poll::PollEnd::Drained);
@@ -198,6 +215,11 @@ impl SimulatedCore {
             .waiting
             .record(self.now - packet.at);
         let stack = class >= lanes.express_classes;
+        let queues = stack && self.may_wait(&lanes.control, &packet);
+        if queues && self.aside.parked.takes_all() {
+            self.park(packet, device);
+            return;
+        }
         let verdict = if class == 0 {
             Verdict::Pass
         } else {
@@ -211,6 +233,7 @@ impl SimulatedCore {
             verdict
         };
         match verdict {
+            Verdict::Drop if queues => self.park(packet, device),
             Verdict::Drop => {
                 self.work(lanes.drop, Work::Packet);
                 if !self.cut {
@@ -281,7 +304,7 @@ impl SimulatedCore {
     }
 
     /// A packet leaves the core now.
-    fn leave(&mut self, packet: Packet, device: usize, redirected: bool) {
+    pub(super) fn leave(&mut self, packet: Packet, device: usize, redirected: bool) {
         let class = usize::from(packet.class);
         let nic = self.devices[device].nic;
         self.tally.served[nic] += 1;
@@ -295,7 +318,7 @@ impl SimulatedCore {
             self.tell_sender(packet, self.now);
         }
         if class == 0 {
-            let own = waited - self.aside.taken_between(packet.at, self.now);
+            let own = waited - self.aside.taken_by_others(packet.at, self.now);
             self.tally.classes[class].own_wait.record(own);
         }
         if self.link.is_some() {

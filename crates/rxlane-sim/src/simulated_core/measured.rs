@@ -145,6 +145,7 @@ impl SimulatedCore {
             census.add(&device.census());
         }
         census.queued += (self.aside.batch.len() + self.aside.collected.len()) as u64;
+        census.queued += self.aside.parked.len() as u64;
         census.queued += self.backlog_packets.len() as u64 + u64::from(self.in_service);
         self.link_sends();
         census.queued += self.link.as_ref().map_or(0, Egress::len) as u64;

@@ -16,6 +16,7 @@ mod express;
 mod global;
 mod measured;
 mod packet_budget;
+mod parked;
 mod port;
 mod probe;
 mod pseudo_device;
@@ -248,6 +249,7 @@ impl SimulatedCore {
             },
             Scheme::Express => match self.poll_list.first() {
                 Some(device) => self.poll_express(device as usize),
+                None if !self.aside.parked.is_empty() => self.serve_parked(),
                 None => self.idle(),
             },
             Scheme::Softnet if self.backlog_packets.is_empty() => self.idle(),

@@ -150,6 +150,7 @@ impl Scenario {
             ("express.drop_ns", e.drop_ns),
             ("express.flush_ns", e.flush_ns),
             ("express.clock_ns", e.clock_ns),
+            ("express.queue_ns", e.queue_ns),
             ("express.target_us", e.target_us),
         ] {
             time(key, ns)?;
