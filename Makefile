@@ -265,14 +265,14 @@ fuzz: setup nightly
 # What maps memory, opens sockets or builds a routing table is not for an interpreter; rings and UMEM are, with memory of the heap.
 miri: nightly
 	@rustup +nightly component list | grep -q '^miri.*installed' || rustup component add --toolchain nightly miri
-	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=4 cargo +nightly miri test -p rxlane-dataplane --lib -- xsk::ring xsk::frames
+	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=4 cargo +nightly miri test -p rxlane-engine --lib -- xsk::ring xsk::frames
 
 # The standard library is built with the sanitizer, too, else its locks look like races.
 sanitize: nightly setup
 	@for sanitizer in address thread; do \
 		echo "sanitize: $$sanitizer"; \
 		RUSTFLAGS="-Zsanitizer=$$sanitizer" cargo +nightly test -Zbuild-std --target $(HOST) --quiet \
-			--target-dir $${CARGO_TARGET_DIR:-target}/$$sanitizer -p rxlane-dataplane --lib -- xsk:: engine:: || exit 1; \
+			--target-dir $${CARGO_TARGET_DIR:-target}/$$sanitizer -p rxlane-engine --lib || exit 1; \
 	done
 
 release: vm-setup

@@ -19,12 +19,13 @@ use crate::lab::QueueCores;
 use crate::lab::{Drive, Lab};
 use crate::layout::{Bin, Flow, MAX_FLOWS, PacedStage, Window};
 use crate::occupant::Occupant;
-use crate::pattern::{self, Pattern};
 use crate::prime::Priming;
 use crate::profile::Profile;
 use crate::sampler::{Known, Sampler};
 use crate::sink::Sink;
-use crate::trial::{CLASSES, ClassResult, Course, Latency, Threads, Traffic, Trial};
+use crate::threads::Threads;
+use crate::traffic::{self, CLASSES, Pattern, Traffic};
+use crate::trial::{ClassResult, Course, Latency, Trial};
 use crate::wire::Wire;
 
 /// Ahead of each trial, slowly, so that the router knows its next hops when it is overloaded
@@ -117,7 +118,7 @@ impl Bed {
         threads::pin(0, wire.traffic_core)?;
         let usual = Scheduling::Nice(drive.nice());
         threads::schedule(0, usual)?;
-        let schedules = pattern::schedules(traffic, queues)?;
+        let schedules = traffic::schedules(traffic, queues)?;
         let frame = traffic.frame.largest();
         let flows = wire.flows(traffic.flows, frame);
         let share = [traffic.rt_ratio, 1.0 - traffic.rt_ratio];
@@ -144,7 +145,7 @@ impl Bed {
                 .queues
                 .iter()
                 .filter(|_| !wire.router_core_halts && !wire.shares_cores)
-                .map(|q| idle::soaker(q.router))
+                .map(|q| idle::idle_meter(q.router))
                 .collect::<Result<_, _>>()?,
             hog: None,
             sampler: match &wire.queues[..] {
@@ -232,11 +233,11 @@ impl Bed {
         self.on_the_core(|bed| bed.measure(rate, length, threads, meanwhile))
     }
 
-    /// Hog and soaker are at work while something is measured.
+    /// Hog and idle_meter are at work while something is measured.
     fn on_the_core<T>(&mut self, measure: impl FnOnce(&mut Self) -> T) -> T {
         self.occupants().for_each(Occupant::work);
         let measured = measure(self);
-        self.occupants().for_each(Occupant::rest);
+        self.occupants().for_each(Occupant::pause);
         measured
     }
 
@@ -334,7 +335,7 @@ impl Bed {
 
     fn core_use(&self, threads: &Threads) -> Result<Option<CoreUse>, BenchError> {
         let known = Known {
-            soaker: self.idle.first().map(Occupant::id),
+            idle_meter: self.idle.first().map(Occupant::id),
             hog: self.hog.as_ref().map(Occupant::id),
             workers: threads.workers.clone(),
         };

@@ -6,74 +6,21 @@ use crate::by_core;
 use crate::core_use::CoreUse;
 pub use crate::dut::{DUTS, Dut, EngineVariant};
 use crate::hog::Hog;
-use crate::lab::LabConfig;
-pub use crate::pattern::Pattern;
-use crate::report::{ByPair, DutResult, LatencyReport, ThroughputReport, median};
-pub use crate::report::{Prediction, SweepPoint, SweepReport};
+use crate::in_turn::in_turn;
+use crate::median::median;
+pub use crate::options::{Offered, Options};
+use crate::results::{ByPair, DutResult, LatencyReport, ThroughputReport};
+pub use crate::results::{Prediction, SweepPoint, SweepReport};
+pub use crate::search::Search;
 use crate::search::{LOWEST_PPS, kernel_capacity, search};
 use crate::session::{Session, in_lab};
-use crate::trial::{CLASSES, Trial};
-pub use crate::trial::{ClassResult, Latency, Traffic};
+use crate::traffic::CLASSES;
+pub use crate::traffic::{Pattern, Traffic};
+use crate::trial::Trial;
+pub use crate::trial::{ClassResult, Latency};
 pub use crate::wire::RealPorts;
 
 use crate::BenchError;
-
-/// How much to offer.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Offered {
-    /// Packets a second.
-    Pps(f64),
-    /// A multiple of what the kernel forwards without loss.
-    TimesKernel(f64),
-}
-
-impl std::str::FromStr for Offered {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || {
-            format!(
-                "`{text}` is no rate: use packets a second (500000, 500k, 1.2M) or a multiple of the kernel's capacity (2x)"
-            )
-        };
-        let (number, make): (&str, fn(f64) -> Self) = match text.strip_suffix('x') {
-            Some(times) => (times, Self::TimesKernel),
-            None => (text, Self::Pps),
-        };
-        let (number, unit) = match number.strip_suffix(['k', 'M']) {
-            Some(n) if number.ends_with('k') => (n, 1e3),
-            Some(n) => (n, 1e6),
-            None => (number, 1.0),
-        };
-        let value: f64 = number.parse().map_err(|_| bad())?;
-        if value.is_finite() && value > 0.0 {
-            Ok(make(value * unit))
-        } else {
-            Err(bad())
-        }
-    }
-}
-
-/// What to measure.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The lab to build.
-    pub lab: LabConfig,
-    /// Real ports instead of a lab; then there is one device, which is only named.
-    pub ports: Option<RealPorts>,
-    /// What takes its part of the lab's router core.
-    pub hog: Option<Hog>,
-    /// Bulk TCP connections beside the packets; only [`latency`] and [`sweep`] say what they brought.
-    pub tcp: u32,
-    /// What was offered.
-    pub traffic: Traffic,
-    /// Devices under test; they alternate, and ratios are to the first.
-    pub duts: Vec<Dut>,
-    /// Length of a trial.
-    pub seconds: f64,
-    /// Repetitions; results are medians.
-    pub repeat: u32,
-}
 
 fn resolve(offered: Offered, session: &mut Session) -> Result<(f64, Option<f64>), BenchError> {
     match offered {
@@ -142,22 +89,6 @@ fn rounds(
         })?);
     }
     Ok(rounds)
-}
-
-/// One trial of each device, in the order of the devices, but measured from another one on in each round: what comes and goes in the
-/// machine at the pace of the trials must not always hit the same one.
-pub(crate) fn in_turn<T, E>(
-    round: u32,
-    devices: usize,
-    mut trial: impl FnMut(usize) -> Result<T, E>,
-) -> Result<Vec<T>, E> {
-    let first = round as usize % devices.max(1);
-    let mut trials = Vec::with_capacity(devices);
-    for i in (first..devices).chain(0..first) {
-        trials.push(trial(i)?);
-    }
-    trials.rotate_right(first);
-    Ok(trials)
 }
 
 pub(crate) fn summarise<'a>(name: &str, trials: impl Iterator<Item = &'a Trial>) -> DutResult {
@@ -254,17 +185,6 @@ fn merge<'a>(trials: impl Iterator<Item = &'a Trial>) -> Vec<Histogram<u64>> {
         }
     }
     merged
-}
-
-/// Parameters of a throughput search.
-#[derive(Debug, Clone, Copy)]
-pub struct Search {
-    /// Share of packets that may be lost.
-    pub loss_tolerance: f64,
-    /// Relative width at which the search ends.
-    pub width: f64,
-    /// Trials at each rate; the median decides.
-    pub trials: u32,
 }
 
 /// The RFC 2544 throughput of every device, searched `repeat` times in turn.
@@ -381,32 +301,4 @@ pub fn sweep(options: &Options, axes: SweepAxes<'_>) -> Result<SweepReport, Benc
         settings,
         points,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_round_begins_with_another_device_and_tells_of_them_in_order() {
-        let mut order = Vec::new();
-        for round in 0..4 {
-            let trials: Result<Vec<usize>, ()> = in_turn(round, 3, |i| {
-                order.push(i);
-                Ok(i)
-            });
-            assert_eq!(trials, Ok(vec![0, 1, 2]));
-        }
-        assert_eq!(order, [0, 1, 2, 1, 2, 0, 2, 0, 1, 0, 1, 2]);
-    }
-
-    #[test]
-    fn rates_and_multiples_are_read() {
-        assert_eq!("2x".parse(), Ok(Offered::TimesKernel(2.0)));
-        assert_eq!("250k".parse(), Ok(Offered::Pps(250_000.0)));
-        assert_eq!("1.5M".parse(), Ok(Offered::Pps(1_500_000.0)));
-        for bad in ["", "x", "-1", "0", "nanx", "5G"] {
-            assert!(bad.parse::<Offered>().is_err(), "{bad}");
-        }
-    }
 }

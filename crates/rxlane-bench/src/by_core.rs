@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use rxlane_system::threads;
 use serde::{Deserialize, Serialize};
 
-use crate::report::median;
-use crate::trial::run_time_s;
+use crate::median::median;
+use crate::threads::run_time_s;
 
 /// One core of the router.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

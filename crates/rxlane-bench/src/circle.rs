@@ -12,24 +12,25 @@ use rxlane_system::{Tried, netns, threads};
 use crate::BenchError;
 use crate::clock::now_ns;
 use crate::error::BpfTried;
-use crate::generator::{Generator, map};
+use crate::generator::{Drive, Generator};
 use crate::layout::{Flow, HEADERS, MAGIC, Slot, Window, shortest};
+use crate::maps::map;
 use crate::sink::{self, Sink};
 use crate::skeletons::circle as skel;
 use crate::test_run;
 use crate::wire::Wire;
 
-/// The first blanks: the program makes the others of them.
+/// The first templates: the program makes the others of them.
 const FIRST: u32 = 2;
 /// A circle that is not stopped ends this long after what it is for.
 const GRACE_NS: u64 = 20_000_000_000;
 
-/// The blanks of a lab.
+/// The templates of a lab.
 pub(crate) struct Circle {
     program: OwnedFd,
     ends_ns: MapHandle,
-    blank: Vec<u8>,
-    /// Each has blanks of its own.
+    template: Vec<u8>,
+    /// Each has templates of its own.
     cores: Vec<usize>,
     /// Who sends the first ones. The call returns when the kernel has cleared up behind it, for which it waits until each core
     /// has been at rest: seconds, where all of them poll.
@@ -74,19 +75,19 @@ pub(crate) fn circle(
     let circle = Circle {
         program: keep.tried("keep the circle")?,
         ends_ns: map(object, "ends_ns")?,
-        blank: blank(&flows[0], wire.added_bytes(), frame),
+        template: template(&flows[0], wire.added_bytes(), frame),
         cores: wire.queues.iter().map(|q| q.traffic).collect(),
         senders: RefCell::default(),
     };
     let links = sink::attach(program, wire.sink_netns.as_deref(), &wire.sinks)?;
     let sink = Sink::of(object, links)?;
-    let generator = Generator::of_circle(object, circle, schedules, flows)?;
+    let generator = Generator::driven_by(circle, object, schedules, flows)?;
     Ok((generator, sink))
 }
 
-impl Circle {
+impl Drive for Circle {
     /// Blanks go round at least until the window is over.
-    pub(crate) fn keep_going(&self, window: Window) -> Result<(), BenchError> {
+    fn keep_going(&self, window: Window) -> Result<(), BenchError> {
         let end_ns = window.end_ns.max(now_ns()) + GRACE_NS;
         self.ends_ns
             .update(&0u32.to_ne_bytes(), &end_ns.to_ne_bytes(), MapFlags::ANY)
@@ -98,20 +99,20 @@ impl Circle {
         for core in self.cores.iter().copied() {
             let keep = self.program.try_clone().map_err(libbpf_rs::Error::from);
             let program = keep.tried("keep the circle")?;
-            let blank = self.blank.clone();
+            let template = self.template.clone();
             senders.push(std::thread::spawn(move || {
                 // What a core sends stays in its circle.
                 threads::pin(0, core)?;
-                test_run::run(&program, &blank, FIRST as i32, FIRST)
+                test_run::run(&program, &template, FIRST as i32, FIRST)
                     .map_err(libbpf_rs::Error::from)
-                    .tried("send the first blanks")
+                    .tried("send the first templates")
             }));
         }
         Ok(())
     }
 
-    /// The program has been told to send nothing, and takes blanks out.
-    pub(crate) fn has_ended(&self) -> Result<(), BenchError> {
+    /// The program has been told to send nothing, and takes templates out.
+    fn has_ended(&self) -> Result<(), BenchError> {
         let mut senders = self.senders.take().into_iter();
         // A panic is the thread's own affair.
         senders.try_for_each(|s| s.join().unwrap_or(Ok(())))
@@ -152,9 +153,9 @@ fn two_devices() -> Result<MapHandle, BenchError> {
 }
 
 /// A frame that is as if it had been sent to the router.
-fn blank(flow: &Flow, added: usize, frame: usize) -> Vec<u8> {
-    let mut blank = flow.headers[..HEADERS + added].to_vec();
-    blank.extend(MAGIC.to_ne_bytes());
-    blank.resize(frame.max(shortest(added)), 0);
-    blank
+fn template(flow: &Flow, added: usize, frame: usize) -> Vec<u8> {
+    let mut template = flow.headers[..HEADERS + added].to_vec();
+    template.extend(MAGIC.to_ne_bytes());
+    template.resize(frame.max(shortest(added)), 0);
+    template
 }

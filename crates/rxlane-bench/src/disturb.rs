@@ -7,14 +7,16 @@
 
 use std::time::Duration;
 
-use crate::bench::Options;
 use crate::dut::Dut;
 use crate::installed::Installed;
 use crate::lab::{Lab, Place};
-use crate::report::{DisturbanceReport, Disturbed, median};
+use crate::median::median;
+use crate::options::Options;
+use crate::results::{DisturbanceReport, Disturbed};
 use crate::session::{Session, in_lab};
 use crate::shell::run;
-use crate::trial::{Threads, Trial};
+use crate::threads::Threads;
+use crate::trial::Trial;
 use nix::sys::signal::Signal;
 use rxlane_policy::Pps;
 use rxlane_system::stop;

@@ -7,12 +7,12 @@ use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
 
 use crate::BenchError;
-use crate::circle::Circle;
 use crate::course;
 use crate::error::BpfTried;
 use crate::layout::{
     Bin, Control, Flow, MAX_TRAFFIC_CLASSES, PacedStage, SCHEDULE, Slot, State, Window,
 };
+use crate::maps::map;
 use crate::skeletons::generator as skel;
 use crate::test_run::Endless;
 
@@ -23,27 +23,27 @@ pub(crate) struct Generator {
     stages: MapHandle,
     sent: MapHandle,
     queues: u32,
-    driven_by: Driven,
+    driven_by: Box<dyn Drive>,
 }
 
-/// What runs the program.
-enum Driven {
-    Endless { _thread: Endless },
-    Circle(Circle),
+/// What runs the program, until it is dropped.
+pub(crate) trait Drive {
+    /// It is to run at least until the window is over.
+    fn keep_going(&self, _window: Window) -> Result<(), BenchError> {
+        Ok(())
+    }
+
+    /// The program has been told to send nothing.
+    fn has_ended(&self) -> Result<(), BenchError> {
+        Ok(())
+    }
 }
+
+impl Drive for Endless {}
 
 /// The mean gap of a rate, in 1/256 ns.
 pub(crate) fn gap_x256(pps: f64) -> u64 {
     (256e9 / pps) as u64
-}
-
-/// A map of a loaded object, which it outlives.
-pub(crate) fn map(object: &Object, name: &str) -> Result<MapHandle, BenchError> {
-    let found = object.maps().find(|m| m.name() == name);
-    let Some(found) = found else {
-        return Err(BenchError::Parameter(format!("there is no BPF map {name}")));
-    };
-    MapHandle::try_from(&found).tried("keep the maps of generator and sink")
 }
 
 impl Generator {
@@ -73,21 +73,21 @@ impl Generator {
             .tried("keep the generator")?;
         fill(loaded.object(), schedules, flows)?;
         let thread = Endless::new(netns, core, frame, program)?;
-        Self::of(loaded.object(), 1, Driven::Endless { _thread: thread })
+        Self::of(loaded.object(), 1, Box::new(thread))
     }
 
-    /// The generators of circles, by the queue that they fill.
-    pub(crate) fn of_circle(
+    /// Generators of a loaded program that something else drives, by the queue that they fill.
+    pub(crate) fn driven_by(
+        drive: impl Drive + 'static,
         object: &Object,
-        circle: Circle,
         schedules: &[Vec<Slot>],
         flows: &[Flow],
     ) -> Result<Self, BenchError> {
         fill(object, schedules, flows)?;
-        Self::of(object, schedules.len() as u32, Driven::Circle(circle))
+        Self::of(object, schedules.len() as u32, Box::new(drive))
     }
 
-    fn of(object: &Object, queues: u32, driven_by: Driven) -> Result<Self, BenchError> {
+    fn of(object: &Object, queues: u32, driven_by: Box<dyn Drive>) -> Result<Self, BenchError> {
         Ok(Self {
             queues,
             controls: map(object, "controls")?,
@@ -152,19 +152,13 @@ impl Generator {
             stages,
             window,
         })?;
-        match &self.driven_by {
-            Driven::Circle(circle) => circle.keep_going(window),
-            Driven::Endless { .. } => Ok(()),
-        }
+        self.driven_by.keep_going(window)
     }
 
     /// Sends no more.
     pub(crate) fn pause(&self) -> Result<(), BenchError> {
         self.control(Control::default())?;
-        match &self.driven_by {
-            Driven::Circle(circle) => circle.has_ended(),
-            Driven::Endless { .. } => Ok(()),
-        }
+        self.driven_by.has_ended()
     }
 
     fn control(&self, control: Control) -> Result<(), BenchError> {

@@ -17,7 +17,7 @@ use crate::occupant::Occupant;
 const PRIORITY: i32 = 1;
 
 /// A thread that soaks up one core's idle time while it works.
-pub(crate) fn soaker(core: usize) -> Result<Occupant, SystemError> {
+pub(crate) fn idle_meter(core: usize) -> Result<Occupant, SystemError> {
     Occupant::start(core, PRIORITY, |working: &AtomicBool| {
         while working.load(Ordering::Relaxed) {
             std::hint::spin_loop();

@@ -14,7 +14,7 @@ pub(crate) const MAX_QUEUES: usize = 16;
 pub(crate) const HEADERS: usize = 42;
 /// The same with what may be added to them: tags, or an outer header.
 pub(crate) const MAX_HEADERS: usize = 92;
-/// A stamp and the mark of a blank.
+/// A stamp and the mark of a template.
 const PAYLOAD: usize = 18;
 
 /// The shortest frame that has a stamp, without FCS, bytes; `added`: tags or an outer header.

@@ -28,13 +28,17 @@ mod generator;
 mod histogram;
 pub mod hog;
 mod idle;
+mod in_turn;
 pub mod installed;
 mod layout;
+mod maps;
+mod median;
 mod occupant;
-mod pattern;
+mod options;
 mod prime;
 pub mod profile;
 pub mod regret;
+pub mod results;
 mod sampler;
 pub mod scene;
 mod search;
@@ -46,11 +50,14 @@ pub mod steps;
 mod symbols;
 mod tcp_info;
 mod test_run;
+pub mod threads;
+mod traffic;
 mod wire;
 mod xdp_forward;
 
 pub use error::BenchError;
-pub use pattern::capture_gaps;
+pub use median::median;
+pub use traffic::capture_gaps;
 
 /// What the BPF programs in this crate are: the compiler, then name and SHA-256 of each object, separated by `;`.
 pub const BPF: &str = env!("RXLANE_BPF");

@@ -74,7 +74,7 @@ impl Occupant {
     }
 
     /// The core is everybody's again.
-    pub(crate) fn rest(&self) {
+    pub(crate) fn pause(&self) {
         self.working.store(false, Ordering::Relaxed);
     }
 
@@ -94,7 +94,7 @@ fn thread_clock(id: nix::unistd::Pid) -> ClockId {
 impl Drop for Occupant {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        self.rest();
+        self.pause();
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
             let _ = thread.join();

@@ -36,7 +36,7 @@ pub(crate) struct Sampler {
 /// Threads whose samples need no stack.
 pub(crate) struct Known {
     /// Takes what is left over.
-    pub(crate) soaker: Option<i32>,
+    pub(crate) idle_meter: Option<i32>,
     /// Takes its part.
     pub(crate) hog: Option<i32>,
     /// Of the AF_XDP engine: in user space they forward.
@@ -116,7 +116,7 @@ impl Sampler {
         symbols: &Symbols,
     ) -> Result<Option<Activity>, BenchError> {
         let thread = place.thread as i32;
-        if known.soaker == Some(thread) {
+        if known.idle_meter == Some(thread) {
             return Ok(Some(Activity::Idle));
         }
         if known.hog == Some(thread) {

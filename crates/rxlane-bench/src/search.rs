@@ -19,6 +19,17 @@ const HIGHEST_PPS: f64 = 4_000_000.0;
 /// Where searches give up: what fails here fails for another reason than its rate.
 const GIVE_UP_PPS: f64 = 1000.0;
 
+/// Parameters of a throughput search.
+#[derive(Debug, Clone, Copy)]
+pub struct Search {
+    /// Share of packets that may be lost.
+    pub loss_tolerance: f64,
+    /// Relative width at which the search ends.
+    pub width: f64,
+    /// Trials at each rate; the median decides.
+    pub trials: u32,
+}
+
 /// The rate that the kernel forwards with next to no loss.
 ///
 /// # Errors

@@ -9,12 +9,13 @@ use rxlane_system::{Tried, netns, stop};
 
 use crate::BenchError;
 use crate::bed::Bed;
-use crate::bench::Options;
 use crate::dut::Dut;
 use crate::hog::{self, Hog};
 use crate::installed::Installed;
 use crate::lab::{Lab, LabConfig, Place, Settings};
-use crate::trial::{Threads, Trial};
+use crate::options::Options;
+use crate::threads::Threads;
+use crate::trial::Trial;
 use crate::wire::{RealPorts, Wire};
 
 /// How often a trial whose generator fell behind is tried again before a run is invalid.

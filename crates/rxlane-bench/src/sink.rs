@@ -12,9 +12,9 @@ use rxlane_system::{SystemError, Tried, links};
 use crate::BenchError;
 use crate::course;
 use crate::error::BpfTried;
-use crate::generator::map;
 use crate::histogram;
 use crate::layout::{BUCKETS, Bin, FlowSeen, Received, Window};
+use crate::maps::map;
 use crate::skeletons::sink as skel;
 
 /// A sink, attached to its interfaces while it lives.

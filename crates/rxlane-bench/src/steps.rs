@@ -1,13 +1,81 @@
 //! A load that changes, and who loses packets when.
 
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
 use crate::BenchError;
-use crate::bench::Options;
 use crate::layout::Bin;
+use crate::median::median;
+use crate::options::Options;
 use crate::profile::Profile;
-use crate::report::{StageResult, StepsDut, StepsPoint, StepsReport, median};
 use crate::search::kernel_capacity;
 use crate::session::{Session, in_lab};
+use crate::traffic::Traffic;
 use crate::trial::Course;
+
+/// Devices under a load that changes.
+#[derive(Debug, Clone, Serialize)]
+pub struct StepsReport {
+    /// False when the generator fell behind.
+    pub valid: bool,
+    /// What the kernel forwards without loss, packets a second: a load of 1.
+    pub capacity_pps: f64,
+    /// The load.
+    pub profile: Profile,
+    /// Width of the bins of `points`, ms.
+    pub bin_ms: f64,
+    /// Trials of each device.
+    pub repeat: u32,
+    /// What was offered.
+    pub traffic: Traffic,
+    /// Settings of the lab.
+    pub settings: BTreeMap<String, String>,
+    /// In the order of `--dut`.
+    pub duts: Vec<StepsDut>,
+}
+
+/// One device.
+#[derive(Debug, Clone, Serialize)]
+pub struct StepsDut {
+    /// Its name.
+    pub name: String,
+    /// Medians over trials, stage by stage.
+    pub stages: Vec<StageResult>,
+    /// All trials together, bin by bin.
+    pub points: Vec<StepsPoint>,
+}
+
+/// What became of the packets sent in a stage. Pairs are RT and BE.
+#[derive(Debug, Clone, Serialize)]
+pub struct StageResult {
+    /// The load, or where it begins and ends.
+    pub load: String,
+    /// When the stage begins, s.
+    pub begins_s: f64,
+    /// Packets sent.
+    pub sent: [f64; 2],
+    /// Of these, lost.
+    pub lost: [f64; 2],
+    /// How long after the beginning of the stage the last lost packet was sent, ms; 0: none was. Of RT under overload
+    /// this is the time to protection, of all after it the time to release.
+    pub last_loss_ms: [f64; 2],
+    /// The longest latency, us.
+    pub max_us: [f64; 2],
+}
+
+/// What became of the packets sent within one bin. Pairs are RT and BE.
+#[derive(Debug, Clone, Serialize)]
+pub struct StepsPoint {
+    /// Its middle, ms.
+    pub at_ms: f64,
+    /// Packets sent, in all trials.
+    pub sent: [f64; 2],
+    /// Of these, lost.
+    pub lost: [f64; 2],
+    /// The longest latency, us.
+    pub max_us: [f64; 2],
+}
 
 /// What a profile does to each device, in turns.
 ///

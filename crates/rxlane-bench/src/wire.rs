@@ -9,7 +9,7 @@ use crate::BenchError;
 use crate::lab::{Drive, Lab, Over, Place, QueueCores};
 use crate::layout::{Flow, MAX_HEADERS};
 use crate::prime::{Answer, Priming};
-use crate::trial::CLASSES;
+use crate::traffic::CLASSES;
 
 const EF: u8 = 46;
 

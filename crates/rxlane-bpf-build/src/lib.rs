@@ -54,7 +54,8 @@ pub enum BuildError {
     },
 }
 
-/// Makes `OUT_DIR/NAME.skel.rs` of `bpf/NAME.bpf.c` for each name, and sets `RXLANE_BPF` for the crate: a line
+/// Makes `OUT_DIR/NAME.skel.rs` of `bpf/NAME.bpf.c` for each name (`lane`, or `lane/lane` where programs are in folders, which include by
+/// `folder/file.h`), and sets `RXLANE_BPF` for the crate: a line
 /// with the compiler, and one with name and SHA-256 of each object.
 ///
 /// # Errors
@@ -93,8 +94,9 @@ pub fn skeletons(names: &[&str]) -> Result<(), BuildError> {
         let path = folder.join(COMPILER);
         std::fs::write(&path, &about).map_err(at(&path))?;
     }
-    for name in names {
-        let source = format!("bpf/{name}.bpf.c");
+    for path in names {
+        let source = format!("bpf/{path}.bpf.c");
+        let name = path.rsplit('/').next().unwrap_or(path);
         let object = out.join(format!("{name}.bpf.o"));
         let failed = |message| BuildError::Program {
             source_file: source.clone(),
@@ -148,6 +150,7 @@ fn compile(clang: &str, source: &str, object: &Path) -> Result<(), String> {
             "-Wextra",
             "-Wno-unused-parameter",
             "-mcpu=v3",
+            "-Ibpf",
             &include_of_multiarch(),
         ])
         .build()

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use rxlane_policy::PolicyError;
 use thiserror::Error;
 
-use crate::{MAX_BYTES, excerpt};
+use crate::MAX_BYTES;
 
 /// A configuration file that cannot be used.
 #[derive(Debug, Error)]
@@ -121,11 +121,6 @@ impl Complaints {
             all,
             text: text.to_owned(),
         }
-    }
-
-    /// Every complaint under the line that it is about; `name` is that of the file.
-    pub fn excerpts(&self, name: &str, colour: bool) -> String {
-        excerpt::of(self, name, colour)
     }
 }
 

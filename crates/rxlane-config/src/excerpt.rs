@@ -9,27 +9,29 @@ use crate::error::{Complaint, Complaints};
 /// Nobody reads more at once, and each takes the time to find its line.
 const SHOWN: usize = 20;
 
-/// The first complaints, each under the line that it is about, marked.
-pub(crate) fn of(complaints: &Complaints, name: &str, colour: bool) -> String {
-    let groups: Vec<Group<'_>> = complaints
-        .all
-        .iter()
-        .take(SHOWN)
-        .map(|c| excerpt(c, &complaints.text, name))
-        .collect();
-    let renderer = if colour {
-        Renderer::styled()
-    } else {
-        Renderer::plain()
-    };
-    let mut text: String = groups
-        .iter()
-        .map(|group| renderer.render(std::slice::from_ref(group)) + "\n")
-        .collect();
-    if complaints.all.len() > SHOWN {
-        text += &format!("and {} more\n", complaints.all.len() - SHOWN);
+impl Complaints {
+    /// The first complaints, each under the line that it is about, marked; `name` is that of the file.
+    pub fn excerpts(&self, name: &str, colour: bool) -> String {
+        let groups: Vec<Group<'_>> = self
+            .all
+            .iter()
+            .take(SHOWN)
+            .map(|c| excerpt(c, &self.text, name))
+            .collect();
+        let renderer = if colour {
+            Renderer::styled()
+        } else {
+            Renderer::plain()
+        };
+        let mut text: String = groups
+            .iter()
+            .map(|group| renderer.render(std::slice::from_ref(group)) + "\n")
+            .collect();
+        if self.all.len() > SHOWN {
+            text += &format!("and {} more\n", self.all.len() - SHOWN);
+        }
+        text
     }
-    text
 }
 
 fn excerpt<'a>(complaint: &'a Complaint, text: &'a str, name: &'a str) -> Group<'a> {

@@ -8,6 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 
+use rxlane_bpf::layout::{DeviceOver, GuardPlan};
+use rxlane_bpf::pinned;
+use rxlane_engine::RingMap;
 use rxlane_policy::class::{Class, Trust};
 use rxlane_system::links::Links;
 use rxlane_system::snapshot::Snapshot;
@@ -17,16 +20,15 @@ use tracing::error;
 
 use crate::DataplaneError;
 use crate::attached::Attached;
-use crate::engine::RingMap;
 use crate::instance::Instance;
+use crate::lanes::constants::{Wanted, trusts};
 use crate::lanes::guard;
 use crate::lanes::overload::{self, Shared};
-use crate::lanes::program::{self, LaneProgram, Wanted};
+use crate::lanes::program::LaneProgram;
 use crate::lanes::{rings, witness};
-use crate::layout::{DeviceOver, GuardPlan};
 use crate::named_vlans::NamedVlans;
 use crate::state::State;
-use crate::{filters, macvlans, pinned, port_links, port_table, ports, tags, vlans};
+use crate::{filters, macvlans, port_links, port_table, ports, tags, vlans};
 
 const OBSERVING: &str = "observing: every packet goes to the Linux stack as it came; counters say what would become of it otherwise";
 
@@ -79,7 +81,7 @@ fn replace(
 ) -> Result<LaneProgram, DataplaneError> {
     let devices = &snapshot.links;
     overload::leave_polling_cores(shared);
-    let established = |state: &State| program::trusts(&state.config, |t| *t == Trust::Established);
+    let established = |state: &State| trusts(&state.config, |t| *t == Trust::Established);
     let parks_tcp = rings::parks_tcp(&state.config, &state.features);
     let class_rings = rings::prepare(
         instance,

@@ -1,5 +1,5 @@
-use std::path::PathBuf;
-
+use rxlane_bpf::BpfError;
+use rxlane_engine::EngineError;
 use rxlane_policy::PolicyError;
 use rxlane_system::SystemError;
 use thiserror::Error;
@@ -10,44 +10,15 @@ pub enum DataplaneError {
     /// The classes or rules are wrong.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// The engine makes no sense, whatever the devices are.
+    /// A BPF call failed, or a file of the instance could not be used.
     #[error(transparent)]
-    EngineConfig(#[from] rxlane_config::EngineError),
+    Bpf(#[from] BpfError),
+    /// The engine cannot start.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
     /// The kernel refused something around the lanes.
     #[error(transparent)]
     System(#[from] SystemError),
-    /// A BPF call failed.
-    #[error("cannot {what}: {source}")]
-    Bpf {
-        /// What was tried, as an infinitive.
-        what: String,
-        /// What libbpf said.
-        source: libbpf_rs::Error,
-    },
-    /// The kernel does not take a program of ours: a bug, or a kernel that nobody has tried.
-    #[error(
-        "Linux {kernel} refuses the program `{program}` ({source}); its verifier says: {why}. This is a fault of rxlane, not of your configuration: please report it, with the configuration and this message, at {report_to}"
-    )]
-    Refused {
-        /// Name of the BPF program.
-        program: String,
-        /// Release of the kernel.
-        kernel: String,
-        /// The end of the verifier's log.
-        why: String,
-        /// Where to report it.
-        report_to: &'static str,
-        /// What libbpf said.
-        source: libbpf_rs::Error,
-    },
-    /// A file of the instance could not be used.
-    #[error("cannot use {}: {source}", path.display())]
-    File {
-        /// The file that was to be read or written.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
     /// A port of the engine that is not there.
     #[error(
         "port `{0}`: no such interface in this network namespace, and the engine makes its rings for the ports that it finds: start it when they are there (`ip link` lists them), leave the port out, or use datapath = \"express\", which waits for ports"
@@ -138,17 +109,6 @@ pub enum DataplaneError {
         "the engine cannot observe, because it takes packets away from the kernel: use datapath = \"express\" to observe, or leave mode = \"observe\" and --observe out"
     )]
     EngineObserves,
-    /// The engine cannot be what the configuration asks for.
-    #[error("{0}")]
-    Engine(String),
-    /// A queue cannot be opened.
-    #[error("port `{port}`: {source}")]
-    Socket {
-        /// Name of the port.
-        port: String,
-        /// What the system said.
-        source: crate::engine::SocketError,
-    },
     /// A daemon is running in this namespace.
     #[error(
         "rxlane is already running in this network namespace (pid {0}); use `rxlane reload`, or stop it first"
@@ -167,42 +127,4 @@ pub enum DataplaneError {
     /// No router in this namespace.
     #[error("no router in this network namespace; start one with `rxlane run -c FILE`")]
     NotRunning,
-    /// Program and structs disagree: a build error.
-    #[error("map `{map}` has values of {actual} bytes instead of {expected}: rebuild rxlane")]
-    Layout {
-        /// Name of the pinned map.
-        map: &'static str,
-        /// Bytes of the Rust mirror.
-        expected: usize,
-        /// Bytes of the map's values.
-        actual: usize,
-    },
-}
-
-/// Names what was tried when a BPF call fails.
-pub(crate) trait BpfTried<T> {
-    fn tried(self, what: impl FnOnce() -> String) -> Result<T, DataplaneError>;
-}
-
-impl<T> BpfTried<T> for libbpf_rs::Result<T> {
-    fn tried(self, what: impl FnOnce() -> String) -> Result<T, DataplaneError> {
-        self.map_err(|source| DataplaneError::Bpf {
-            what: what(),
-            source,
-        })
-    }
-}
-
-/// Names the file when reading or writing it fails.
-pub(crate) trait FileTried<T> {
-    fn at(self, path: impl Into<PathBuf>) -> Result<T, DataplaneError>;
-}
-
-impl<T> FileTried<T> for std::io::Result<T> {
-    fn at(self, path: impl Into<PathBuf>) -> Result<T, DataplaneError> {
-        self.map_err(|source| DataplaneError::File {
-            path: path.into(),
-            source,
-        })
-    }
 }

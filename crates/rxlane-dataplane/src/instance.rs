@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use rxlane_bpf::pinned;
+use rxlane_bpf::{BpfError, FileTried};
+use rxlane_system::{bpffs, netns};
 use serde::Serialize;
 
 use crate::DataplaneError;
 use crate::clock::monotonic;
-use crate::error::FileTried;
 use crate::lock::{self, Lock};
-use crate::pinned;
 use crate::private;
 use crate::state::State;
 use crate::undo::Ask;
-use rxlane_system::{bpffs, netns};
 
 /// A signal comes this soon after what it means, ns.
 const ASKED_NS: u64 = 10_000_000_000;
@@ -182,7 +182,7 @@ impl Instance {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn save_state(&self, state: &State) -> Result<(), DataplaneError> {
+    pub fn save_state(&self, state: &State) -> Result<(), BpfError> {
         replace(&self.state_path(), state)
     }
 
@@ -200,7 +200,7 @@ impl Instance {
     pub(crate) fn save_turned_off(
         &self,
         by_port: &BTreeMap<String, BTreeSet<String>>,
-    ) -> Result<(), DataplaneError> {
+    ) -> Result<(), BpfError> {
         replace(&self.turned_off_path(), by_port)
     }
 
@@ -208,12 +208,12 @@ impl Instance {
         self.run.join("gro-normal-batch")
     }
 
-    /// What the machine's setting was before the first of all routers changed it ([`crate::batches`]).
+    /// What the machine's setting was before the first of all routers changed it ([`crate::gro_batch`]).
     pub(crate) fn load_normal_batch(&self) -> Option<u32> {
         serde_json::from_slice(&private::read(&self.normal_batch_path())?).ok()
     }
 
-    pub(crate) fn save_normal_batch(&self, packets: u32) -> Result<(), DataplaneError> {
+    pub(crate) fn save_normal_batch(&self, packets: u32) -> Result<(), BpfError> {
         replace(&self.normal_batch_path(), &packets)
     }
 
@@ -226,11 +226,11 @@ impl Instance {
     pub(crate) fn lock_normal_batch() -> Result<Option<Lock>, DataplaneError> {
         let run = Path::new(RUN);
         private::folder(run)?;
-        lock::take(&run.join("gro-normal-batch.lock"))
+        Ok(lock::take(&run.join("gro-normal-batch.lock"))?)
     }
 
     /// The instances of all namespaces, of those that are gone too.
-    pub(crate) fn all() -> Result<Vec<Self>, DataplaneError> {
+    pub(crate) fn all() -> Result<Vec<Self>, BpfError> {
         let run = Path::new(RUN);
         let entries = match std::fs::read_dir(run) {
             Ok(entries) => entries,
@@ -265,7 +265,7 @@ impl Instance {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn ask(&self, what: Ask) -> Result<(), DataplaneError> {
+    pub fn ask(&self, what: Ask) -> Result<(), BpfError> {
         replace(&self.ask_path(), &(what, monotonic().0))
     }
 
@@ -287,7 +287,7 @@ impl Instance {
     }
 
     /// Answers a reload, for whoever asked for it.
-    pub(crate) fn report_reload(&self, error: Option<&str>) -> Result<(), DataplaneError> {
+    pub(crate) fn report_reload(&self, error: Option<&str>) -> Result<(), BpfError> {
         replace(&self.reload_path(), &(self.reload_count() + 1, error))
     }
 
@@ -300,7 +300,7 @@ impl Instance {
     ///
     /// # Errors
     /// When a file cannot be removed.
-    pub fn remove_pins(&self) -> Result<(), DataplaneError> {
+    pub fn remove_pins(&self) -> Result<(), BpfError> {
         let fast = self.fast_links().into_iter().map(|(_, path)| path);
         for link in self.port_links().chain(fast) {
             pinned::detach(&link)?;
@@ -327,7 +327,7 @@ impl Instance {
 }
 
 /// Writes a file as JSON in one step: whoever reads it finds the old or the new.
-fn replace(path: &Path, what: &impl Serialize) -> Result<(), DataplaneError> {
+fn replace(path: &Path, what: &impl Serialize) -> Result<(), BpfError> {
     let new = path.with_extension("new");
     let json = serde_json::to_vec(what)
         .map_err(std::io::Error::from)
@@ -338,7 +338,7 @@ fn replace(path: &Path, what: &impl Serialize) -> Result<(), DataplaneError> {
     std::fs::rename(&new, path).at(path)
 }
 
-fn remove_tree(path: &Path) -> Result<(), DataplaneError> {
+fn remove_tree(path: &Path) -> Result<(), BpfError> {
     match std::fs::remove_dir_all(path) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e).at(path),
         _ => Ok(()),

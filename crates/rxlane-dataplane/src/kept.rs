@@ -1,11 +1,10 @@
-//! Flows that stay with the kernel because a rule must see each of their packets, as the witness asks for them (bpf/kept.h).
+//! Flows that stay with the kernel because a rule must see each of their packets, as the witness asks for them (bpf/trust/kept.h).
 
 use std::net::IpAddr;
 
+use rxlane_bpf::layout::{KeptFlows, MAX_KEPT_FLOWS};
 use rxlane_system::links::Link;
 use rxlane_system::ruleset::{Meets, PerPacket};
-
-use crate::layout::{KeptFlows, MAX_KEPT_FLOWS};
 
 /// All flows.
 const ALL: KeptFlows = KeptFlows {

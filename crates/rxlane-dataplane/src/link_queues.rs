@@ -1,16 +1,17 @@
-//! Tells the programs how fast links are that can be filled by what XDP sends to them (bpf/link_queue.h).
+//! Tells the programs how fast links are that can be filled by what XDP sends to them (bpf/forward/link_queue.h).
 
 use std::collections::BTreeMap;
 
+use rxlane_bpf::layout::LinkQueue;
+use rxlane_bpf::pinned;
 use rxlane_policy::egress;
 use rxlane_system::drivers;
 use rxlane_system::links::{Link as NetDevice, Links};
 
 use crate::DataplaneError;
 use crate::lanes::overload::Shared;
-use crate::layout::LinkQueue;
 use crate::port::PortState;
-use crate::{pinned, refusing};
+use crate::refusing;
 
 /// What the programs have been told, by slot.
 #[derive(Debug, Default)]

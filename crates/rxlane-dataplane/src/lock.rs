@@ -6,9 +6,8 @@ use std::path::Path;
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
+use rxlane_bpf::{BpfError, FileTried};
 
-use crate::DataplaneError;
-use crate::error::FileTried;
 use crate::private;
 
 /// Held by the daemon; closing the file gives it back.
@@ -18,7 +17,7 @@ pub struct Lock {
 }
 
 /// Takes a lock and writes this process's number into it; `None` while another holds it.
-pub(crate) fn take(path: &Path) -> Result<Option<Lock>, DataplaneError> {
+pub(crate) fn take(path: &Path) -> Result<Option<Lock>, BpfError> {
     let mut file = private::open(path)?;
     match fcntl(&file, FcntlArg::F_OFD_SETLK(&whole_file())) {
         Ok(_) => {}

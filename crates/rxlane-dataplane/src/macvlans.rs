@@ -1,20 +1,20 @@
-//! The table of devices that a port has beside itself, by their MAC addresses (bpf/macvlan.h): macvlan devices over it, such as virtual
+//! The table of devices that a port has beside itself, by their MAC addresses (bpf/devices/macvlan.h): macvlan devices over it, such as virtual
 //! addresses of VRRP, and its bridge. Nothing is sent through one by the express lane.
 
 use std::collections::BTreeMap;
 
 use bytemuck::{Pod, Zeroable};
+use rxlane_bpf::BpfError;
+use rxlane_bpf::layout::DeviceOver;
+use rxlane_bpf::pinned;
 use rxlane_config::RouterConfig;
 use rxlane_system::links::Link as NetDevice;
 use rxlane_system::snapshot::Snapshot;
 use rxlane_topology::device::{Checks, hides_tags};
 use rxlane_topology::{macvlan, master};
 
-use crate::DataplaneError;
-use crate::device_over::flags;
+use crate::device_over::{self, flags};
 use crate::lanes::program::LaneProgram;
-use crate::layout::DeviceOver;
-use crate::pinned;
 use crate::port::PortState;
 
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -33,7 +33,7 @@ pub(crate) fn write(
     all: &BTreeMap<String, PortState>,
     config: &RouterConfig,
     snapshot: &Snapshot,
-) -> Result<(), DataplaneError> {
+) -> Result<(), BpfError> {
     let devices = &snapshot.links;
     let whole = all.iter().filter(|(_, port)| !port.is_by_vlan());
     let names: Vec<String> = whole.map(|(name, _)| name.clone()).collect();
@@ -53,7 +53,7 @@ pub(crate) fn write(
         };
         let entry = DeviceOver {
             ifindex,
-            ..DeviceOver::of(device, devices, flags(checks))
+            ..device_over::entry(device, devices, flags(checks))
         };
         entries.insert(bytemuck::bytes_of(&key).to_vec(), entry);
     };

@@ -1,14 +1,13 @@
-//! VLAN devices that `ports` names instead of the port under them: which of them a frame is of (bpf/vlan.h, `enter_named`).
+//! VLAN devices that `ports` names instead of the port under them: which of them a frame is of (bpf/devices/vlan.h, `enter_named`).
 
 use std::collections::BTreeMap;
 
+use rxlane_bpf::BpfError;
+use rxlane_bpf::pinned;
 use rxlane_system::links::{Links, Vlan};
-use rxlane_topology::device::chain;
-use rxlane_topology::vlan::MAX_TAGS;
+use rxlane_topology::device::{MAX_TAGS, chain};
 
-use crate::DataplaneError;
 use crate::lanes::program::LaneProgram;
-use crate::pinned;
 use crate::vlans::{self, Key};
 
 /// Those of a configuration, each with its position in `ports`. Whether its packets may be express is another matter: they have a class.
@@ -63,7 +62,7 @@ impl NamedVlans {
     ///
     /// # Errors
     /// When the map cannot be written.
-    pub(crate) fn write(&self, lane: &LaneProgram) -> Result<(), DataplaneError> {
+    pub(crate) fn write(&self, lane: &LaneProgram) -> Result<(), BpfError> {
         let entry =
             |(key, position): (&Key, &u8)| (bytemuck::bytes_of(key).to_vec(), u32::from(*position));
         let entries = self.by_tags.iter().map(entry).collect();

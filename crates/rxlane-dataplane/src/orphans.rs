@@ -3,7 +3,7 @@
 use tracing::info;
 
 use crate::DataplaneError;
-use crate::batches::Batches;
+use crate::gro_batch::Batches;
 use crate::instance::Instance;
 use crate::lanes::overload::Shared;
 use crate::state::State;

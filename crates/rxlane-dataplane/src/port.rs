@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rxlane_bpf::layout::EGRESS_BY_VLAN;
 use rxlane_topology::hook::AT_TC;
 use serde::{Deserialize, Serialize};
-
-use crate::layout::EGRESS_BY_VLAN;
 
 /// A port.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use libbpf_rs::Link;
+use rxlane_bpf::BpfError;
+use rxlane_bpf::pinned;
 use rxlane_system::links::{Link as NetDevice, Links};
 use rxlane_system::tcx;
 
 use crate::DataplaneError;
 use crate::instance::Instance;
-use crate::pinned;
 
 pub(crate) fn open_link(instance: &Instance, port: &str) -> Option<Link> {
     let path = instance.port_link(port);
@@ -75,7 +76,7 @@ pub(crate) fn let_go(
     port: &str,
     was: Option<u32>,
     devices: &Links,
-) -> Result<(), DataplaneError> {
+) -> Result<(), BpfError> {
     let here = |ifindex: u32| {
         let device = devices.at(ifindex);
         device.is_some_and(|d| d.xdp_program != 0)

@@ -1,7 +1,11 @@
-//! The tables of ports: by which devices packets come in (`struct port` of bpf/shared.h), and by which they may leave.
+//! The tables of ports: by which devices packets come in (`struct port` of bpf/lib/shared.h), and by which they may leave.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rxlane_bpf::layout::{
+    PORT_HIDES_TAGS, PORT_OTHER_MACS, PORT_QDISC, PORT_XDP_FRAGS, Port, PortTable,
+};
+use rxlane_bpf::pinned;
 use rxlane_config::RouterConfig;
 use rxlane_system::links::Link as NetDevice;
 use rxlane_system::snapshot::Snapshot;
@@ -14,11 +18,8 @@ use crate::DataplaneError;
 use crate::device_over::flags;
 use crate::lanes::overload::Shared;
 use crate::lanes::program::LaneProgram;
-use crate::layout::{
-    PORT_HIDES_TAGS, PORT_OTHER_MACS, PORT_QDISC, PORT_TAKES_PIECES, Port, PortTable,
-};
 use crate::port::{self, PortState};
-use crate::{pinned, refusing, tags};
+use crate::{refusing, tags};
 
 /// Tells the program about ports, and by which devices the packets of each come in.
 ///
@@ -67,7 +68,7 @@ pub(crate) fn write_ports(
                 | (u8::from(mode != Some(AT_TC) && !tags::are_left(name)) * PORT_HIDES_TAGS)
                 | (u8::from(!port.is_by_vlan() && by_qdisc.contains_key(&device.ifindex))
                     * PORT_QDISC)
-                | (u8::from(xdp::sends_pieces(device.ifindex)) * PORT_TAKES_PIECES)
+                | (u8::from(xdp::sends_pieces(device.ifindex)) * PORT_XDP_FRAGS)
                 | (u8::from(has_others) * PORT_OTHER_MACS),
             lacks_checksums: u8::from(lacks_checksums(device)),
             teaches: u8::from(teaching.contains(&device.ifindex)),
@@ -91,7 +92,7 @@ pub(crate) fn write_ports(
             });
         }
     }
-    pinned::put(&shared.ports, 0, bytemuck::bytes_of(&table))
+    Ok(pinned::put(&shared.ports, 0, bytemuck::bytes_of(&table))?)
 }
 
 /// Whether senders on this machine may have left checksums to the device, which makes none (`NETIF_F_HW_CSUM` of veth, and of a tap by

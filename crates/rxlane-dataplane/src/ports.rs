@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 
+use rxlane_bpf::layout::MAX_PORTS;
+use rxlane_bpf::pinned;
 use rxlane_config::{Datapath, RouterConfig};
 use rxlane_system::links::{Link as NetDevice, Links};
 use rxlane_system::xdp::Mode;
@@ -17,8 +19,6 @@ use crate::attached::Attached;
 use crate::foreign::Foreign;
 use crate::instance::Instance;
 use crate::lanes::program::LaneProgram;
-use crate::layout::MAX_PORTS;
-use crate::pinned;
 use crate::port::PortState;
 use crate::port_links;
 use crate::state::State;

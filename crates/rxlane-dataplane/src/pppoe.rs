@@ -1,4 +1,4 @@
-//! PPPoE sessions over ports and VLAN devices: which of them the express lane serves (bpf/session.h).
+//! PPPoE sessions over ports and VLAN devices: which of them the express lane serves (bpf/devices/session.h).
 //!
 //! What comes in a session came in by its ppp device, and leaves through one in a session, as in Linux; discovery, and all that keeps a
 //! session up, is the kernel's and its daemon's (pppd, accel-ppp).
@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 
 use bytemuck::{Pod, Zeroable};
 use libbpf_rs::MapHandle;
+use rxlane_bpf::layout::PORT_HIDES_TAGS;
+use rxlane_bpf::pinned;
+use rxlane_bpf::{BpfError, BpfTried};
 use rxlane_config::RouterConfig;
 use rxlane_system::links::{Link as NetDevice, Links};
 use rxlane_system::snapshot::Snapshot;
@@ -18,18 +21,16 @@ use rxlane_topology::vlan;
 use tracing::warn;
 
 use crate::DataplaneError;
-use crate::device_over::flags;
-use crate::error::BpfTried;
+use crate::device_over::{self, flags};
+use crate::filters;
 use crate::instance::Instance;
 use crate::lanes::overload::Shared;
 use crate::lanes::program::LaneProgram;
 use crate::lanes::sessions::{self, FoundSession, SessionIterator};
-use crate::layout::{DeviceOver, PORT_HIDES_TAGS};
 use crate::port::PortState;
 use crate::vlans;
-use crate::{filters, pinned};
 
-/// Sessions that the program knows (`MAX_SESSIONS` of bpf/session.h).
+/// Sessions that the program knows (`MAX_SESSIONS` of bpf/devices/session.h).
 const MAX_SESSIONS: usize = 1024;
 /// Where the kernel lists sessions of the network namespace, below a heading; it is missing where it knows none.
 const LIST: &str = "/proc/thread-self/net/pppoe";
@@ -197,7 +198,7 @@ impl Sessions {
         snapshot: &Snapshot,
         topology: &Topology,
         ways: &mut BTreeMap<Vec<u8>, vlans::Way>,
-    ) -> Result<(), DataplaneError> {
+    ) -> Result<(), BpfError> {
         let mut entries = BTreeMap::new();
         for session in self.all.iter().filter(|s| s.declined.is_none()) {
             let (device, found) = (&session.device, &session.found);
@@ -210,7 +211,7 @@ impl Sessions {
                 sender: found.remote,
             };
             let own = flags(Checks::of(device, None, snapshot));
-            let entry = DeviceOver::of(device, &snapshot.links, own & !PORT_HIDES_TAGS);
+            let entry = device_over::entry(device, &snapshot.links, own & !PORT_HIDES_TAGS);
             entries.insert(bytemuck::bytes_of(&key).to_vec(), entry);
             let of_vlan = ways.get(under.ifindex.to_ne_bytes().as_slice()).copied();
             let mut way = of_vlan.unwrap_or_else(|| vlans::Way::of_port(under));
@@ -228,7 +229,7 @@ impl Sessions {
     }
 }
 
-/// `struct session_key` of bpf/session.h.
+/// `struct session_key` of bpf/devices/session.h.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 struct Key {
@@ -250,9 +251,9 @@ pub(crate) fn serve(
         id: id.to_be_bytes(),
         sender,
     };
-    let entry = DeviceOver::seen_as_itself(ifindex);
+    let entry = rxlane_bpf::layout::DeviceOver::seen_as_itself(ifindex);
     let entries = BTreeMap::from([(bytemuck::bytes_of(&key).to_vec(), entry)]);
-    pinned::replace(&lane.sessions, &entries)
+    Ok(pinned::replace(&lane.sessions, &entries)?)
 }
 
 /// See [`crate::testing::send_in_session`].
@@ -275,5 +276,5 @@ pub(crate) fn send(
         from: port.mac,
     };
     let ways = BTreeMap::from([(ifindex.to_ne_bytes().to_vec(), way)]);
-    pinned::replace(&lane.vlan_ways, &ways)
+    Ok(pinned::replace(&lane.vlan_ways, &ways)?)
 }

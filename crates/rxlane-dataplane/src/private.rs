@@ -7,8 +7,9 @@ use std::io::Read;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+use rxlane_bpf::{BpfError, FileTried};
+
 use crate::DataplaneError;
-use crate::error::FileTried;
 
 /// Everybody may look for the socket in it, which says itself who may use it.
 const FOLDER: u32 = 0o755;
@@ -25,7 +26,7 @@ pub(crate) fn folder(path: &Path) -> Result<(), DataplaneError> {
 }
 
 /// Opens a file for writing, and makes it if need be. What is no plain file, as a pipe or a link, is refused and not waited for.
-pub(crate) fn open(path: &Path) -> Result<File, DataplaneError> {
+pub(crate) fn open(path: &Path) -> Result<File, BpfError> {
     let file = OpenOptions::new()
         .write(true)
         .create(true)

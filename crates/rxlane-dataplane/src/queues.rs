@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use rxlane_system::links::Link;
 use rxlane_system::softnet::{self, Softnet};
 use rxlane_system::tc::{self, Waiting};
 use schemars::JsonSchema;
@@ -9,7 +10,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::DataplaneError;
 use crate::status::parts::{ClassStatus, PortStatus};
-use rxlane_system::links::Link;
 
 /// A queue, in the order of a packet's way. `rx-ring`: of a port, before classes exist; lost is what its driver counts (`rx_missed_errors`), and
 /// veth counts it at the sender. `backlog`: of a core, for devices without NAPI and packets of other cores (RPS), of all network namespaces; lost
@@ -162,8 +162,8 @@ fn of(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{ClassCounters, PortCounters, RingCounters};
     use crate::status::parts::RingStatus;
+    use rxlane_bpf::layout::{ClassCounters, PortCounters, RingCounters};
 
     fn port(name: &str, ifindex: Option<u32>) -> PortStatus {
         let shed = ClassCounters {

@@ -1,11 +1,14 @@
 //! Ports that are full: whose drivers refuse express frames, or whose links have more to send than they can. From then on, of which the
-//! program that sees it tells the others (bpf/refusing.h), what leaves there may wait in the port's queueing discipline; of a link that is
+//! program that sees it tells the others (bpf/forward/refusing.h), what leaves there may wait in the port's queueing discipline; of a link that is
 //! full the highest class goes on directly.
 //! Here is seen when nothing waits any more: sent directly before that, packets would overtake those that do.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use rxlane_bpf::BpfError;
+use rxlane_bpf::layout::MAX_PORTS;
+use rxlane_bpf::pinned;
 use rxlane_config::{Egress, RouterConfig};
 use rxlane_system::links::Links;
 use rxlane_system::tc::{self, Waiting};
@@ -14,8 +17,6 @@ use tracing::{info, warn};
 
 use crate::DataplaneError;
 use crate::lanes::overload::Shared;
-use crate::layout::MAX_PORTS;
-use crate::pinned;
 use crate::state::State;
 
 /// For so many seconds nothing may have waited before packets leave directly again, and for twice as many each time that the port refuses
@@ -24,7 +25,7 @@ const QUIET_S: u32 = 1;
 const LONGEST_QUIET_S: u32 = 64;
 /// Within so long, or within the time that nothing had to wait for, is at once.
 const AT_ONCE: Duration = Duration::from_secs(10);
-/// What is true of any port (`ANY_PORT` of bpf/refusing.h).
+/// What is true of any port (`ANY_PORT` of bpf/forward/refusing.h).
 const ANY_PORT: u32 = MAX_PORTS as u32;
 const ANY_IS_FULL: u32 = 1;
 const ANY_IS_COUNTED: u32 = 2;
@@ -70,13 +71,13 @@ fn read(shared: &Shared, key: u32) -> Result<u32, DataplaneError> {
     Ok(pinned::get(&shared.refusing, key)?.unwrap_or(0))
 }
 
-fn write(shared: &Shared, key: u32, word: u32) -> Result<(), DataplaneError> {
+fn write(shared: &Shared, key: u32, word: u32) -> Result<(), BpfError> {
     pinned::put(&shared.refusing, key, &word.to_ne_bytes())
 }
 
 /// Says that a port is full, or that none is.
 #[cfg(feature = "testing")]
-pub(crate) fn say(shared: &Shared, slot: u8, full: Option<Full>) -> Result<(), DataplaneError> {
+pub(crate) fn say(shared: &Shared, slot: u8, full: Option<Full>) -> Result<(), BpfError> {
     let word = match full {
         None => 0,
         Some(Full::Ring) => UNSEEN,
@@ -104,7 +105,7 @@ fn write_any(shared: &Shared, word: u32) -> Result<(), DataplaneError> {
     write(shared, ANY_PORT, word)?;
     for slot in 0..ANY_PORT {
         if read(shared, slot)? != 0 {
-            return write(shared, ANY_PORT, word | ANY_IS_FULL);
+            return Ok(write(shared, ANY_PORT, word | ANY_IS_FULL)?);
         }
     }
     Ok(())

@@ -3,23 +3,24 @@
 //!
 //! What a running kernel makes of a program is known only to its verifier, so this asks it.
 
+use rxlane_bpf::features::Features;
+use rxlane_bpf::verifier::Accepted;
+use rxlane_config::RouterConfig;
+use rxlane_engine::Programs;
 use rxlane_policy::class::Trust;
 use rxlane_system::snapshot::Snapshot;
 use rxlane_topology::{Topology, attachment, hook};
 use serde::Serialize;
 
 use crate::DataplaneError;
-use crate::engine::Programs;
-use crate::features::Features;
 use crate::instance::Instance;
+use crate::lanes::constants::{Wanted, trusts};
 use crate::lanes::overload::{self, Shared};
-use crate::lanes::program::{self, LaneProgram, Wanted};
+use crate::lanes::program::LaneProgram;
 use crate::lanes::rings;
 use crate::lanes::witness::{self, WitnessMaps};
 use crate::options::Options;
-use crate::verifier::Accepted;
 use crate::{filters, port_names, ports, requirements, router, surroundings};
-use rxlane_config::RouterConfig;
 
 /// What a start would find.
 #[derive(Debug, Clone, Serialize)]
@@ -63,11 +64,11 @@ pub fn rehearse(config: &RouterConfig, options: Options) -> Result<Rehearsal, Da
     if let Ok(running) = Shared::open(&instance.pins) {
         overload::leave_polling_cores(&running);
     }
-    let plan = router::plan(config, None)?;
+    let plan = router::engine::plan(config, None)?;
     let (shared, mut programs) = Shared::rehearse(&features)?;
     // Without the rings and threads in which TCP may have to wait for each core.
     let rings = rings::prepare(&instance, &config.classes, false, None)?;
-    let witness = program::trusts(config, |t| *t == Trust::Established)
+    let witness = trusts(config, |t| *t == Trust::Established)
         .then(WitnessMaps::create)
         .transpose()?;
     if let Some(maps) = &witness {

@@ -1,14 +1,14 @@
 //! What kernel and surroundings must be for a configuration.
 
+use rxlane_bpf::features::{AF_XDP, CONNTRACK, CPUMAP_TRACE, Features, TYPES};
+use rxlane_bpf::layout::MAX_PORTS;
+use rxlane_bpf::possible_cores;
 use rxlane_config::{Datapath, RouterConfig};
 use rxlane_policy::class::{Lane, Overload, Trust};
 use rxlane_system::links::Links;
 use rxlane_topology::attachment;
 
 use crate::DataplaneError;
-use crate::cpus::possible_cores;
-use crate::features::{AF_XDP, CONNTRACK, CPUMAP_TRACE, Features, TYPES};
-use crate::layout::MAX_PORTS;
 use crate::options::Options;
 use crate::surroundings::{self, Surroundings};
 

@@ -1,32 +1,34 @@
 //! A router's life: start, reload, detach; below, what happens while it runs.
 
+pub(crate) mod engine;
 mod events;
 mod publish;
 mod refresh;
 mod rests;
-mod silent;
 mod undo;
 mod watch;
+mod xdp_health;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Instant;
 
-use libbpf_rs::MapHandle;
-use rxlane_system::drivers;
+use rxlane_bpf::BpfError;
+use rxlane_bpf::features::Features;
+use rxlane_config::RouterConfig;
+use rxlane_engine::Engine;
 use rxlane_system::links::{self, Links};
 use rxlane_system::route_mtu::RouteMtu;
 use rxlane_system::ruleset::Uses;
 use rxlane_system::sysctl::Held;
+use rxlane_topology::Topology;
 use tracing::{info, warn};
 
 use crate::DataplaneError;
-use crate::batches::Batches;
-use crate::bridges::Bridges;
+use crate::bridge_fdb::Bridges;
 use crate::changeover;
-use crate::engine::{self, Engine, Maps, Programs, RingMap, WantedPorts};
-use crate::features::Features;
+use crate::gro_batch::Batches;
 use crate::instance::Instance;
 use crate::lanes::fast::Fast;
 use crate::lanes::next_hops::Noted;
@@ -36,7 +38,6 @@ use crate::lanes::senders::Senders;
 use crate::link_queues::LinkQueues;
 use crate::options::Options;
 use crate::orphans::{self, remove};
-use crate::pinned;
 use crate::port_names;
 use crate::ports;
 use crate::pppoe::Sessions;
@@ -44,21 +45,14 @@ use crate::refusing::Refusing;
 use crate::requirements::{check, refuse};
 use crate::rests::Rests;
 use crate::sentry::Sentry;
-use crate::silent::Silent;
 use crate::state::State;
 use crate::subscriptions::Subscriptions;
 use crate::tags::Insisting;
 use crate::tunnels::Tunnels;
-use rxlane_config::{Datapath, RouterConfig};
-use rxlane_topology::Topology;
+use crate::xdp_health::XdpHealth;
 
 /// What a start has attached.
 type Attached = (Shared, LaneProgram, State, Option<Engine>, Sessions);
-
-/// Pins of the engine's counters.
-pub(crate) const ENGINE_RINGS: &str = "engine_rings";
-/// See [`ENGINE_RINGS`].
-pub(crate) const ENGINE_WORKERS: &str = "engine_workers";
 
 /// The router of the current network namespace, held by one daemon.
 pub struct Router {
@@ -79,7 +73,7 @@ pub struct Router {
     pub(crate) told: Instant,
     pub(crate) noted: Noted,
     pub(crate) batches: Batches,
-    pub(crate) silent: Silent,
+    pub(crate) xdp_health: XdpHealth,
     pub(crate) sentry: Sentry,
     /// How often the sentry had closed the lane when somebody looked around last.
     pub(crate) looked: u64,
@@ -179,7 +173,7 @@ impl Router {
                     told: Instant::now(),
                     noted: Noted::default(),
                     batches,
-                    silent: Silent::default(),
+                    xdp_health: XdpHealth::default(),
                     mute: BTreeSet::new(),
                     insisting: Insisting::default(),
                     refusing: Refusing::default(),
@@ -195,7 +189,7 @@ impl Router {
                 };
                 let begun = router
                     .wake_silent_ports(&devices)
-                    .and_then(|()| router.look_around());
+                    .and_then(|()| router.reevaluate());
                 if let Err(error) = begun {
                     if !orphan {
                         remove(&router.instance, &router.batches)?;
@@ -250,7 +244,7 @@ impl Router {
             warnings: Vec::new(),
             unconfirmed: old.as_ref().and_then(|o| o.unconfirmed.clone()),
         };
-        let plan = plan(&state.config, old.as_ref())?;
+        let plan = engine::plan(&state.config, old.as_ref())?;
         let mut lane = changeover::change(
             instance,
             &shared,
@@ -261,7 +255,7 @@ impl Router {
         )?;
         let sessions = Sessions::open(instance, &shared)?;
         before_threads();
-        let engine = start_engine(instance, &mut state, &mut lane, plan)?;
+        let engine = engine::start(instance, &mut state, &mut lane, plan)?;
         instance.save_state(&state)?;
         Ok((shared, lane, state, engine, sessions))
     }
@@ -289,8 +283,8 @@ impl Router {
         };
         let known = Some(&self.state);
         let (plan, was) = (
-            plan(&state.config, known)?,
-            plan(&self.state.config, known)?,
+            engine::plan(&state.config, known)?,
+            engine::plan(&self.state.config, known)?,
         );
         self.lane = changeover::change(
             &self.instance,
@@ -305,12 +299,12 @@ impl Router {
         self.tunnels.forget_ends();
         // The new program sends nothing to the old sockets; what they hold is served first.
         self.engine = None;
-        match start_engine(&self.instance, &mut state, &mut self.lane, plan) {
+        match engine::start(&self.instance, &mut state, &mut self.lane, plan) {
             Ok(engine) => {
                 self.engine = engine;
                 self.state = state;
                 self.instance.save_state(&self.state)?;
-                self.look_around()
+                self.reevaluate()
             }
             Err(error) => {
                 let mut old = State {
@@ -326,7 +320,7 @@ impl Router {
                     was.as_ref(),
                 )?;
                 self.sentry.follow(self.lane.witness.as_ref());
-                self.engine = start_engine(&self.instance, &mut old, &mut self.lane, was)?;
+                self.engine = engine::start(&self.instance, &mut old, &mut self.lane, was)?;
                 Err(error)
             }
         }
@@ -336,7 +330,7 @@ impl Router {
     ///
     /// # Errors
     /// When the answer cannot be written.
-    pub fn report_reload(&self, error: Option<&str>) -> Result<(), DataplaneError> {
+    pub fn report_reload(&self, error: Option<&str>) -> Result<(), BpfError> {
         self.instance.report_reload(error)
     }
 
@@ -344,7 +338,7 @@ impl Router {
     ///
     /// # Errors
     /// When the answer cannot be written.
-    pub fn report_start(&self, error: Option<&str>) -> Result<(), DataplaneError> {
+    pub fn report_start(&self, error: Option<&str>) -> Result<(), BpfError> {
         if error.is_none() && self.instance.reload_error().is_none() {
             return Ok(());
         }
@@ -355,7 +349,7 @@ impl Router {
     ///
     /// # Errors
     /// When the state cannot be written.
-    pub fn shows_metrics_on(&mut self, metrics: Option<String>) -> Result<(), DataplaneError> {
+    pub fn shows_metrics_on(&mut self, metrics: Option<String>) -> Result<(), BpfError> {
         if self.state.metrics == metrics {
             return Ok(());
         }
@@ -368,7 +362,7 @@ impl Router {
         &self.state
     }
 
-    /// The lane program, for [test runs](crate::cost::test_run).
+    /// The lane program, for [test runs](rxlane_bpf::test_run::test_run).
     pub fn program(&self) -> std::os::fd::BorrowedFd<'_> {
         self.lane.program.as_fd()
     }
@@ -378,7 +372,7 @@ impl Router {
     }
 
     #[cfg(any(test, feature = "testing"))]
-    pub(crate) fn cores(&self) -> &MapHandle {
+    pub(crate) fn cores(&self) -> &libbpf_rs::MapHandle {
         &self.shared.cores
     }
 
@@ -390,64 +384,4 @@ impl Router {
         self.engine = None;
         remove(&self.instance, &self.batches)
     }
-}
-
-/// What the engine will consist of, where the configuration has one. Of a port that is absent now, what it had `before`.
-pub(crate) fn plan(
-    config: &RouterConfig,
-    before: Option<&State>,
-) -> Result<Option<RingMap>, DataplaneError> {
-    let Datapath::Afxdp(engine) = &config.datapath else {
-        return Ok(None);
-    };
-    let queues = config
-        .ports
-        .iter()
-        .map(|port| {
-            let had = before.and_then(|state| state.queues.get(port).copied());
-            let has = drivers::rx_queues(port).ok().or(had);
-            has.ok_or_else(|| DataplaneError::NoPort(port.clone()))
-        })
-        .collect::<Result<_, _>>()?;
-    RingMap::new(config, engine, queues).map(Some)
-}
-
-fn start_engine(
-    instance: &Instance,
-    state: &mut State,
-    lane: &mut LaneProgram,
-    plan: Option<RingMap>,
-) -> Result<Option<Engine>, DataplaneError> {
-    state.queues.extend(ports::rx_queues(&state.ports));
-    state
-        .queues
-        .retain(|port, _| state.ports.contains_key(port));
-    let pin = |map: &MapHandle, name: &str| {
-        let path = instance.pins.join(name);
-        pinned::remove_pin(&path)?;
-        pinned::pin(map.as_fd(), &path)
-    };
-    let (Some(plan), Some(maps)) = (plan, lane.engine.take()) else {
-        pinned::remove_pin(&instance.pins.join(ENGINE_RINGS))?;
-        return pinned::remove_pin(&instance.pins.join(ENGINE_WORKERS)).map(|()| None);
-    };
-    let workers = engine::create_map(
-        ENGINE_WORKERS,
-        engine::WORKER_BYTES,
-        plan.engine.cores.len(),
-    )?;
-    pin(&maps.rings, ENGINE_RINGS)?;
-    pin(&workers, ENGINE_WORKERS)?;
-    let programs = Programs::attach(&maps.sockets, &maps.rings, &state.features)?;
-    state.programs.extend(programs.accepted.iter().cloned());
-    let maps = Maps {
-        sockets: maps.sockets,
-        rings: maps.rings,
-        workers,
-    };
-    let ports = WantedPorts {
-        names: state.config.ports.clone(),
-        ways: state.config.egress.clone(),
-    };
-    Engine::start(plan, ports, maps, programs).map(Some)
 }

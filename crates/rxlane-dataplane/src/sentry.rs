@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::MapHandle;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rxlane_bpf::BpfError;
+use rxlane_bpf::layout::{Gates, KeptFlows};
+use rxlane_bpf::pinned;
 use rxlane_system::changes::Changes;
 use rxlane_system::ruleset::Unannounced;
 use rxlane_system::{SystemError, Tried};
@@ -20,8 +23,6 @@ use crate::lanes::asks::Lanes;
 use crate::lanes::gates;
 use crate::lanes::tracker::{Tracker, Tracking};
 use crate::lanes::witness::WitnessMaps;
-use crate::layout::{Gates, KeptFlows};
-use crate::pinned;
 
 /// What nobody announces is asked for this often,
 const ASK_EVERY: Duration = Duration::from_millis(100);
@@ -85,7 +86,7 @@ impl Asked {
 }
 
 impl Shared {
-    fn close(&mut self) -> Result<(), DataplaneError> {
+    fn close(&mut self) -> Result<(), BpfError> {
         self.closings += 1;
         let nobody_looked = Gates {
             closed: u32::MAX,
@@ -187,7 +188,7 @@ impl Sentry {
     ///
     /// # Errors
     /// When a map cannot be written.
-    pub(crate) fn hold_back(&self) -> Result<(), DataplaneError> {
+    pub(crate) fn close_express(&self) -> Result<(), BpfError> {
         lock(&self.shared).close()
     }
 
@@ -195,7 +196,7 @@ impl Sentry {
     ///
     /// # Errors
     /// When a map cannot be written.
-    pub(crate) fn look_up_again(&self) -> Result<(), DataplaneError> {
+    pub(crate) fn look_up_again(&self) -> Result<(), BpfError> {
         let shared = lock(&self.shared);
         let witness = shared.witness.as_ref();
         witness.map_or(Ok(()), |maps| maps.look_up_again())

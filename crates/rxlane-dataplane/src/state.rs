@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use rxlane_bpf::features::Features;
+use rxlane_bpf::verifier::Accepted;
 use rxlane_config::RouterConfig;
 use rxlane_topology::Topology;
 use rxlane_topology::session::SessionStatus;
 use rxlane_topology::tunnel::TunnelStatus;
 use serde::{Deserialize, Serialize};
 
-use crate::features::Features;
 use crate::options::Options;
 use crate::port::PortState;
 use crate::undo::Unconfirmed;
-use crate::verifier::Accepted;
 
 /// What is known about a running or orphaned router besides its maps.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -7,29 +7,29 @@ mod ports;
 
 use std::collections::BTreeMap;
 
-use rxlane_policy::overload;
-use schemars::JsonSchema;
-use serde::Serialize;
-
-use crate::DataplaneError;
-use crate::bound::BoundStatus;
-use crate::engine::{self, EngineStatus};
-use crate::features::Feature;
-use crate::help::Help;
-use crate::instance::Instance;
-pub use crate::lanes::latency::{LATENCY_POLLS, LatencyBucket, LatencyStatus};
-use crate::lanes::overload::Shared;
-use crate::layout::{Core, Cpu};
-use crate::pinned::get_percpu;
-use crate::queues::{self, QueueStatus};
-use crate::verifier::Accepted;
 pub use parts::{ClassStatus, CoreStatus, PortStatus, RingStatus};
+use rxlane_bpf::features::Feature;
+use rxlane_bpf::layout::{Core, Cpu};
+use rxlane_bpf::pinned::get_percpu;
+use rxlane_bpf::verifier::Accepted;
+use rxlane_policy::overload;
 use rxlane_system::links;
 pub use rxlane_topology::macvlan::MacvlanStatus;
 pub use rxlane_topology::master::MasterStatus;
 pub use rxlane_topology::session::SessionStatus;
 pub use rxlane_topology::tunnel::TunnelStatus;
 pub use rxlane_topology::vlan::VlanStatus;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::DataplaneError;
+use crate::bound::BoundStatus;
+use crate::engine_status::{self, EngineStatus};
+use crate::help::Help;
+use crate::instance::Instance;
+pub use crate::lanes::latency::{LATENCY_POLLS, LatencyBucket, LatencyStatus};
+use crate::lanes::overload::Shared;
+use crate::queues::{self, QueueStatus};
 
 /// A router's state and counters. All counts are since the start, or since classes or ports changed.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -116,7 +116,7 @@ pub fn read() -> Result<Status, DataplaneError> {
         reloads: instance.reload_count(),
         reload_refused: instance.reload_error(),
         undone_in_s: state.unconfirmed.as_ref().map(|u| u.left().as_secs_f64()),
-        engine: engine::status::read(&instance, &state)?,
+        engine: engine_status::read(&instance, &state)?,
         rt_bound: BoundStatus::of(&state.config, &polling, daemon.is_some(), all_at_tc),
         cores: polling,
         vlans: state.topology.vlans.clone(),

@@ -14,7 +14,7 @@ use rxlane_system::ruleset::{self, PerPacket, Ruleset, Uses};
 use rxlane_system::{SystemError, rules, sysctl, tc, xfrm};
 
 use crate::DataplaneError;
-use crate::lanes::program::trusts;
+use crate::lanes::constants::trusts;
 use crate::port_links;
 use rxlane_topology::{attachment, macvlan, master, vlan};
 

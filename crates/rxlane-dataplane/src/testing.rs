@@ -4,19 +4,19 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use rxlane_bpf::layout::{ClassCounters, Core, REASONS};
+use rxlane_bpf::pinned::get_percpu;
+use rxlane_bpf::skeletons::control as skel;
+use rxlane_bpf::{BpfError, BpfTried};
 use rxlane_policy::class::{Aim, Lane, Overload, Ring, ThreadScheduling};
 use rxlane_policy::control::{Control, Sender};
 
 use crate::DataplaneError;
 use crate::NamedVlans;
-pub use crate::cost::TestRun;
-use crate::cost::{run_with, test_run};
-use crate::error::BpfTried;
-use crate::layout::{ClassCounters, Core, REASONS};
-use crate::pinned::get_percpu;
 use crate::refusing::Full;
 use crate::router::Router;
-use crate::skeletons::control as skel;
+pub use rxlane_bpf::test_run::TestRun;
+use rxlane_bpf::test_run::{run_with, test_run};
 
 /// Counters of one port, summed over cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,7 +136,7 @@ pub fn serve_by_vlan(
 ///
 /// # Errors
 /// When the map cannot be written.
-pub fn refuse(router: &Router, port: &str, refuses: bool) -> Result<(), DataplaneError> {
+pub fn refuse(router: &Router, port: &str, refuses: bool) -> Result<(), BpfError> {
     let slot = router.state.ports[port].slot;
     crate::refusing::say(&router.shared, slot, refuses.then_some(Full::Ring))
 }
@@ -145,7 +145,7 @@ pub fn refuse(router: &Router, port: &str, refuses: bool) -> Result<(), Dataplan
 ///
 /// # Errors
 /// When the map cannot be written.
-pub fn fill_link(router: &Router, port: &str) -> Result<(), DataplaneError> {
+pub fn fill_link(router: &Router, port: &str) -> Result<(), BpfError> {
     let slot = router.state.ports[port].slot;
     crate::refusing::say(&router.shared, slot, Some(Full::Link))
 }
@@ -157,12 +157,12 @@ pub fn fill_link(router: &Router, port: &str) -> Result<(), DataplaneError> {
 pub fn slow_link(router: &Router, port: &str, bits_per_s: u64) -> Result<(), DataplaneError> {
     let slot = router.state.ports[port].slot;
     let gcra = rxlane_policy::egress::link_queue(bits_per_s)?;
-    let queue = crate::layout::LinkQueue {
+    let queue = rxlane_bpf::layout::LinkQueue {
         next: 0,
         cost: gcra.cost,
         limit: gcra.limit,
     };
-    crate::pinned::put(
+    rxlane_bpf::pinned::put(
         &router.shared.link_queues,
         slot.into(),
         bytemuck::bytes_of(&queue),
@@ -180,7 +180,7 @@ pub fn is_full(router: &Router, port: &str) -> Result<(bool, bool), DataplaneErr
     Ok((is(Full::Link), is(Full::Ring)))
 }
 
-/// What frames are to the router itself (bpf/control.h), by their own program.
+/// What frames are to the router itself (bpf/classify/control.h), by their own program.
 pub struct ControlProgram(OwnedFd);
 
 impl ControlProgram {
@@ -188,7 +188,7 @@ impl ControlProgram {
     ///
     /// # Errors
     /// When the kernel refuses it.
-    pub fn load() -> Result<Self, DataplaneError> {
+    pub fn load() -> Result<Self, BpfError> {
         let mut storage = MaybeUninit::uninit();
         let loaded = skel::ControlSkelBuilder::default()
             .open(&mut storage)
@@ -230,8 +230,8 @@ pub fn counts(router: &Router, slot: u8) -> Result<Counts, DataplaneError> {
         reasons: [0; REASONS.len()],
     };
     for core in get_percpu::<Core>(router.cores(), u32::from(slot))? {
-        for (to, from) in sum.classes.iter_mut().zip(core.classes.0) {
-            *to += from;
+        for (to, from) in sum.classes.iter_mut().zip(core.classes) {
+            *to += from.into();
         }
         for (to, from) in sum.reasons.iter_mut().zip(core.reasons) {
             *to += from;

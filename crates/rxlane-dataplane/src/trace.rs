@@ -1,4 +1,4 @@
-//! Tracing: what the XDP program made of single packets, while somebody looks (`bpf/trace.h`).
+//! Tracing: what the XDP program made of single packets, while somebody looks (`bpf/watch/trace.h`).
 //!
 //! It is on for [`LEASE`], which a [`Tracer`] renews as long as it is asked for packets; nobody needs to switch it off. What it
 //! may send has a rate for all cores together, which it cannot exceed in any second.
@@ -10,18 +10,18 @@ use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 
 use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
+use rxlane_bpf::layout::REASONS;
+use rxlane_bpf::pinned;
+use rxlane_bpf::{BpfError, BpfTried};
 use rxlane_policy::Nanos;
 use rxlane_policy::class::MAX_CLASSES;
 use rxlane_policy::police::{COST_SHIFT, Police, Rate, TIME_SHIFT};
 
 use crate::DataplaneError;
 use crate::clock::monotonic;
-use crate::error::BpfTried;
 use crate::instance::Instance;
 use crate::lanes::trace::{TraceMaps, TraceState, TraceSwitch, Traced};
-use crate::layout::REASONS;
 use crate::lock::Lock;
-use crate::pinned;
 
 /// How long tracing stays on after whoever traced is gone.
 pub const LEASE: Duration = Duration::from_secs(2);
@@ -58,7 +58,7 @@ impl Verdict {
     ];
 }
 
-/// Why a class does not trust a packet: meanings of `enum distrust` of bpf/shared.h, in order.
+/// Why a class does not trust a packet: meanings of `enum distrust` of bpf/lib/shared.h, in order.
 const DISTRUST: [Option<&str>; 5] = [
     None,
     Some("connection tracking is asked about whole TCP and UDP packets alone"),
@@ -228,7 +228,7 @@ impl Tracer {
             if let Err(e) = polled
                 && !interrupted(&e)
             {
-                return Err(e).tried(|| "wait for traced packets".into());
+                return Ok(Err(e).tried(|| "wait for traced packets".into())?);
             }
         }
         let mut packets = self.packets.borrow_mut();
@@ -267,7 +267,11 @@ impl Tracer {
         }
         self.switch.until_ns = monotonic().0 + LEASE.as_nanos() as u64;
         self.renewed = Instant::now();
-        pinned::put(&self.maps.switches, 0, bytemuck::bytes_of(&self.switch))
+        Ok(pinned::put(
+            &self.maps.switches,
+            0,
+            bytemuck::bytes_of(&self.switch),
+        )?)
     }
 }
 
@@ -296,7 +300,7 @@ pub fn is_on(instance: &Instance) -> Result<bool, DataplaneError> {
 }
 
 /// What tells a map from others.
-fn id(map: &MapHandle) -> Result<u32, DataplaneError> {
+fn id(map: &MapHandle) -> Result<u32, BpfError> {
     let tried = || "ask about the maps of a trace".to_owned();
     libbpf_rs::MapInfo::new(map.as_fd())
         .map(|info| info.info.id)
@@ -322,7 +326,7 @@ mod tests {
         const SECOND: u64 = 1_000_000_000 << TIME_SHIFT;
         for per_second in [2, 3, 10, 999, 10_000] {
             let switch = wanted(per_second).compile().unwrap();
-            // As `take` of bpf/police.h, asked as often as can be.
+            // As `take` of bpf/classify/police.h, asked as often as can be.
             let (mut next, mut sent) = (0u64, Vec::new());
             for step in 0..30_000u64 {
                 let now = step * (SECOND / 10_000);

@@ -1,26 +1,27 @@
-//! The tables of VLAN devices (bpf/vlan.h).
+//! The tables of VLAN devices (bpf/devices/vlan.h).
 
 use std::collections::BTreeMap;
 
 use bytemuck::{Pod, Zeroable};
+use rxlane_bpf::BpfError;
+use rxlane_bpf::layout::{DeviceOver, PORT_HIDES_TAGS};
+use rxlane_bpf::pinned;
 use rxlane_config::RouterConfig;
 use rxlane_system::links::{Link as NetDevice, Vlan};
 use rxlane_system::snapshot::Snapshot;
 use rxlane_topology::Topology;
+use rxlane_topology::device::MAX_TAGS;
 use rxlane_topology::device::{Checks, vrf_of};
-use rxlane_topology::vlan::{MAX_TAGS, maps, stacks};
+use rxlane_topology::vlan::{maps, stacks};
 
-use crate::DataplaneError;
-use crate::device_over::flags;
+use crate::device_over::{self, flags};
 use crate::lanes::program::LaneProgram;
-use crate::layout::{DeviceOver, PORT_HIDES_TAGS};
-use crate::pinned;
 use crate::port::PortState;
 
 /// Forwarded IPv4 packets get their priority by bits 3 and 4 of the type of service (`ip_tos2prio` in net/ipv4/route.c).
 const PRIORITY_OF_TOS: [u32; 4] = [0, 2, 6, 4];
 
-/// `struct vlan_key` of bpf/vlan.h.
+/// `struct vlan_key` of bpf/devices/vlan.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Key {
@@ -39,7 +40,7 @@ struct Push {
     pad: [u8; 2],
 }
 
-/// `struct session_push` of bpf/vlan.h.
+/// `struct session_push` of bpf/devices/vlan.h.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct SessionPush {
@@ -50,7 +51,7 @@ pub(crate) struct SessionPush {
     pub(crate) from: [u8; 6],
 }
 
-/// `struct vlan_way` of bpf/vlan.h.
+/// `struct vlan_way` of bpf/devices/vlan.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Way {
@@ -90,7 +91,7 @@ impl Way {
     }
 }
 
-/// As in `struct packet` of bpf/parse.h: bit 15 is set, bit 14 of a service tag.
+/// As in `struct packet` of bpf/classify/parse.h: bit 15 is set, bit 14 of a service tag.
 pub(crate) fn word(id: u16, service: bool) -> u32 {
     0x8000 | u32::from(service) << 14 | u32::from(id & 0xfff)
 }
@@ -157,7 +158,7 @@ impl Tables {
         let mut enter = |key: Key, device: &NetDevice, flags: u8, priorities: u8| {
             let entry = DeviceOver {
                 priorities,
-                ..DeviceOver::of(device, devices, flags)
+                ..device_over::entry(device, devices, flags)
             };
             entries.insert(bytemuck::bytes_of(&key).to_vec(), entry);
         };
@@ -219,7 +220,7 @@ impl Tables {
     ///
     /// # Errors
     /// When a map cannot be written.
-    pub(crate) fn write(&self, lane: &LaneProgram) -> Result<(), DataplaneError> {
+    pub(crate) fn write(&self, lane: &LaneProgram) -> Result<(), BpfError> {
         pinned::replace(&lane.vlan_devices, &self.devices)?;
         pinned::replace(&lane.vlan_ways, &self.ways)
     }
@@ -233,7 +234,7 @@ pub(crate) fn serve(
     (state, port): (&PortState, &NetDevice),
     ids: &[u16],
     ifindex: u32,
-) -> Result<(), DataplaneError> {
+) -> Result<(), BpfError> {
     let tag = |id: &u16| Vlan {
         id: *id,
         ..Vlan::default()

@@ -21,7 +21,7 @@ use rxlane_cli::{log, manual, one_line, output};
 
 /// The version, and which BPF programs are inside.
 static LONG_VERSION: LazyLock<String> =
-    LazyLock::new(|| rxlane_cli::long_version(&[rxlane_dataplane::BPF, rxlane_bench::BPF]));
+    LazyLock::new(|| rxlane_cli::long_version(&[rxlane_bpf::PROGRAMS, rxlane_bench::BPF]));
 
 /// Measures routers, rxlane beside plain Linux, and models them.
 #[derive(Parser)]
@@ -80,7 +80,7 @@ const MAN: &str = "Example:
 
 fn main() -> ExitCode {
     log::begin();
-    rxlane_dataplane::log_libbpf();
+    rxlane_bpf::verifier::log_libbpf();
     let done = run(Cli::parse());
     match output::finish().and(done) {
         Ok(()) => ExitCode::SUCCESS,

@@ -5,7 +5,7 @@
 //! are believed: no router passes on what is sent to a link only, nor is a hop limit of 255 left of what it has passed on
 //! (RFC 5082), so those can only come from a neighbour.
 //!
-//! The BPF program (bpf/control.h) holds to this module; a test compares them on generated frames.
+//! The BPF program (bpf/classify/control.h) holds to this module; a test compares them on generated frames.
 
 use std::net::IpAddr;
 

@@ -19,6 +19,7 @@ pub mod features;
 pub mod filters;
 pub mod firewall;
 pub mod gro;
+mod hook;
 pub mod links;
 pub mod napi;
 pub mod neighbours;
@@ -50,6 +51,7 @@ mod dump;
 mod error;
 mod genl;
 mod netlink;
+mod route;
 mod route_message;
 
 pub use error::{SystemError, Tried};

@@ -1,22 +1,24 @@
 //! Network devices: what there is, and news about them.
 
+mod change;
 mod index;
 
 use std::io;
 use std::os::fd::AsFd;
 
-use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NetlinkPayload};
+use netlink_packet_core::NetlinkPayload;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
     AfSpecInet, AfSpecInet6, AfSpecUnspec, BondPortState, BridgePortState, InfoBondPort,
     InfoBridge, InfoBridgePort, InfoData, InfoKind, InfoMacVlan, InfoMacVtap, InfoPortData,
-    InfoVeth, InfoVlan, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage, LinkXdp,
-    MacVlanMode, Prop, VlanFlags, VlanProtocol, VlanQosMapping, XdpAttached,
+    InfoVlan, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage, LinkXdp, MacVlanMode,
+    Prop, VlanFlags, VlanProtocol, VlanQosMapping, XdpAttached,
 };
 
 use crate::netlink::{self, Message, News};
 use crate::tunnels::Tunnel;
 use crate::{SystemError, Tried};
+pub use change::{create_veth, delete, set_mtu, set_up};
 pub use index::Links;
 use serde::{Deserialize, Serialize};
 
@@ -292,73 +294,6 @@ pub fn all() -> Result<Links, SystemError> {
         _ => None,
     });
     Ok(links.collect::<Vec<_>>().into())
-}
-
-/// Makes a veth pair; its ends are down, because neither can be brought up before the other is there.
-///
-/// # Errors
-/// When netlink fails, or a name is taken.
-pub fn create_veth(name: &str, peer: &str) -> Result<(), SystemError> {
-    let end = |name: &str| {
-        let mut end = LinkMessage::default();
-        end.attributes.push(LinkAttribute::IfName(name.to_owned()));
-        end
-    };
-    let mut message = end(name);
-    message.attributes.push(LinkAttribute::LinkInfo(vec![
-        LinkInfo::Kind(InfoKind::Veth),
-        LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(end(peer)))),
-    ]));
-    netlink::change(
-        RouteNetlinkMessage::NewLink(message),
-        NLM_F_CREATE | NLM_F_EXCL,
-        &format!("create the device `{name}`"),
-    )
-}
-
-/// Brings a device up.
-///
-/// # Errors
-/// When netlink fails, or there is none.
-pub fn set_up(ifindex: u32) -> Result<(), SystemError> {
-    let mut message = LinkMessage::default();
-    message.header.index = ifindex;
-    message.header.flags = LinkFlags::Up;
-    message.header.change_mask = LinkFlags::Up;
-    netlink::change(
-        RouteNetlinkMessage::SetLink(message),
-        0,
-        &format!("bring device {ifindex} up"),
-    )
-}
-
-/// Sets the largest IP packet that a device takes.
-///
-/// # Errors
-/// When netlink fails, there is none, or it takes no packets of that size.
-pub fn set_mtu(ifindex: u32, mtu: u32) -> Result<(), SystemError> {
-    let mut message = LinkMessage::default();
-    message.header.index = ifindex;
-    message.attributes.push(LinkAttribute::Mtu(mtu));
-    netlink::change(
-        RouteNetlinkMessage::SetLink(message),
-        0,
-        &format!("set the MTU of device {ifindex} to {mtu}"),
-    )
-}
-
-/// Deletes a device.
-///
-/// # Errors
-/// When netlink fails, or there is none.
-pub fn delete(ifindex: u32) -> Result<(), SystemError> {
-    let mut message = LinkMessage::default();
-    message.header.index = ifindex;
-    netlink::change(
-        RouteNetlinkMessage::DelLink(message),
-        0,
-        &format!("delete device {ifindex}"),
-    )
 }
 
 /// The device of that name.

@@ -5,8 +5,8 @@
 use crate::SystemError;
 use crate::datagram::{Garbled, Raw, attributes, number};
 use crate::netlink;
+use crate::route::NextHop;
 use crate::route_message::hop_attribute;
-use crate::routes::NextHop;
 
 /// `RTM_NEWNEXTHOP`, `RTM_DELNEXTHOP`, `RTM_GETNEXTHOP`.
 pub(crate) const NEW: u16 = 104;

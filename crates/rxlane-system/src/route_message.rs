@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use crate::datagram::{Garbled, attributes, number};
-use crate::routes::{Kind, NextHop, Route};
+use crate::route::{Kind, NextHop, Route};
 
 /// `struct rtmsg` and `struct rtnexthop`.
 const HEADER: usize = 12;
@@ -211,7 +211,7 @@ fn stays(value: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::datagram::bytes;
-    use crate::routes::{TABLE_LOCAL, TABLE_MAIN};
+    use crate::route::{TABLE_LOCAL, TABLE_MAIN};
 
     /// As the kernel writes them on a little-endian machine: 198.51.100.0/24 via 10.1.0.10 dev 2 metric 10.
     const V4: &str = "02180000fe030001 00000000 08000f00fe000000 08000100c6336400 080006000a000000

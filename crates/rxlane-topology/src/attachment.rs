@@ -1,13 +1,12 @@
 //! Where programs are attached: at the ports that are named, and for VLAN devices that are named at the port under them, of which only
-//! their frames are served then (bpf/vlan.h, `enter_named`).
+//! their frames are served then (bpf/devices/vlan.h, `enter_named`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rxlane_config::{Datapath, RouterConfig};
 use rxlane_system::links::{Link as NetDevice, Links};
 
-use crate::device::{chain, hides_tags, with_members};
-use crate::vlan::MAX_TAGS;
+use crate::device::{MAX_TAGS, chain, hides_tags, with_members};
 
 /// Ethernet in packets of other ports, as `ip link` and the kernel's messages name the kinds.
 const TUNNELS: [&str; 8] = [

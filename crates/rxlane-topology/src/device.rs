@@ -5,6 +5,9 @@ use std::collections::BTreeSet;
 use rxlane_system::links::{Link, Links};
 use rxlane_system::snapshot::Snapshot;
 
+/// Tags that the program reads.
+pub const MAX_TAGS: usize = 2;
+
 /// Whether a device is of a kind, as `ip link` names it.
 pub fn is(device: &Link, kind: &str) -> bool {
     device.kind.as_deref() == Some(kind)

@@ -1,5 +1,5 @@
 //! Macvlan devices over ports, such as virtual MAC addresses of VRRP: which of them packets of express classes may come in by
-//! (bpf/macvlan.h). Nothing is sent through one by the express lane.
+//! (bpf/devices/macvlan.h). Nothing is sent through one by the express lane.
 
 use rxlane_system::links::{Link as NetDevice, Links};
 use schemars::JsonSchema;
@@ -21,7 +21,7 @@ pub struct MacvlanStatus {
     pub declined: Option<String>,
 }
 
-/// Devices that the program knows (`MAX_MACVLANS` of bpf/macvlan.h).
+/// Devices that the program knows (`MAX_MACVLANS` of bpf/devices/macvlan.h).
 const MAX_DEVICES: usize = 4096;
 
 /// A device with its port, and what speaks against it.

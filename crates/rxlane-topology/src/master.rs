@@ -1,4 +1,4 @@
-//! Devices that ports belong to, and those that consist of ports: bridges, bonds, VRFs (bpf/bridge.h, `struct port` of bpf/shared.h).
+//! Devices that ports belong to, and those that consist of ports: bridges, bonds, VRFs (bpf/devices/bridge.h, `struct port` of bpf/lib/shared.h).
 //!
 //! A bond is a port of its own: its XDP program runs on its members, and the kernel chooses among them where packets leave. A VRF's members
 //! are ports as others, whose routes the kernel finds by the VRF. Of a bridge's member all that is to the router came in by the bridge.

@@ -58,7 +58,7 @@ pub struct TunnelDevice {
     pub declined: Option<String>,
 }
 
-/// Tunnels that the program knows (`MAX_TUNNELS` of bpf/outer.h).
+/// Tunnels that the program knows (`MAX_TUNNELS` of bpf/devices/outer.h).
 pub const MAX_TUNNELS: usize = 1024;
 const SIT: u8 = 41;
 const GRE: u8 = 47;

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::attachment;
-use crate::device::{chain, hides_tags, why_not};
+use crate::device::{MAX_TAGS, chain, hides_tags, why_not};
 
 /// A VLAN device over a port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -40,9 +40,7 @@ pub struct Stack<'a> {
     pub declined: Option<String>,
 }
 
-/// Tags that the program reads.
-pub const MAX_TAGS: usize = 2;
-/// VLAN devices that the program knows: half of what its tables hold (`MAX_VLANS` of bpf/vlan.h), for tags without an id are in them, too.
+/// VLAN devices that the program knows: half of what its tables hold (`MAX_VLANS` of bpf/devices/vlan.h), for tags without an id are in them, too.
 const MAX_DEVICES: usize = 4096;
 
 /// What a router does about the VLAN devices over its ports.

@@ -16,7 +16,7 @@ use rxlane_cli::{log, manual, one_line, output};
 
 /// The version, and which BPF programs are inside.
 static LONG_VERSION: LazyLock<String> =
-    LazyLock::new(|| rxlane_cli::long_version(&[rxlane_dataplane::BPF]));
+    LazyLock::new(|| rxlane_cli::long_version(&[rxlane_bpf::PROGRAMS]));
 
 /// Express lanes through the receive path of a Linux router.
 ///
@@ -92,7 +92,7 @@ const MAN: &str = "Example:
 
 fn main() -> ExitCode {
     log::begin();
-    rxlane_dataplane::log_libbpf();
+    rxlane_bpf::verifier::log_libbpf();
     let cli = Cli::parse();
     let done = run(cli);
     match output::finish().and(done) {

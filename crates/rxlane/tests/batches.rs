@@ -10,7 +10,6 @@ use nix::sys::socket::{
 };
 use rxlane_bench::lab::Place;
 use rxlane_system::netns::within;
-
 use test_lab::{REST, TestLab, VOICE_ALL, VOICE_ESTABLISHED, wait_for};
 
 const STATEFUL: &str = "table inet fw { chain forwarded { type filter hook forward priority 0; ct state established accept; }; }";

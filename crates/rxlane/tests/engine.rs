@@ -10,7 +10,7 @@ use rxlane_bench::bed::Bed;
 use rxlane_bench::bench::{Pattern, Traffic};
 use rxlane_bench::frame::Frame;
 use rxlane_bench::lab::Place;
-use rxlane_bench::trial::Threads;
+use rxlane_bench::threads::Threads;
 use rxlane_policy::Pps;
 use test_lab::{TestLab, error_of, undisturbed, wait_for};
 

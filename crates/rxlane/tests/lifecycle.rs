@@ -9,7 +9,7 @@ use rxlane_bench::bed::Bed;
 use rxlane_bench::bench::{Pattern, Traffic};
 use rxlane_bench::frame::Frame;
 use rxlane_bench::lab::Place;
-use rxlane_bench::trial::Threads;
+use rxlane_bench::threads::Threads;
 use rxlane_policy::Pps;
 use test_lab::{REST, TestLab, VOICE_ALL, error_of, rxlane, undisturbed, wait_for};
 

@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 
 use rxlane_bench::lab::{Firewall, Place};
-use rxlane_dataplane::features::Features;
+use rxlane_bpf::features::Features;
 use test_lab::bulk::{self, Uploads};
 use test_lab::{REST, TestLab, VOICE_ALL, VOICE_ESTABLISHED};
 

@@ -3,7 +3,6 @@
 use std::process::Command;
 
 use rxlane_bench::lab::Place;
-
 use test_lab::{Background, REST, TestLab, VOICE_ALL, binary, error_of, udp, wait_for};
 
 /// A terminal of 80 columns and 24 lines.

@@ -10,9 +10,10 @@ use rxlane_bench::bed::Bed;
 use rxlane_bench::bench::{Pattern, Traffic};
 use rxlane_bench::frame::Frame;
 use rxlane_bench::lab::Place;
-use rxlane_bench::trial::Threads;
+use rxlane_bench::threads::Threads;
 use rxlane_policy::Pps;
 use test_lab::{Background, REST, VOICE_ALL, wait_for};
+
 use tuned::Tuned;
 
 /// Only what belongs to the lab: the machine's own interrupts stay alone.

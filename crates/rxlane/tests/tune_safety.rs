@@ -9,6 +9,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use rxlane_bench::lab::Place;
 use test_lab::wait_for;
+
 use tuned::Tuned;
 
 /// Only what belongs to the lab: the machine's own interrupts stay alone.

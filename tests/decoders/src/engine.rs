@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use rxlane_dataplane::engine::{InMemory, Mirror, Neighbours, Port};
+use rxlane_engine::{InMemory, Mirror, Neighbours, Port};
 use rxlane_policy::headers::{Parsed, parse};
 use rxlane_policy::strategy::Strategy;
 use rxlane_system::neighbours::Neighbour;

@@ -21,7 +21,8 @@ use rxlane_bench::bench::{Pattern, Traffic};
 use rxlane_bench::disturb::stolen_ms;
 use rxlane_bench::frame::Frame;
 use rxlane_bench::lab::{Lab, LabConfig, Place};
-use rxlane_bench::trial::{Threads, Trial};
+use rxlane_bench::threads::Threads;
+use rxlane_bench::trial::Trial;
 use rxlane_policy::Pps;
 use rxlane_system::session;
 

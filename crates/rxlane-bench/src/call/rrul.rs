@@ -1,20 +1,23 @@
 //! Realtime response under load (RRUL, Taht 2012): four TCP connections each way, each in a code point of its own, beside
 //! probes in three. Probes begin before the load and end behind it.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use rxlane_system::stop;
+use serde::Serialize;
 
 use super::exchange::{EF, Exchange, Kind};
+use super::load::{Direction, Load};
+use super::options::Options;
 use super::quality::quantile;
+use super::rounds::{rounds, settings};
 use super::trial::{Scene, hosts};
-use super::{Direction, Load, Options, check, rounds, settings};
 use crate::BenchError;
-use crate::bench::Dut;
 use crate::bulk::Bulk;
+use crate::dut::Dut;
 use crate::lab::{Lab, LabConfig};
-use crate::report::{RrulReport, RrulTrial, Series};
-use crate::session::progress;
+use crate::session::{check, progress};
 
 /// Before the load and behind it, and between two looks, as flent has them.
 const DELAY: Duration = Duration::from_secs(5);
@@ -28,6 +31,50 @@ const TOS: [u8; 4] = [
     CONNECTIONS[3].0,
 ];
 const PROBES: [(u8, &str); 3] = [(EF, "EF"), (1 << 5, "BK"), (0, "BE")];
+
+/// Devices in turn.
+#[derive(Debug, Clone, Serialize)]
+pub struct RrulReport {
+    /// How long the load lasts, s.
+    pub seconds: f64,
+    /// How long probes are alone before it, and after it, s.
+    pub delay_s: f64,
+    /// Time between two looks at connections, s.
+    pub step_s: f64,
+    /// Settings of the lab.
+    pub settings: BTreeMap<String, String>,
+    /// What TCP did.
+    #[serde(flatten)]
+    pub load: Load,
+    /// In the order in which they were measured.
+    pub trials: Vec<RrulTrial>,
+}
+
+/// One device, once.
+#[derive(Debug, Clone, Serialize)]
+pub struct RrulTrial {
+    /// Name of the device.
+    pub dut: String,
+    /// Which of its trials, from 1 on.
+    pub round: u32,
+    /// When it began.
+    pub began: SystemTime,
+    /// Segments sent again.
+    pub retransmits: f64,
+    /// Connections (Mbit/s), then probes (ms), by the names that flent gives them.
+    pub series: Vec<Series>,
+}
+
+/// Something over time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Series {
+    /// Its name.
+    pub name: String,
+    /// Probes that did not come back.
+    pub lost: u64,
+    /// Seconds since the trial began, and the value then.
+    pub points: Vec<(f64, f64)>,
+}
 
 /// Measures each device in turn, with connections of `load` other than their number and direction.
 ///

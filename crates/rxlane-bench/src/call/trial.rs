@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use rxlane_system::{netns, stop, sysctl};
 
-use super::beside::Answered;
+use super::answers::Answered;
 use super::drops::Drops;
 use super::exchange::{EF, Exchange, Heard, Kind};
 use super::link::Links;
+use super::load::Load;
+use super::options::Options;
 use super::quality::{FRAME_MS, fairness, mean_opinion_score, quantile};
-use super::{Load, Options};
 use crate::BenchError;
-use crate::bench::Dut;
 use crate::bulk::{Bulk, Hosts, How};
+use crate::dut::Dut;
 use crate::installed::Installed;
 use crate::lab::{Lab, Place};
 use crate::shell::run as sh;

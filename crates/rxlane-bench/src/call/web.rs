@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rxlane_system::threads::{self, Scheduling};
 use rxlane_system::{SystemError, Tried, netns};
 
-use super::beside::Answers;
+use super::answers::Answers;
 use crate::BenchError;
 use crate::bulk::{Hosts, SERVER};
 

@@ -20,20 +20,18 @@ mod tuning;
 
 use std::path::PathBuf;
 
+use rxlane_system::stop;
 use serde::{Deserialize, Serialize};
 
+use crate::BenchError;
+use crate::shell::{run, run_with_input};
+use crate::{daemon, test_run};
 pub use firewall::Firewall;
+use over::End;
 pub use over::Over;
 pub use queues::{Asked, QueueCores};
 pub use record::list;
 pub use tuning::Settings;
-
-use crate::shell::{run, run_with_input};
-use crate::{daemon, test_run};
-use over::End;
-use rxlane_system::stop;
-
-use crate::BenchError;
 
 /// What runs generator and sink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -3,106 +3,55 @@
 //!
 //! That is hundreds of points, so each is written to a file when it is there, and a run goes on where the last one ended.
 
+mod matrix;
 mod record;
 mod verdict;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use self::matrix::Row;
+pub use self::matrix::{Matrix, Point};
 use self::record::{Record, Run};
 pub use self::verdict::{FORWARDED, P99_BELOW, RT_P99_ABOVE, Regret};
 use crate::BenchError;
-use crate::bench::{Options, in_turn, summarise};
-use crate::frame::Frame;
-use crate::lab::{Firewall, LabConfig};
-use crate::report::{DutResult, RegretReport};
+use crate::bench::summarise;
+use crate::call::CallReport;
+use crate::in_turn::in_turn;
+use crate::lab::LabConfig;
+use crate::options::Options;
+use crate::results::DutResult;
 use crate::search::kernel_capacity;
 use crate::session::{RETRIES, Session, in_lab};
-use crate::trial::{Traffic, Trial};
+use crate::traffic::Traffic;
+use crate::trial::Trial;
 
 /// A point that looks worse than wanted is measured this often more, and medians count.
 const SECOND_LOOKS: u32 = 2;
 /// Above what the kernel forwards, a generator that falls behind mostly does so because nobody could send so much.
 const RETRIES_ABOVE_CAPACITY: u32 = 1;
 
-/// What is varied.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Matrix {
-    /// Firewalls of the router.
-    pub firewalls: Vec<Firewall>,
-    /// Frame sizes.
-    pub frames: Vec<Frame>,
-    /// Shares of RT packets, 0 to 1.
-    pub rt_ratios: Vec<f64>,
-    /// Multiples of what the kernel forwards without loss, in ascending order.
-    pub loads: Vec<f64>,
-}
-
-/// One load, firewall, frame size and share of RT.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Point {
-    /// Firewall of the router.
-    pub firewall: Firewall,
-    /// Frame size.
-    pub frame: Frame,
-    /// Share of RT packets.
-    pub rt_ratio: f64,
-    /// Multiple of the kernel's capacity.
-    pub load: f64,
-    /// What the kernel forwards without loss behind this firewall, packets a second.
-    pub capacity_pps: f64,
-    /// Whether the generator, not the kernel, set that limit.
-    pub capacity_limited: bool,
-    /// Rate asked for, packets a second.
-    pub offered_pps: f64,
-    /// False when the generator cannot offer that; then no device was measured.
-    pub valid: bool,
-    /// Repetitions behind each median.
-    pub rounds: u32,
-    /// The devices, in the order of `--dut`.
-    pub duts: Vec<DutResult>,
-}
-
-/// One firewall, frame size and share of RT: the loads are measured in one lab.
-#[derive(Debug, Clone, Copy)]
-struct Row {
-    firewall: Firewall,
-    frame: Frame,
-    rt_ratio: f64,
-}
-
-impl Row {
-    fn holds(&self, p: &Point) -> bool {
-        p.firewall == self.firewall && p.frame == self.frame && p.rt_ratio == self.rt_ratio
-    }
-}
-
-impl Matrix {
-    fn rows(&self) -> impl Iterator<Item = Row> + '_ {
-        self.firewalls.iter().flat_map(move |firewall| {
-            self.frames.iter().flat_map(move |frame| {
-                self.rt_ratios.iter().map(move |rt_ratio| Row {
-                    firewall: *firewall,
-                    frame: *frame,
-                    rt_ratio: *rt_ratio,
-                })
-            })
-        })
-    }
-
-    fn check(&self) -> Result<(), BenchError> {
-        let ascending = self.loads.windows(2).all(|w| w[0] < w[1]);
-        let some = !self.firewalls.is_empty() && !self.frames.is_empty();
-        if !some || self.rt_ratios.is_empty() || self.loads.is_empty() || !ascending {
-            return Err(BenchError::Parameter(
-                "give at least one firewall, frame, RT ratio and load, and loads in ascending order"
-                    .into(),
-            ));
-        }
-        Ok(())
-    }
+/// Every point measured, and what was worst.
+#[derive(Debug, Clone, Serialize)]
+pub struct RegretReport {
+    /// False while points are missing.
+    pub complete: bool,
+    /// Points of the whole matrix.
+    pub points_wanted: usize,
+    /// Length of a trial.
+    pub seconds: f64,
+    /// Devices under test; ratios are to the first.
+    pub duts: Vec<String>,
+    /// Settings of the lab.
+    pub settings: BTreeMap<String, String>,
+    /// In the order in which they were measured.
+    pub points: Vec<Point>,
+    /// Closed loops: calls beside TCP, where they were asked for and all points are there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls: Option<CallReport>,
 }
 
 /// Measures what of the matrix is not in the file yet, until a moment.
@@ -283,6 +232,8 @@ fn is_suspicious(load: f64, duts: &[DutResult]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::Frame;
+    use crate::lab::Firewall;
 
     fn matrix() -> Matrix {
         Matrix {

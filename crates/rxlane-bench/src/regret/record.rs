@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Matrix, Point};
+use super::matrix::{Matrix, Point};
 use crate::BenchError;
 use crate::lab::Drive;
 

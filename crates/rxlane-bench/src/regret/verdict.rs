@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::report::DutResult;
+use crate::results::DutResult;
 
 /// A device beside the first one, at one point.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

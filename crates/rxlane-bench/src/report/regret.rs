@@ -1,7 +1,5 @@
 //! The matrix of regret as lines, worst cases and heat maps.
 
-use std::collections::BTreeMap;
-
 use comfy_table::Table;
 use maud::html;
 use rxlane_report::heat::{self, Cell};
@@ -9,30 +7,10 @@ use rxlane_report::page::{Page, TestBed};
 use serde::Serialize;
 
 use super::html::{bed, data};
-use super::{CallReport, table};
+use super::table::{settings, table};
 use crate::BenchError;
 use crate::frame::Frame;
-use crate::regret::{FORWARDED, P99_BELOW, Point, RT_P99_ABOVE, Regret};
-
-/// Every point measured, and what was worst.
-#[derive(Debug, Clone, Serialize)]
-pub struct RegretReport {
-    /// False while points are missing.
-    pub complete: bool,
-    /// Points of the whole matrix.
-    pub points_wanted: usize,
-    /// Length of a trial.
-    pub seconds: f64,
-    /// Devices under test; ratios are to the first.
-    pub duts: Vec<String>,
-    /// Settings of the lab.
-    pub settings: BTreeMap<String, String>,
-    /// In the order in which they were measured.
-    pub points: Vec<Point>,
-    /// Closed loops: calls beside TCP, where they were asked for and all points are there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub calls: Option<CallReport>,
-}
+use crate::regret::{FORWARDED, P99_BELOW, Point, RT_P99_ABOVE, Regret, RegretReport};
 
 /// The worst of one quantity, and where.
 #[derive(Debug, Clone, Serialize)]
@@ -334,7 +312,7 @@ impl std::fmt::Display for RegretReport {
         write!(
             f,
             "settings, the same for all:\n{}",
-            super::settings(&self.settings)
+            settings(&self.settings)
         )
     }
 }

@@ -1,65 +1,20 @@
-//! Realtime response under load, as data, as a table, as a page, and as data files of flent.
+//! Realtime response under load, as a table, as a page, and as data files of flent.
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use maud::html;
 use rxlane_report::page::{Page, TestBed};
 use rxlane_report::plot::{Axis, Line, Plot};
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::html::{bed, data};
-use super::{settings, table};
+use super::table::{settings, table};
 use crate::BenchError;
-use crate::call::{Load, within};
-
-/// Devices in turn.
-#[derive(Debug, Clone, Serialize)]
-pub struct RrulReport {
-    /// How long the load lasts, s.
-    pub seconds: f64,
-    /// How long probes are alone before it, and after it, s.
-    pub delay_s: f64,
-    /// Time between two looks at connections, s.
-    pub step_s: f64,
-    /// Settings of the lab.
-    pub settings: BTreeMap<String, String>,
-    /// What TCP did.
-    #[serde(flatten)]
-    pub load: Load,
-    /// In the order in which they were measured.
-    pub trials: Vec<RrulTrial>,
-}
-
-/// One device, once.
-#[derive(Debug, Clone, Serialize)]
-pub struct RrulTrial {
-    /// Name of the device.
-    pub dut: String,
-    /// Which of its trials, from 1 on.
-    pub round: u32,
-    /// When it began.
-    pub began: SystemTime,
-    /// Segments sent again.
-    pub retransmits: f64,
-    /// Connections (Mbit/s), then probes (ms), by the names that flent gives them.
-    pub series: Vec<Series>,
-}
-
-/// Something over time.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Series {
-    /// Its name.
-    pub name: String,
-    /// Probes that did not come back.
-    pub lost: u64,
-    /// Seconds since the trial began, and the value then.
-    pub points: Vec<(f64, f64)>,
-}
+use crate::call::{RrulReport, RrulTrial, Series, within};
 
 /// Probes by their names.
 const PING: &str = "Ping (ms) UDP ";
@@ -315,6 +270,7 @@ impl std::fmt::Display for RrulReport {
 mod tests {
     use super::*;
     use crate::call::Direction;
+    use crate::call::Load;
     use crate::lab::Firewall;
 
     #[test]

@@ -1,83 +1,17 @@
 //! What a changing load does: stages as a table, ms by ms as a picture.
 
-use std::collections::BTreeMap;
-
 use comfy_table::Table;
 use maud::{Markup, html};
 use rxlane_report::PlotError;
 use rxlane_report::page::{Page, TestBed, invalid};
 use rxlane_report::plot::{Axis, Line, Plot};
 use rxlane_report::unit::Unit;
-use serde::Serialize;
 
 use super::html::{BEHIND, bed, data, percent, share};
-use super::{settings, table};
+use super::table::{settings, table};
 use crate::BenchError;
-use crate::profile::Profile;
-use crate::trial::{CLASSES, Traffic};
-
-/// Devices under a load that changes.
-#[derive(Debug, Clone, Serialize)]
-pub struct StepsReport {
-    /// False when the generator fell behind.
-    pub valid: bool,
-    /// What the kernel forwards without loss, packets a second: a load of 1.
-    pub capacity_pps: f64,
-    /// The load.
-    pub profile: Profile,
-    /// Width of the bins of `points`, ms.
-    pub bin_ms: f64,
-    /// Trials of each device.
-    pub repeat: u32,
-    /// What was offered.
-    pub traffic: Traffic,
-    /// Settings of the lab.
-    pub settings: BTreeMap<String, String>,
-    /// In the order of `--dut`.
-    pub duts: Vec<StepsDut>,
-}
-
-/// One device.
-#[derive(Debug, Clone, Serialize)]
-pub struct StepsDut {
-    /// Its name.
-    pub name: String,
-    /// Medians over trials, stage by stage.
-    pub stages: Vec<StageResult>,
-    /// All trials together, bin by bin.
-    pub points: Vec<StepsPoint>,
-}
-
-/// What became of the packets sent in a stage. Pairs are RT and BE.
-#[derive(Debug, Clone, Serialize)]
-pub struct StageResult {
-    /// The load, or where it begins and ends.
-    pub load: String,
-    /// When the stage begins, s.
-    pub begins_s: f64,
-    /// Packets sent.
-    pub sent: [f64; 2],
-    /// Of these, lost.
-    pub lost: [f64; 2],
-    /// How long after the beginning of the stage the last lost packet was sent, ms; 0: none was. Of RT under overload
-    /// this is the time to protection, of all after it the time to release.
-    pub last_loss_ms: [f64; 2],
-    /// The longest latency, us.
-    pub max_us: [f64; 2],
-}
-
-/// What became of the packets sent within one bin. Pairs are RT and BE.
-#[derive(Debug, Clone, Serialize)]
-pub struct StepsPoint {
-    /// Its middle, ms.
-    pub at_ms: f64,
-    /// Packets sent, in all trials.
-    pub sent: [f64; 2],
-    /// Of these, lost.
-    pub lost: [f64; 2],
-    /// The longest latency, us.
-    pub max_us: [f64; 2],
-}
+use crate::steps::{StageResult, StepsDut, StepsPoint, StepsReport};
+use crate::traffic::CLASSES;
 
 impl StepsReport {
     /// The report as one HTML file, made on `machine`.

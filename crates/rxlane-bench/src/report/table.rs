@@ -5,7 +5,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use crate::core_use::CoreShares;
 use crate::hog::Hog;
 
-use super::{DisturbanceReport, DutResult, LatencyReport, SweepReport, ThroughputReport};
+use crate::results::{DisturbanceReport, DutResult, LatencyReport, SweepReport, ThroughputReport};
 
 pub(super) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();

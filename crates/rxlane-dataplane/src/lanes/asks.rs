@@ -4,12 +4,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rxlane_bpf::layout::{CALLS_WITNESS, Unmarked};
 use tracing::warn;
 
 use crate::DataplaneError;
 use crate::lanes::tracker::Unmarkeds;
 use crate::lanes::witness::WitnessMaps;
-use crate::layout::{CALLS_WITNESS, Unmarked};
 
 /// For so long the witness looks on after the last question: flows begin together.
 const LOOKS_ON: Duration = Duration::from_secs(1);

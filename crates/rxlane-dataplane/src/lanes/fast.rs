@@ -1,4 +1,4 @@
-//! The end of the fast lane (bpf/fast.bpf.c) at tc ingress of ports that are served in XDP.
+//! The end of the fast lane (bpf/forward/fast.bpf.c) at tc ingress of ports that are served in XDP.
 //!
 //! Every packet that the stack gets there passes the program, so it is attached only while XDP has something to hand over: for classes
 //! with `lane = "fast"`, and while a port refuses frames. Where it is not, what it would have sent is the stack's.
@@ -9,18 +9,18 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use rxlane_bpf::BpfTried;
+use rxlane_bpf::skeletons::fast as skel;
+use rxlane_bpf::{pinned, verifier};
 use rxlane_config::RouterConfig;
 use rxlane_system::links::Links;
 use rxlane_system::tcx;
 use tracing::warn;
 
 use crate::DataplaneError;
-use crate::error::BpfTried;
 use crate::instance::Instance;
 use crate::lanes::overload::Shared;
 use crate::port::PortState;
-use crate::skeletons::fast as skel;
-use crate::{pinned, verifier};
 
 const NAME: &str = "rxlane_fast";
 
@@ -108,7 +108,7 @@ fn load(shared: &Shared) -> Result<OwnedFd, DataplaneError> {
         .tried(tried)?;
     m.cores.set_autocreate(false).tried(tried)?;
     let loaded = verifier::load(NAME, || open.load())?;
-    pinned::keep_program(loaded.progs.rxlane_fast.as_fd())
+    Ok(pinned::keep_program(loaded.progs.rxlane_fast.as_fd())?)
 }
 
 impl Instance {

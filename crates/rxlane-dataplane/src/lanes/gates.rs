@@ -1,14 +1,13 @@
 //! Which classes stay with the kernel for now: a word that the XDP program reads and the daemon writes.
 
 use libbpf_rs::{MapHandle, MapType};
+use rxlane_bpf::BpfError;
+use rxlane_bpf::layout::Gates;
+use rxlane_bpf::pinned;
 use rxlane_policy::class::{Class, Lane, Trust};
 
-use crate::DataplaneError;
-use crate::layout::Gates;
-use crate::pinned;
-
 /// An open gate for nobody: the map before the daemon has looked around.
-pub(crate) fn create() -> Result<MapHandle, DataplaneError> {
+pub(crate) fn create() -> Result<MapHandle, BpfError> {
     pinned::create(MapType::Array, "gates", 4, size_of::<Gates>(), 1, 0)
 }
 
@@ -30,6 +29,6 @@ pub(crate) fn only_established(classes: &[Class]) -> bool {
 }
 
 /// What the daemon has found.
-pub(crate) fn set(gates: &MapHandle, found: &Gates) -> Result<(), DataplaneError> {
+pub(crate) fn set(gates: &MapHandle, found: &Gates) -> Result<(), BpfError> {
     pinned::put(gates, 0, bytemuck::bytes_of(found))
 }

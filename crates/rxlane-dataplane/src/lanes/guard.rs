@@ -1,11 +1,11 @@
 //! The configuration as the guard of a core needs it.
 
+use rxlane_bpf::layout::GuardPlan;
 use rxlane_policy::class::{Aim, Class, Lane, ThreadScheduling};
 use rxlane_policy::overload::{GuardedClass, Plan, Service};
 use rxlane_system::ethtool::{Ethtool, Setting};
 
 use crate::DataplaneError;
-use crate::layout::GuardPlan;
 
 /// Descriptors of a ring whose driver does not say: a veth's (`VETH_RING_SIZE`, drivers/net/veth.c).
 const RING: u64 = 256;

@@ -1,10 +1,10 @@
-//! How long packets of a class were inside of the router: the log-linear buckets of `bpf/latency.h`, read.
+//! How long packets of a class were inside of the router: the log-linear buckets of `bpf/watch/latency.h`, read.
 
 use bytemuck::{Pod, Zeroable};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One poll in so many is measured (`LATENCY_POLLS` of bpf/latency.h).
+/// One poll in so many is measured (`LATENCY_POLLS` of bpf/watch/latency.h).
 pub const LATENCY_POLLS: u32 = 256;
 
 const SUB_BITS: u32 = 3;
@@ -129,7 +129,7 @@ impl LatencyStatus {
 mod tests {
     use super::*;
 
-    /// `latency_bucket` of bpf/latency.h, in Rust.
+    /// `latency_bucket` of bpf/watch/latency.h, in Rust.
     fn bucket_of(ns: u64) -> usize {
         let shift = (63 - (ns >> SUB_BITS | 1).leading_zeros()) as usize;
         (shift << SUB_BITS) + (ns >> shift) as usize

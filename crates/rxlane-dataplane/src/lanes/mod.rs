@@ -3,7 +3,7 @@
 //! and what Linux is told of what it does not see.
 
 pub(crate) mod asks;
-pub(crate) mod at_tc;
+pub(crate) mod constants;
 pub(crate) mod fast;
 pub(crate) mod gates;
 pub(crate) mod guard;

@@ -10,10 +10,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use bytemuck::Zeroable;
 use libbpf_rs::MapHandle;
+use rxlane_bpf::layout::{NextHop, NextHops};
+use rxlane_bpf::pinned;
 
 use crate::DataplaneError;
-use crate::layout::{NextHop, NextHops};
-use crate::pinned;
 
 /// What was noted when it was last looked at, by core.
 #[derive(Debug, Default)]

@@ -6,22 +6,22 @@ use std::path::Path;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapHandle, MapType};
+use rxlane_bpf::features::{CPUMAP_TRACE, DEVMAP_TRACE, Features, NAPI_TRACE, REDIRECT_TRACE};
+use rxlane_bpf::layout::{
+    Core, Cpu, DeviceOver, Gates, GuardPlan, LinkQueue, MAX_PORTS, PortCounters, PortTable,
+    RingCounters,
+};
+use rxlane_bpf::pinned;
+use rxlane_bpf::possible_cores;
+use rxlane_bpf::skeletons::overload as skel;
+use rxlane_bpf::verifier::{self, Accepted};
+use rxlane_bpf::{BpfError, BpfTried, FileTried};
 
 use crate::DataplaneError;
-use crate::cpus::possible_cores;
-use crate::error::{BpfTried, FileTried};
-use crate::features::{CPUMAP_TRACE, DEVMAP_TRACE, Features, NAPI_TRACE, REDIRECT_TRACE};
 use crate::instance::Instance;
 use crate::lanes::latency::Latencies;
 use crate::lanes::polls;
 use crate::lanes::trace::TraceMaps;
-use crate::layout::{
-    Core, Cpu, DeviceOver, Gates, GuardPlan, LinkQueue, MAX_PORTS, PortCounters, PortTable,
-    RingCounters,
-};
-use crate::pinned;
-use crate::skeletons::overload as skel;
-use crate::verifier::{self, Accepted};
 
 /// The programs of overload.bpf.c, with the feature that each needs.
 const PROGRAMS: [(&str, &str); 6] = [
@@ -228,7 +228,7 @@ fn ask(programs: &[(&libbpf_rs::ProgramMut<'_>, &str)]) -> Vec<Accepted> {
 }
 
 /// Token buckets keep their fill across configurations.
-fn buckets() -> Result<MapHandle, DataplaneError> {
+fn buckets() -> Result<MapHandle, BpfError> {
     pinned::create(
         MapType::Array,
         "buckets",
@@ -240,7 +240,7 @@ fn buckets() -> Result<MapHandle, DataplaneError> {
 }
 
 /// Counters of other classes would mislead: they start again.
-pub(crate) fn reset_counters(shared: &Shared) -> Result<(), DataplaneError> {
+pub(crate) fn reset_counters(shared: &Shared) -> Result<(), BpfError> {
     (0..MAX_PORTS as u8).try_for_each(|slot| reset_port(shared, slot))?;
     let classes = 0..rxlane_policy::class::MAX_CLASSES as u32;
     classes
@@ -249,7 +249,7 @@ pub(crate) fn reset_counters(shared: &Shared) -> Result<(), DataplaneError> {
 }
 
 /// Sets the values of all CPUs behind a key to nothing.
-fn zero(map: &MapHandle, key: u32, size: usize) -> Result<(), DataplaneError> {
+fn zero(map: &MapHandle, key: u32, size: usize) -> Result<(), BpfError> {
     use libbpf_rs::{MapCore, MapFlags};
     let cores = possible_cores()?.len();
     map.update_percpu(
@@ -261,7 +261,7 @@ fn zero(map: &MapHandle, key: u32, size: usize) -> Result<(), DataplaneError> {
 }
 
 /// What a port left behind that had the slot before is not the new one's.
-pub(crate) fn reset_port(shared: &Shared, slot: u8) -> Result<(), DataplaneError> {
+pub(crate) fn reset_port(shared: &Shared, slot: u8) -> Result<(), BpfError> {
     let slot = u32::from(slot);
     pinned::put(&shared.refusing, slot, &0u32.to_ne_bytes())?;
     let unknown = LinkQueue::default();

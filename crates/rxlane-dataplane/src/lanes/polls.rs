@@ -1,4 +1,4 @@
-//! The programs that tell the guard of polls (bpf/overload.bpf.c): attached while a port is served in XDP, because every poll and every
+//! The programs that tell the guard of polls (bpf/overload/overload.bpf.c): attached while a port is served in XDP, because every poll and every
 //! softirq of the machine passes them.
 
 use std::os::fd::AsFd;
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use bytemuck::Zeroable;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Program, ProgramMut};
+use rxlane_bpf::layout::{Cpu, Guard};
+use rxlane_bpf::pinned;
+use rxlane_bpf::{BpfError, BpfTried, FileTried};
 
 use crate::DataplaneError;
-use crate::error::{BpfTried, FileTried};
 use crate::instance::Instance;
-use crate::layout::{Cpu, Guard};
-use crate::pinned;
 
 /// Their names.
 pub(crate) const OF_POLLS: [&str; 2] = ["end_of_poll", "begin_of_polls"];
@@ -26,7 +26,7 @@ pub(crate) fn keep(
     instance: &Instance,
     program: &ProgramMut<'_>,
     name: &str,
-) -> Result<(), DataplaneError> {
+) -> Result<(), BpfError> {
     let folder = kept(instance);
     std::fs::create_dir_all(&folder).at(&folder)?;
     pinned::pin(program.as_fd(), &folder.join(name))
@@ -56,7 +56,7 @@ pub(crate) fn follow(
         }
     }
     match changed {
-        true => forget_guards(cpus),
+        true => Ok(forget_guards(cpus)?),
         false => Ok(()),
     }
 }
@@ -72,7 +72,7 @@ fn attach(program: &Path, link: &Path, name: &str) -> Result<bool, DataplaneErro
 }
 
 /// Who was overloaded when nobody looked any more may be so no longer.
-fn forget_guards(cpus: &MapHandle) -> Result<(), DataplaneError> {
+fn forget_guards(cpus: &MapHandle) -> Result<(), BpfError> {
     let mut all: Vec<Cpu> = pinned::get_percpu(cpus, 0)?;
     for cpu in &mut all {
         cpu.guard = Guard::zeroed();

@@ -3,19 +3,19 @@
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use libbpf_rs::{MapCore, MapHandle, MapType};
+use libbpf_rs::{MapHandle, MapType};
+use rxlane_bpf::features::{CPUMAP_TRACE, Features};
+use rxlane_bpf::layout::RING_CPUS;
+use rxlane_bpf::pinned;
+use rxlane_bpf::{BpfError, BpfTried};
+use rxlane_bpf::{is_online, possible_cores};
+use rxlane_config::{Datapath, RouterConfig, ring_cores};
 use rxlane_policy::class::{Class, Lane, MAX_CLASSES, Overload, Ring, ThreadScheduling};
 use rxlane_system::threads::{self, Scheduling};
 
 use crate::DataplaneError;
-use crate::cpus::{is_online, possible_cores};
-use crate::error::BpfTried;
-use crate::features::{CPUMAP_TRACE, Features};
 use crate::instance::Instance;
 use crate::lanes::overload::Shared;
-use crate::layout::RING_CPUS;
-use crate::pinned;
-use rxlane_config::{Datapath, RouterConfig, ring_cores};
 
 /// Whether TCP waits for an overloaded core where other packets are shed. The engine has rings of its own.
 pub(crate) fn parks_tcp(config: &RouterConfig, features: &Features) -> bool {
@@ -39,7 +39,7 @@ fn cores_of(class: &Class, parks_tcp: bool) -> Result<Option<Vec<u32>>, Dataplan
 }
 
 /// A CPUMAP without entries, also the template of the map of maps.
-pub(crate) fn empty_ring(name: &str) -> Result<MapHandle, DataplaneError> {
+pub(crate) fn empty_ring(name: &str) -> Result<MapHandle, BpfError> {
     pinned::create(MapType::Cpumap, name, 4, 8, possible_cores()?.len(), 0)
 }
 
@@ -125,7 +125,7 @@ fn new_ring(class: usize, ring: &Ring, cores: &[u32]) -> Result<MapHandle, Datap
 
 /// Finds the ring's kernel threads (`cpumap/CORE/map:ID`) and schedules them.
 fn schedule(map: &MapHandle, ring: &Ring, cores: usize) -> Result<(), DataplaneError> {
-    let id = id_of(map)?;
+    let id = pinned::id_of(map)?;
     let suffix = format!("/map:{id}");
     let how = match ring.thread {
         ThreadScheduling::Nice(nice) => Scheduling::Nice(i32::from(nice)),
@@ -143,15 +143,6 @@ fn schedule(map: &MapHandle, ring: &Ring, cores: usize) -> Result<(), DataplaneE
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-}
-
-/// The kernel's id of a map.
-pub(crate) fn id_of(map: &MapHandle) -> Result<u32, DataplaneError> {
-    Ok(map
-        .info()
-        .tried(|| "ask for the id of a ring".into())?
-        .info
-        .id)
 }
 
 fn pin_name(class: usize) -> String {
@@ -188,7 +179,11 @@ pub(crate) fn announce_rings(
     }
     for (class, ring) in (0u32..).zip(class_rings) {
         if let Some(ring) = ring {
-            pinned::put(&shared.ring_classes, id_of(ring)?, &class.to_ne_bytes())?;
+            pinned::put(
+                &shared.ring_classes,
+                pinned::id_of(ring)?,
+                &class.to_ne_bytes(),
+            )?;
         }
     }
     Ok(())

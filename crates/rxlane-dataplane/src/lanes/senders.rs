@@ -1,4 +1,4 @@
-//! From whom packets come, for rules that ask for the MAC address of senders (bpf/sender.bpf.c).
+//! From whom packets come, for rules that ask for the MAC address of senders (bpf/trust/sender.bpf.c).
 //!
 //! The program is attached only while there are such rules, because each packet that this machine receives passes it.
 
@@ -7,11 +7,11 @@ use std::os::fd::AsFd;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapHandle};
+use rxlane_bpf::BpfTried;
+use rxlane_bpf::skeletons::sender as skel;
+use rxlane_bpf::verifier;
 
 use crate::DataplaneError;
-use crate::error::BpfTried;
-use crate::skeletons::sender as skel;
-use crate::verifier;
 
 /// The attached program.
 pub(crate) struct Senders {

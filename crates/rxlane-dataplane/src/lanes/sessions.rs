@@ -1,4 +1,4 @@
-//! Which ppp device is the end of which PPPoE session: an iterator over open files, which is all that tells (bpf/sessions.bpf.c).
+//! Which ppp device is the end of which PPPoE session: an iterator over open files, which is all that tells (bpf/devices/sessions.bpf.c).
 
 use std::io::{ErrorKind, Read};
 use std::mem::MaybeUninit;
@@ -8,20 +8,20 @@ use std::path::Path;
 use bytemuck::{Pod, Zeroable};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapHandle, MapType};
+use rxlane_bpf::pinned;
+use rxlane_bpf::skeletons::sessions as skel;
+use rxlane_bpf::verifier;
+use rxlane_bpf::{BpfError, BpfTried, FileTried};
 use rxlane_system::features::KernelTypes;
 
 use crate::DataplaneError;
-use crate::error::{BpfTried, FileTried};
-use crate::pinned;
-use crate::skeletons::sessions as skel;
-use crate::verifier;
 
 /// Name of the program.
 const PROGRAM: &str = "pppoe_sessions";
 /// Modules whose types it looks into, where they are none of the kernel proper.
 const MODULES: [&str; 3] = ["ppp_generic", "pppox", "pppoe"];
 
-/// A session with its ppp device (`struct found_session` of bpf/sessions.bpf.c).
+/// A session with its ppp device (`struct found_session` of bpf/devices/sessions.bpf.c).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct FoundSession {
@@ -37,12 +37,12 @@ pub(crate) struct FoundSession {
     pub(crate) against: u32,
 }
 
-/// The words of the map of changes (`SESSION_CHANGED`, `SESSION_SEEN` of bpf/vlan.h).
+/// The words of the map of changes (`SESSION_CHANGED`, `SESSION_SEEN` of bpf/devices/vlan.h).
 const CHANGED: u32 = 0;
 const SEEN: u32 = 1;
 
 /// Nothing has changed yet, and nothing been looked at.
-pub(crate) fn create() -> Result<MapHandle, DataplaneError> {
+pub(crate) fn create() -> Result<MapHandle, BpfError> {
     pinned::create(MapType::Array, "session_changes", 4, 4, 2, 0)
 }
 
@@ -108,7 +108,7 @@ impl SessionIterator {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub(crate) fn read(&self) -> Result<Vec<FoundSession>, DataplaneError> {
+    pub(crate) fn read(&self) -> Result<Vec<FoundSession>, BpfError> {
         let tried = || "look for sessions".to_owned();
         let mut rows = Vec::new();
         let mut iter = libbpf_rs::Iter::new(&self.iterator).tried(tried)?;
@@ -141,6 +141,6 @@ pub(crate) fn have_changed(changes: &MapHandle) -> Result<bool, DataplaneError> 
 }
 
 /// Lets the program send and take what is in sessions, until the kernel changes one after `changed`.
-pub(crate) fn have_seen(changes: &MapHandle, changed: u32) -> Result<(), DataplaneError> {
+pub(crate) fn have_seen(changes: &MapHandle, changed: u32) -> Result<(), BpfError> {
     pinned::put(changes, SEEN, &changed.to_ne_bytes())
 }

@@ -1,15 +1,15 @@
-//! The classifier's tables as BPF maps and constants of `bpf/classify.h`.
+//! The classifier's tables as BPF maps and constants of `bpf/classify/classify.h`.
 
 use ipnet::IpNet;
 use libbpf_rs::{MapCore, MapFlags};
+use rxlane_bpf::pinned;
+use rxlane_bpf::{BpfError, BpfTried};
 use rxlane_policy::bits::RuleSet;
 use rxlane_policy::class::{Class, Lane, Trust};
 use rxlane_policy::compile::{Classifier, LpmKey, PrefixTable, WordTable};
 use rxlane_policy::prefixes::nested;
 
 use crate::DataplaneError;
-use crate::error::BpfTried;
-use crate::pinned;
 
 /// Bits of `fields`.
 pub(crate) mod field {
@@ -166,7 +166,7 @@ fn put_prefixes<M: MapCore>(
     Ok(())
 }
 
-fn put_key(map: &impl MapCore, key: &[u8], value: &[u8]) -> Result<(), DataplaneError> {
+fn put_key(map: &impl MapCore, key: &[u8], value: &[u8]) -> Result<(), BpfError> {
     map.update(key, value, MapFlags::ANY)
         .tried(|| format!("write map {}", map.name().to_string_lossy()))
 }

@@ -1,13 +1,13 @@
-//! The maps by which packets are traced (`bpf/trace.h`). They outlive configurations, so that a reload does not end a trace.
+//! The maps by which packets are traced (`bpf/watch/trace.h`). They outlive configurations, so that a reload does not end a trace.
 
 use std::os::fd::AsFd;
 use std::path::Path;
 
 use bytemuck::{Pod, Zeroable};
 use libbpf_rs::{MapHandle, MapType};
+use rxlane_bpf::pinned;
 
 use crate::DataplaneError;
-use crate::pinned;
 
 const SWITCHES: &str = "trace_switches";
 const STATES: &str = "trace_states";

@@ -1,17 +1,17 @@
-//! What connection tracking is told to do, and connections that it should be told about: bpf/tracker.h.
+//! What connection tracking is told to do, and connections that it should be told about: bpf/trust/tracker.h.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use libbpf_rs::{MapHandle, MapType, RingBuffer, RingBufferBuilder};
+use rxlane_bpf::layout::{TCP_LIBERAL, TCP_MARKED, Timeouts, Unmarked};
+use rxlane_bpf::pinned;
+use rxlane_bpf::{BpfError, BpfTried};
 use rxlane_system::conntrack::{Connection, Marker};
 use rxlane_system::sysctl::Held;
 use tracing::warn;
 
 use crate::DataplaneError;
-use crate::error::BpfTried;
-use crate::layout::{TCP_LIBERAL, TCP_MARKED, Timeouts, Unmarked};
-use crate::pinned;
 
 /// Connections of TCP that are known at once.
 const CONNECTIONS: usize = 1 << 16;
@@ -23,30 +23,28 @@ const UNMARKED_BYTES: usize = 1 << 17;
 const AT_ONCE: usize = 256;
 
 /// What is known of connections, nothing yet.
-pub(crate) fn connections() -> Result<MapHandle, DataplaneError> {
+pub(crate) fn connections() -> Result<MapHandle, BpfError> {
     let name = "tcp_connections";
     pinned::create(MapType::LruHash, name, 8, CONNECTION_BYTES, CONNECTIONS, 0)
 }
 
 /// Connections to be marked, none yet.
-pub(crate) fn unmarked() -> Result<MapHandle, DataplaneError> {
+pub(crate) fn unmarked() -> Result<MapHandle, BpfError> {
     pinned::create(MapType::RingBuf, "unmarked", 0, 0, UNMARKED_BYTES, 0)
 }
 
-impl From<&Unmarked> for Connection {
-    fn from(of: &Unmarked) -> Self {
-        let address = |bytes: [u8; 16]| {
-            if of.v6 != 0 {
-                return std::net::IpAddr::from(bytes);
-            }
-            std::net::IpAddr::from([bytes[0], bytes[1], bytes[2], bytes[3]])
-        };
-        Self {
-            source: address(of.source),
-            destination: address(of.destination),
-            source_port: u16::from_be_bytes(of.from_port),
-            destination_port: u16::from_be_bytes(of.to_port),
+fn connection(of: &Unmarked) -> Connection {
+    let address = |bytes: [u8; 16]| {
+        if of.v6 != 0 {
+            return std::net::IpAddr::from(bytes);
         }
+        std::net::IpAddr::from([bytes[0], bytes[1], bytes[2], bytes[3]])
+    };
+    Connection {
+        source: address(of.source),
+        destination: address(of.destination),
+        source_port: u16::from_be_bytes(of.from_port),
+        destination_port: u16::from_be_bytes(of.to_port),
     }
 }
 
@@ -139,7 +137,7 @@ impl Tracker {
             return;
         };
         for some in unmarked.chunks(AT_ONCE) {
-            let connections: Vec<Connection> = some.iter().map(Connection::from).collect();
+            let connections: Vec<Connection> = some.iter().map(connection).collect();
             // Once: a kernel that refuses one refuses many.
             if let Err(error) = marker.mark(&connections)
                 && !std::mem::replace(&mut self.said, true)

@@ -1,5 +1,5 @@
 //! The witness at the entries of tunnels: tracing programs that see which outer packets Linux takes out of their tunnel
-//! (bpf/tunnels.bpf.c).
+//! (bpf/devices/tunnels.bpf.c).
 //!
 //! They end with the daemon, after which nothing of tunnels is express for long.
 
@@ -8,28 +8,28 @@ use std::os::fd::AsFd;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapHandle, MapType};
+use rxlane_bpf::layout::DeviceOver;
+use rxlane_bpf::pinned;
+use rxlane_bpf::skeletons::tunnels as skel;
+use rxlane_bpf::verifier;
+use rxlane_bpf::{BpfError, BpfTried};
 use rxlane_system::features::KernelTypes;
 use rxlane_topology::tunnel::MAX_TUNNELS;
 
 use super::witness::WitnessMaps;
 use crate::DataplaneError;
-use crate::error::BpfTried;
-use crate::layout::DeviceOver;
-use crate::pinned;
-use crate::skeletons::tunnels as skel;
-use crate::verifier;
 
 /// Name of the programs together.
 const PROGRAM: &str = "tunnels";
 /// Modules whose functions they follow, where these are none of the kernel proper.
 const MODULES: [&str; 3] = ["ip_tunnel", "sit", "vxlan"];
-/// `struct tunnel_key` of bpf/outer.h.
+/// `struct tunnel_key` of bpf/devices/outer.h.
 const KEY_BYTES: u32 = 16;
 /// `BPF_F_NO_PREALLOC`: who looks up what is removed keeps it until he is done.
 const NO_PREALLOC: u32 = 1;
 
 /// Nobody's tunnels yet.
-pub(crate) fn create() -> Result<MapHandle, DataplaneError> {
+pub(crate) fn create() -> Result<MapHandle, BpfError> {
     let device = size_of::<DeviceOver>();
     pinned::create(
         MapType::Hash,

@@ -8,21 +8,21 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapHandle, MapType, Program};
+use rxlane_bpf::layout::{KeptFlows, MAX_KEPT_FLOWS, Witness, Witnessed};
+use rxlane_bpf::pinned;
+use rxlane_bpf::skeletons::witness as skel;
+use rxlane_bpf::verifier::{self, Accepted};
+use rxlane_bpf::{BpfError, BpfTried};
 
 use crate::DataplaneError;
-use crate::error::BpfTried;
 use crate::instance::Instance;
 use crate::lanes::tracker;
-use crate::layout::{KeptFlows, MAX_KEPT_FLOWS, Witness, Witnessed};
-use crate::pinned;
-use crate::skeletons::witness as skel;
-use crate::verifier::{self, Accepted};
 
 /// Name of the program, and of its pin.
 const PROGRAM: &str = "linux_forwards";
 /// Directions of flows that are known at once; those used least recently are forgotten, and asked for again.
 const FLOWS: usize = 1 << 16;
-/// `struct sender` of bpf/sender.h.
+/// `struct sender` of bpf/trust/sender.h.
 const SENDER_BYTES: usize = 24;
 /// Packets in the stack whose senders are known.
 const SENDERS: usize = 4096;
@@ -107,7 +107,7 @@ impl WitnessMaps {
     }
 
     /// Has the witness look, until what is returned is dropped.
-    pub(crate) fn look(&self) -> Result<Option<OwnedFd>, DataplaneError> {
+    pub(crate) fn look(&self) -> Result<Option<OwnedFd>, BpfError> {
         let Some(program) = &self.program else {
             return Ok(None);
         };
@@ -122,7 +122,7 @@ impl WitnessMaps {
 
     /// Of which flows a rule is to see each packet, and whether rules ask for the MAC address of senders. What was seen before is not
     /// believed any more, if either is new.
-    pub(crate) fn keep(&self, kept: &[KeptFlows], by_sender: bool) -> Result<(), DataplaneError> {
+    pub(crate) fn keep(&self, kept: &[KeptFlows], by_sender: bool) -> Result<(), BpfError> {
         for (at, flows) in (0u32..).zip(kept) {
             pinned::put(&self.kept, at, bytemuck::bytes_of(flows))?;
         }
@@ -136,16 +136,16 @@ impl WitnessMaps {
     /// What was seen is not believed any more: firewall, rules or policies have changed.
     ///
     /// The XDP program may write the time of its last question in between, which is then lost; its next packet asks again.
-    pub(crate) fn disbelieve(&self) -> Result<(), DataplaneError> {
+    pub(crate) fn disbelieve(&self) -> Result<(), BpfError> {
         self.change(|witness| witness.generation = witness.generation.wrapping_add(1))
     }
 
     /// What was found about flows is looked up again: routes have changed.
-    pub(crate) fn look_up_again(&self) -> Result<(), DataplaneError> {
+    pub(crate) fn look_up_again(&self) -> Result<(), BpfError> {
         self.change(|witness| witness.routes = witness.routes.wrapping_add(1))
     }
 
-    fn change(&self, how: impl FnOnce(&mut Witness)) -> Result<(), DataplaneError> {
+    fn change(&self, how: impl FnOnce(&mut Witness)) -> Result<(), BpfError> {
         let mut witness: Witness = pinned::get(&self.witnesses, 0)?.unwrap_or_default();
         how(&mut witness);
         pinned::put(&self.witnesses, 0, bytemuck::bytes_of(&witness))
@@ -209,6 +209,6 @@ pub(crate) fn settle(
 }
 
 /// Removes the witness, when no class needs it any more.
-pub(crate) fn remove(instance: &Instance) -> Result<(), DataplaneError> {
+pub(crate) fn remove(instance: &Instance) -> Result<(), BpfError> {
     pinned::remove_pin(&instance.pins.join(PROGRAM))
 }

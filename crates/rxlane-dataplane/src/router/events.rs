@@ -86,18 +86,22 @@ impl Router {
     /// Changes have closed the gates, which open again after a look around.
     fn follow(&mut self, changed: bool) -> Result<(), DataplaneError> {
         self.subscribed.due |= changed;
-        let news = self.hear_of_routes()?;
+        let news = self.on_route_change()?;
         self.hear_of_stations()?;
         if !self.subscribed.due {
-            let nothing = !news && self.still_nothing_is_tracked();
-            return if nothing { Ok(()) } else { self.keep_watch() };
+            let nothing = !news && self.conntrack_still_idle();
+            return if nothing {
+                Ok(())
+            } else {
+                Ok(self.keep_watch()?)
+            };
         }
         if self
             .subscribed
             .looked
             .is_none_or(|at| at.elapsed() >= APART)
         {
-            self.look_around()?;
+            self.reevaluate()?;
             self.subscribed.looked = Some(Instant::now());
             self.subscribed.due = false;
         }

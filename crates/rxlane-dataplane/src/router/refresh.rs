@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rxlane_bpf::layout::MAX_PORTS;
+use rxlane_bpf::pinned;
 use rxlane_system::drivers;
 use rxlane_system::links::{Event, Link, Links};
 use rxlane_system::snapshot::Snapshot;
@@ -13,9 +15,8 @@ use super::Router;
 use crate::DataplaneError;
 use crate::attached::Attached;
 use crate::lanes::overload;
-use crate::layout::MAX_PORTS;
 use crate::port::PortState;
-use crate::{pinned, port_links, ports, tags};
+use crate::{port_links, ports, tags};
 
 impl Router {
     /// Brings ports up to date with the devices there are: attaches what came back, forgets what went. `news`: of devices; none where
@@ -34,7 +35,7 @@ impl Router {
 
     /// The same. Returns whether ports have become what the programs were not made for.
     pub(crate) fn follow_ports(&mut self, news: Option<&[Event]>) -> Result<bool, DataplaneError> {
-        self.silent.hear(news);
+        self.xdp_health.hear(news);
         let snapshot = Snapshot::read()?;
         let devices = &snapshot.links;
         let mut renamed = false;
@@ -220,7 +221,10 @@ impl Router {
         );
         pinned::detach(&self.instance.port_link(name))?;
         if let Some(ifindex) = ifindex {
-            pinned::forget(&self.lane.egress, ifindex | crate::layout::EGRESS_BY_VLAN);
+            pinned::forget(
+                &self.lane.egress,
+                ifindex | rxlane_bpf::layout::EGRESS_BY_VLAN,
+            );
         }
         let ports: BTreeSet<&str> = self.state.ports.keys().map(String::as_str).collect();
         let on = with_members(&ports, devices);

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use rxlane_bpf::layout::Core;
+use rxlane_bpf::pinned;
 use rxlane_config::Ingress;
 use rxlane_policy::hook::Hook;
 use rxlane_system::{links, tc};
@@ -11,10 +13,9 @@ use tracing::info;
 use super::Router;
 use crate::clock::monotonic;
 use crate::lanes::overload::Shared;
-use crate::layout::Core;
 use crate::port::PortState;
 use crate::rests::{Counted, EVERY, Looks};
-use crate::{DataplaneError, pinned, ports, refusing, silent, trace};
+use crate::{DataplaneError, ports, refusing, trace, xdp_health};
 
 impl Router {
     /// Takes the program off ports at tc ingress where it is not worth its cost, or puts it back. Ports for which the configuration names
@@ -82,7 +83,7 @@ impl Router {
         }
         for port in ports {
             for core in pinned::get_percpu::<Core>(&self.shared.cores, u32::from(port.slot))? {
-                counted.received += silent::packets_seen(&core);
+                counted.received += xdp_health::packets_seen(&core);
                 counted.forwarded += core.classes.iter().map(|c| c.express).sum::<u64>();
             }
         }
@@ -124,7 +125,7 @@ impl Router {
             ),
             false => info!("the lane serves {changed} again"),
         }
-        self.instance.save_state(&self.state)
+        Ok(self.instance.save_state(&self.state)?)
     }
 }
 

@@ -50,7 +50,7 @@ impl Router {
     pub fn confirm(&mut self) -> Result<(), DataplaneError> {
         let was = self.state.unconfirmed.take();
         was.ok_or(DataplaneError::NothingUnconfirmed)?;
-        self.instance.save_state(&self.state)
+        Ok(self.instance.save_state(&self.state)?)
     }
 
     /// Goes back to what was before. Returns where metrics were shown.

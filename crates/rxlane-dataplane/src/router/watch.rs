@@ -3,6 +3,9 @@
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
+use rxlane_bpf::BpfError;
+use rxlane_bpf::layout::Gates;
+use rxlane_bpf::pinned;
 use rxlane_system::SystemError;
 use rxlane_system::links::{Link, Links};
 use rxlane_system::neighbours;
@@ -17,8 +20,6 @@ use crate::clock::monotonic;
 use crate::kept;
 use crate::lanes::senders::Senders;
 use crate::lanes::{gates, sessions};
-use crate::layout::Gates;
-use crate::pinned;
 use crate::surroundings::{self, FLOWS, Surroundings};
 
 /// Drivers are asked this often whether they take frames, and the kernel told where frames went.
@@ -33,12 +34,12 @@ impl Router {
     pub const TELL_EVERY: Duration = Duration::from_secs(1);
 
     /// Something has changed that decides about forwarded packets: flows must be seen to be forwarded by Linux again before
-    /// they are express, and classes that trust without asking stay with the kernel until [`Router::look_around`].
+    /// they are express, and classes that trust without asking stay with the kernel until [`Router::reevaluate`].
     ///
     /// # Errors
     /// When a map cannot be written.
-    pub(crate) fn hold_back(&self) -> Result<(), DataplaneError> {
-        self.sentry.hold_back()
+    pub(crate) fn close_express(&self) -> Result<(), BpfError> {
+        self.sentry.close_express()
     }
 
     /// Whether TCP of `established` classes stays with the kernel: its connections cannot be marked, and the tracker heeds windows.
@@ -51,7 +52,7 @@ impl Router {
     ///
     /// # Errors
     /// When the kernel cannot be asked; then the lane stays as it is.
-    pub(crate) fn look_around(&mut self) -> Result<(), DataplaneError> {
+    pub(crate) fn reevaluate(&mut self) -> Result<(), DataplaneError> {
         let since = self.sentry.closings();
         let snapshot = Snapshot::read()?;
         let devices = &snapshot.links;
@@ -105,7 +106,7 @@ impl Router {
         self.state.sessions = sessions;
         self.state.tunnels = tunnels;
         self.state.objections = objections;
-        self.instance.save_state(&self.state)
+        Ok(self.instance.save_state(&self.state)?)
     }
 
     /// What surrounds the router, read after the sentry has begun to ask about that of which nobody tells: sets that rules use, tables
@@ -185,7 +186,7 @@ impl Router {
     ///
     /// # Errors
     /// When routes cannot be read, or the map cannot be written.
-    pub(crate) fn hear_of_routes(&mut self) -> Result<bool, DataplaneError> {
+    pub(crate) fn on_route_change(&mut self) -> Result<bool, DataplaneError> {
         let news = self.route_mtu.drain()?;
         if news {
             self.sentry.look_up_again()?;
@@ -212,7 +213,7 @@ impl Router {
             let until = monotonic().0.saturating_sub(LEARNT_AFTER_NS);
             let were_news = self.bridges.follow(&self.lane)?;
             if !(self.tunnels.hear_of_ends(&self.lane)? || were_news) {
-                return pinned::put(&self.lane.heard_ns, 0, &until.to_ne_bytes());
+                return Ok(pinned::put(&self.lane.heard_ns, 0, &until.to_ne_bytes())?);
             }
         }
         Ok(())
@@ -244,12 +245,12 @@ impl Router {
             neighbours::are_used(self.noted.used_since(&self.lane.next_hops)?)?;
             // What speaks against others has not been asked of a tunnel that was not served.
             if self.tunnels.served() != served {
-                self.hold_back()?;
-                return self.look_around();
+                self.close_express()?;
+                return self.reevaluate();
             }
             // Whose packets come and go in sessions decides what is passed by.
             if sessions::have_changed(&self.shared.session_changes)? {
-                return self.look_around();
+                return self.reevaluate();
             }
         }
         let found = self.open_gates(&self.state.objections)?;
@@ -293,7 +294,7 @@ impl Router {
 
     /// Whether the XDP program need not be told again: some time ago nothing was tracked, and that is so. Asked many times a second, so
     /// it must take little of whatever core that is: one system call.
-    pub(crate) fn still_nothing_is_tracked(&self) -> bool {
+    pub(crate) fn conntrack_still_idle(&self) -> bool {
         let flows = self.flows.as_ref().and_then(Held::read);
         self.untracked && flows == Some(0) && self.told.elapsed() < Self::TELL_EVERY
     }

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use rxlane_bpf::layout::{ClassCounters, Core, Gates, RING_CPUS, RingCounters};
+use rxlane_bpf::pinned::{get, get_percpu};
+use rxlane_bpf::possible_cores;
 use rxlane_config::{Datapath, ring_cores};
 use rxlane_policy::class::{Aim, Class, Lane, Overload, Trust};
 
 use super::parts::{ClassStatus, CoreStatus, RingStatus};
 use crate::DataplaneError;
-use crate::cpus::possible_cores;
 use crate::lanes::latency::LatencyStatus;
 use crate::lanes::overload::Shared;
 use crate::lanes::rings;
-use crate::layout::{ClassCounters, Core, Gates, RING_CPUS, RingCounters};
-use crate::pinned::{get, get_percpu};
 use crate::state::State;
 
 /// Classes, highest priority first, summed over ports and cores.
@@ -38,7 +38,7 @@ pub(super) fn all(
         cores
             .values()
             .flatten()
-            .for_each(|c| counters += c.classes[i]);
+            .for_each(|c| counters += c.classes[i].into());
         let mut rings = Vec::new();
         let on = ring_cores(class, &all_cores, parks_tcp);
         if let (Some(on), Lane::Stack { ring, .. }) = (on, &class.lane) {

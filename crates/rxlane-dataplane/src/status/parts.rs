@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rxlane_bpf::layout::{ClassCounters, PortCounters, RingCounters};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::lanes::latency::LatencyStatus;
-use crate::layout::{ClassCounters, PortCounters, RingCounters};
 
 /// One interface of the router.
 #[derive(Debug, Clone, Serialize, JsonSchema)]

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use rxlane_bpf::layout::{ClassCounters, Core, PortCounters, REASONS};
+use rxlane_bpf::pinned::get_percpu;
 use rxlane_system::links::Links;
 
 use super::parts::PortStatus;
 use crate::DataplaneError;
 use crate::lanes::overload::Shared;
-use crate::layout::{ClassCounters, Core, PortCounters, REASONS};
-use crate::pinned::get_percpu;
 use crate::port::PortState;
 use crate::refusing::{self, Full};
 use crate::state::State;
@@ -53,7 +53,7 @@ pub(super) fn all(
             .map(|(i, (reason, _))| (*reason, mine.iter().map(|c| c.reasons[i]).sum::<u64>()));
         let by_class = state.config.classes.iter().enumerate().map(|(i, class)| {
             let mut sum = ClassCounters::default();
-            mine.iter().for_each(|c| sum += c.classes[i]);
+            mine.iter().for_each(|c| sum += c.classes[i].into());
             (class.name.clone(), sum)
         });
         all.push(PortStatus {

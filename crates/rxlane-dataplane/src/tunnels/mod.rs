@@ -1,12 +1,14 @@
-//! Tunnels over IPv4 whose packets may be express: which of them, and the tables that say how (bpf/outer.h, bpf/tunnel.h).
+//! Tunnels over IPv4 whose packets may be express: which of them, and the tables that say how (bpf/devices/outer.h, bpf/devices/tunnel.h).
 //!
 //! What comes in a tunnel came in by the tunnel's device, and leaves through one with an outer header, as in Linux. Outer packets are
 //! those of the router itself: for classes of established flows Linux must have been seen to take and to send such ones, too.
 
-mod ends;
+mod vxlan_fdb;
+mod vxlan_table;
 mod way;
 
 use std::collections::BTreeMap;
+
 #[cfg(feature = "testing")]
 use std::net::Ipv4Addr;
 use std::os::fd::BorrowedFd;
@@ -27,14 +29,15 @@ use rxlane_topology::tunnel::{Around, TunnelDevice, TunnelStatus};
 use tracing::warn;
 
 use crate::DataplaneError;
-use crate::device_over::flags;
-use crate::error::BpfTried;
+use crate::device_over::{self, flags};
+use crate::lanes::constants::trusts;
 use crate::lanes::overload::Shared;
-use crate::lanes::program::{LaneProgram, trusts};
+use crate::lanes::program::LaneProgram;
 use crate::lanes::tunnels::{Entries, Followed};
-use crate::layout::{DeviceOver, PORT_HIDES_TAGS, TUNNELS_RULED, TUNNELS_SEVERAL_HOPS};
-use crate::pinned;
-use ends::Ends;
+use rxlane_bpf::BpfTried;
+use rxlane_bpf::layout::{DeviceOver, PORT_HIDES_TAGS, TUNNELS_RULED, TUNNELS_SEVERAL_HOPS};
+use rxlane_bpf::pinned;
+use vxlan_fdb::Ends;
 use way::{GRE_PROTOCOL, VXLAN_PROTOCOL, Way};
 
 /// The tunnels of this network namespace, as they were found last.
@@ -172,7 +175,7 @@ impl Tunnels {
             let own = flags(Checks::of(device, None, snapshot));
             let entry = DeviceOver {
                 unfollowed: u8::from(self.not_followed(tunnel).is_some()),
-                ..DeviceOver::of(device, &snapshot.links, own & !PORT_HIDES_TAGS)
+                ..device_over::entry(device, &snapshot.links, own & !PORT_HIDES_TAGS)
             };
             let by_qdisc = topology.by_qdisc.contains_key(&device.ifindex);
             let way = Way::of(device, tunnel, by_qdisc);
@@ -277,9 +280,9 @@ pub(crate) fn serve(
         entries.insert(bytemuck::bytes_of(&way.key).to_vec(), entry);
         ways.insert(ifindex.to_ne_bytes().to_vec(), way);
     }
-    ends::serve(lane, stations)?;
+    vxlan_fdb::serve(lane, stations)?;
     pinned::replace(&shared.tunnels, &entries)?;
-    pinned::replace(&lane.tunnel_ways, &ways)
+    Ok(pinned::replace(&lane.tunnel_ways, &ways)?)
 }
 
 #[cfg(test)]

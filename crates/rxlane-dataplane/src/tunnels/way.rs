@@ -1,4 +1,4 @@
-//! How packets come in and leave by the device of a tunnel, as the program has it (bpf/outer.h, bpf/tunnel_way.h).
+//! How packets come in and leave by the device of a tunnel, as the program has it (bpf/devices/outer.h, bpf/devices/tunnel_way.h).
 
 use bytemuck::{Pod, Zeroable};
 use rxlane_system::links::Link as NetDevice;
@@ -15,14 +15,14 @@ pub(super) const GRE_PROTOCOL: u8 = 47;
 pub(super) const VXLAN_PROTOCOL: u8 = 17;
 /// Not to be fragmented (RFC 791).
 const DF: u16 = 0x4000;
-/// `INHERITS_*` of bpf/tunnel_way.h.
+/// `INHERITS_*` of bpf/devices/tunnel_way.h.
 const INHERITS_DF: u8 = 1;
 const INHERITS_V6: u8 = 2;
 /// What Linux has unless told otherwise: `net.ipv4.ip_default_ttl`, `net.ipv4.ip_local_port_range`.
 const DEFAULT_TTL: u8 = 64;
 const LOCAL_PORTS: (u16, u16) = (32768, 60999);
 
-/// `struct tunnel_key` of bpf/outer.h.
+/// `struct tunnel_key` of bpf/devices/outer.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Key {
@@ -57,7 +57,7 @@ impl Key {
     }
 }
 
-/// `struct tunnel_way` of bpf/tunnel_way.h.
+/// `struct tunnel_way` of bpf/devices/tunnel_way.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Way {

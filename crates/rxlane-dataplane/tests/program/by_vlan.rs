@@ -2,7 +2,7 @@
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
-use rxlane_dataplane::layout::REASONS;
+use rxlane_bpf::layout::REASONS;
 use rxlane_dataplane::router::Router;
 use rxlane_dataplane::testing;
 use rxlane_policy::rule::Rule;

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use rxlane_dataplane::layout::REASONS;
+use rxlane_bpf::layout::REASONS;
 use rxlane_dataplane::testing::{self, Counts};
 use rxlane_policy::checksum::is_unfinished;
 use rxlane_policy::class::{Class, Lane, Trust};

@@ -1,6 +1,6 @@
 //! Where a port refuses frames, what leaves there leaves by the stack, untouched, whatever it leaves by.
 
-use rxlane_dataplane::layout::REASONS;
+use rxlane_bpf::layout::REASONS;
 use rxlane_dataplane::router::Router;
 use rxlane_dataplane::testing;
 use rxlane_policy::class::Trust;

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use rxlane_bench::bench::{Dut, Offered, Options, Pattern, Traffic};
 use rxlane_bench::call;
+use rxlane_bench::call::CallReport;
 use rxlane_bench::frame::Frame;
 use rxlane_bench::lab::Firewall;
 use rxlane_bench::regret::{Matrix, regret};
-use rxlane_bench::report::CallReport;
 
 use super::call::Hosts;
 use super::options::{LabArgs, output};

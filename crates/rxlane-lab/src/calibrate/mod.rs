@@ -11,10 +11,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rxlane_bench::bench::{self, Dut, Offered, Options, SweepAxes, SweepPoint, SweepReport};
 use rxlane_sim::scenario::{Reception, Scenario, Worker};
 
-use costs::Measured;
-
 use super::bench::Common;
 use crate::{model, one_line, output};
+use costs::Measured;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:

@@ -3,7 +3,6 @@
 use super::arrivals::Arrivals;
 use super::clock::Clock;
 use super::demand::{Demand, Sample};
-use super::limits::TRICKLE_NS;
 use super::plan::Plan;
 use super::shares::Shares;
 use super::{Gap, Moment, PollEnd, Verdict};
@@ -20,6 +19,8 @@ pub(super) const BURST_NS: u64 = 1 << 24;
 /// Longer than this, and what came while others had the core did not all find room in the ring: then it says nothing of how fast
 /// packets come, ns.
 const MOST_OTHERS_NS: u64 = 1 << 17;
+/// What is never passed otherwise passes once in so long, so that no class starves, ns.
+pub(super) const TRICKLE_NS: u64 = 1 << 20;
 /// RT traffic counts as present this long, ns.
 const PRESENT_NS: u64 = 200_000_000;
 

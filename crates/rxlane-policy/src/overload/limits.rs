@@ -1,7 +1,7 @@
 //! How long may be passed, and how old what waits may be.
 
 use super::Verdict;
-use super::core::Core;
+use super::core::{Core, TRICKLE_NS};
 use super::plan::Plan;
 use crate::Nanos;
 
@@ -26,8 +26,6 @@ const RING_TARGETS_SHIFT: u32 = 3;
 const LONGEST_TURN_NS: u64 = 1 << 19;
 /// The size of the ring makes limits no shorter than this, ns.
 const SHORTEST_CAP_NS: u64 = 1 << 14;
-/// What is never passed otherwise passes once in so long, so that no class starves, ns.
-pub(super) const TRICKLE_NS: u64 = 1 << 20;
 
 /// How long a ring may go without being empty at first, ns.
 pub fn first_turn_ns(target: Nanos) -> u64 {

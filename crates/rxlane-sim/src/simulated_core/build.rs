@@ -12,7 +12,7 @@ use rxlane_policy::{Bps, Ps};
 use super::application::Application;
 use super::device::Device;
 use super::egress::Egress;
-use super::express::{Aside, Lanes};
+use super::express::{Deferred, Lanes};
 use super::measured::Census;
 use super::port::{Port, Share};
 use super::probe::Probe;
@@ -232,14 +232,14 @@ impl SimulatedCore {
                 Scheme::Express => Some(Lanes::new(scenario)?),
                 Scheme::Napi | Scheme::Softnet | Scheme::BusyPolling => None,
             },
-            aside: Aside::new(scenario),
+            deferred: Deferred::new(scenario),
             shared: None,
             shares,
-            passage: None,
+            shared_step: None,
             turn: None,
             nics_move,
             emptied: None,
-            goes_on: shares
+            has_egress_stage: shares
                 || served.is_some()
                 || (scenario.interrupt.tx_completion && scenario.nic.egress == Way::Circular)
                 || scenario.host.is_some()
@@ -249,7 +249,7 @@ impl SimulatedCore {
                 || scenario.tcp.is_some(),
             interrupt_work: reception.interrupt_work,
             mitigation: Ps::from_us(reception.mitigation_us),
-            lies: reception.feedback.lies(),
+            random_lie: reception.feedback.lies(),
             last_sequence: vec![vec![0; scenario.flows()]; scenario.nic.count],
             departures: None,
             sample: Ps::from_s(cpu.sample_s),
@@ -258,7 +258,7 @@ impl SimulatedCore {
             rng: Pcg64Mcg::seed_from_u64(seed ^ (core as u64 + 1) << 48),
             tally: Tally::new(classes, scenario.nic.count, devices.len(), scenario.flows()),
             in_service: false,
-            cut: false,
+            truncated: false,
             stop: Stop::never(),
             served,
             faults: (!custom.is_empty()).then_some(faults),

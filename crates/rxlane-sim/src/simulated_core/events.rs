@@ -93,8 +93,8 @@ impl SimulatedCore {
             self.take_event();
             end += self.now - begun;
         }
-        self.cut = self.next_event <= end;
-        if !self.cut {
+        self.truncated = self.next_event <= end;
+        if !self.truncated {
             self.now = end;
         }
     }
@@ -198,7 +198,7 @@ impl SimulatedCore {
     fn take(&mut self, time: Ps) {
         self.tally.busy[Work::Other as usize] += time;
         if self.lanes_at_work() {
-            self.aside.takes(self.now, self.now + time, false);
+            self.deferred.takes(self.now, self.now + time, false);
         }
         self.now += time;
         if self.in_softirq {
@@ -293,7 +293,7 @@ impl SimulatedCore {
             self.tally.busy[Work::Process as usize] += until - self.now;
         }
         if self.lanes_at_work() {
-            self.aside.windows.idle(self.now, until);
+            self.deferred.windows.idle(self.now, until);
         }
         self.now = until;
     }

@@ -45,7 +45,7 @@ impl Lanes {
 
 /// What is seen of the lanes while a poll is under way, too.
 #[derive(Debug)]
-pub(super) struct Aside {
+pub(super) struct Deferred {
     /// Redirected in this poll, at whose end they leave.
     pub(super) batch: Vec<Packet>,
     /// Passed, and not taken by the stack yet.
@@ -74,7 +74,7 @@ struct Taken {
 /// How many of them are kept: more than begin while a packet waits.
 const TAKEN_KEPT: usize = 128;
 
-impl Aside {
+impl Deferred {
     pub(super) fn new(scenario: &Scenario) -> Self {
         Self {
             batch: Vec::new(),
@@ -131,16 +131,16 @@ impl SimulatedCore {
             self.work(self.costs.poll, Work::Poll);
         }
         let (mut work, mut express) = (0, false);
-        while work < lanes.budget && !self.cut {
+        while work < lanes.budget && !self.truncated {
             let Some(packet) = self.next_packet(device) else {
                 break;
             };
             if work == 0 {
                 // As a tracing program sees it: waking up is part of the gap, others are told by the scheduler, and behind a
                 // full poll the stack takes what was collected.
-                let ended = self.aside.poll_ended;
-                let taken = self.aside.taken_between(ended, self.now);
-                let idle = match self.aside.was_full {
+                let ended = self.deferred.poll_ended;
+                let taken = self.deferred.taken_between(ended, self.now);
+                let idle = match self.deferred.was_full {
                     true => Ps::ZERO,
                     false => self.now - ended - taken,
                 };
@@ -148,28 +148,28 @@ impl SimulatedCore {
                     now: self.now.into(),
                     others: taken.into(),
                 };
-                self.aside.parked.poll_begins(&lanes.control, self.now);
+                self.deferred.parked.poll_begins(&lanes.control, self.now);
                 lanes
                     .control
                     .poll_begins(device as u32, at, rxlane_policy::Nanos::from(idle));
-                self.aside.poll_began = self.now;
+                self.deferred.poll_began = self.now;
             }
             work += 1;
             express |= packet.class == 0;
             self.serve_lane(&mut lanes, packet, work - 1, device);
         }
-        if !self.aside.batch.is_empty() && !self.cut {
+        if !self.deferred.batch.is_empty() && !self.truncated {
             self.work(lanes.flush, Work::Tx);
         }
-        if !self.cut {
+        if !self.truncated {
             self.leave_express(device);
         }
         if work < lanes.budget {
             self.stack_takes(&lanes, device);
         }
-        if !self.cut {
-            self.aside.poll_ended = self.now;
-            self.aside.was_full = work >= lanes.budget;
+        if !self.truncated {
+            self.deferred.poll_ended = self.now;
+            self.deferred.was_full = work >= lanes.budget;
             lanes.control.poll_ends(PollEnd {
                 napi: device as u32,
                 at: self.moment(),
@@ -177,7 +177,7 @@ impl SimulatedCore {
                 packets: work,
                 budget: lanes.budget,
                 express,
-                held: !self.aside.parked.is_empty(),
+                held: !self.deferred.parked.is_empty(),
             });
             if work < lanes.budget {
                 self.poll_list.ended(poll::PollEnd::Drained);
@@ -193,7 +193,9 @@ impl SimulatedCore {
 
     /// The time, and what others had of it since the poll began, as the scheduler tells.
     fn moment(&self) -> Moment {
-        let others = self.aside.taken_between(self.aside.poll_began, self.now);
+        let others = self
+            .deferred
+            .taken_between(self.deferred.poll_began, self.now);
         Moment {
             now: self.now.into(),
             others: others.into(),
@@ -216,7 +218,7 @@ impl SimulatedCore {
             .record(self.now - packet.at);
         let stack = class >= lanes.express_classes;
         let queues = stack && self.may_wait(&lanes.control, &packet);
-        if queues && self.aside.parked.takes_all() {
+        if queues && self.deferred.parked.takes_all() {
             self.park(packet, device);
             return;
         }
@@ -236,14 +238,14 @@ impl SimulatedCore {
             Verdict::Drop if queues => self.park(packet, device),
             Verdict::Drop => {
                 self.work(lanes.drop, Work::Packet);
-                if !self.cut {
+                if !self.truncated {
                     self.tally.early_dropped[class] += 1;
                     let saved = if stack {
                         self.costs.service[class]
                     } else {
                         lanes.redirect
                     };
-                    self.aside.windows.dropped(self.now, saved);
+                    self.deferred.windows.dropped(self.now, saved);
                 }
             }
             Verdict::Pass if stack => {
@@ -255,21 +257,21 @@ impl SimulatedCore {
                     whole
                 };
                 self.work(first, Work::Packet);
-                if !self.cut {
-                    self.aside.collected.push_back(packet);
+                if !self.truncated {
+                    self.deferred.collected.push_back(packet);
                 }
             }
             Verdict::Pass => {
                 self.work(lanes.redirect, Work::Packet);
                 // What the end of the run cuts off counts as in service or as redirected, not as both.
-                if !self.cut {
-                    self.aside.batch.push(packet);
+                if !self.truncated {
+                    self.deferred.batch.push(packet);
                 }
             }
         }
-        if !self.cut {
+        if !self.truncated {
             self.in_service = false;
-            if self.aside.collected.len() >= lanes.stack_batch {
+            if self.deferred.collected.len() >= lanes.stack_batch {
                 self.stack_takes(lanes, device);
             }
         }
@@ -277,15 +279,15 @@ impl SimulatedCore {
 
     /// The stack serves what has been collected, of which a part has been served already where it collects at all.
     fn stack_takes(&mut self, lanes: &Lanes, device: usize) {
-        while !self.cut {
-            let Some(packet) = self.aside.collected.pop_front() else {
+        while !self.truncated {
+            let Some(packet) = self.deferred.collected.pop_front() else {
                 break;
             };
             if lanes.stack_batch > 1 {
                 let whole = self.costs.service[usize::from(packet.class)];
                 self.in_service = true;
                 self.work(whole - lanes.drop.min(whole), Work::Packet);
-                if self.cut {
+                if self.truncated {
                     break;
                 }
                 self.in_service = false;
@@ -295,12 +297,12 @@ impl SimulatedCore {
     }
 
     fn leave_express(&mut self, device: usize) {
-        let mut batch = std::mem::take(&mut self.aside.batch);
+        let mut batch = std::mem::take(&mut self.deferred.batch);
         for packet in batch.drain(..) {
             self.leave(packet, device, true);
         }
         // Its memory is used again.
-        self.aside.batch = batch;
+        self.deferred.batch = batch;
     }
 
     /// A packet leaves the core now.
@@ -318,7 +320,7 @@ impl SimulatedCore {
             self.tell_sender(packet, self.now);
         }
         if class == 0 {
-            let own = waited - self.aside.taken_by_others(packet.at, self.now);
+            let own = waited - self.deferred.taken_by_others(packet.at, self.now);
             self.tally.classes[class].own_wait.record(own);
         }
         if self.link.is_some() {

@@ -32,7 +32,7 @@ impl SimulatedCore {
                 self.work(self.costs.ring, Work::Poll);
             }
             left -= self.serve_some(turn.device, turn.ring, turn.at_most.min(left));
-            if self.cut {
+            if self.truncated {
                 return;
             }
         }

@@ -81,7 +81,7 @@ impl SimulatedCore {
             elapsed: self.now - self.begun,
             before: self.before,
             after,
-            regret: self.aside.windows.worst,
+            regret: self.deferred.windows.worst,
             application: self.application.map_or(Ps::ZERO, |a| a.busy),
             responses: self.probe.map(|p| p.responses),
             vector_nics: self.devices.iter().map(|d| d.nic).collect(),
@@ -114,7 +114,7 @@ impl SimulatedCore {
         let flows = self.tally.flow_served.len();
         self.tally = Tally::new(classes, nics, self.devices.len(), flows);
         self.begun = self.now;
-        self.aside.windows.restart(self.now);
+        self.deferred.windows.restart(self.now);
         if let Some(application) = &mut self.application {
             application.busy = Ps::ZERO;
         }
@@ -144,8 +144,8 @@ impl SimulatedCore {
             }
             census.add(&device.census());
         }
-        census.queued += (self.aside.batch.len() + self.aside.collected.len()) as u64;
-        census.queued += self.aside.parked.len() as u64;
+        census.queued += (self.deferred.batch.len() + self.deferred.collected.len()) as u64;
+        census.queued += self.deferred.parked.len() as u64;
         census.queued += self.backlog_packets.len() as u64 + u64::from(self.in_service);
         self.link_sends();
         census.queued += self.link.as_ref().map_or(0, Egress::len) as u64;

@@ -46,14 +46,14 @@ use crate::tcp::Senders;
 use application::Application;
 use device::Device;
 use egress::Egress;
-use express::{Aside, Lanes};
+use express::{Deferred, Lanes};
 pub use measured::{Census, CoreResult};
 use port::Port;
 use probe::Probe;
 use pseudo_device::{PSEUDO_DEVICE, Received};
 pub use replay::Arrival;
-use shared::Passage;
 pub(crate) use shared::Shared;
+use shared::SharedStep;
 pub use windows::Regret;
 use worker::Worker;
 
@@ -154,22 +154,22 @@ pub struct SimulatedCore {
     backlog_packets: VecDeque<(Packet, usize)>,
     scheme: Scheme,
     lanes: Option<Lanes>,
-    aside: Aside,
+    deferred: Deferred,
     /// What cores share, while this one makes a step.
     shared: Option<Box<Shared>>,
     /// Cores make small steps in turn, because they share something.
     shares: bool,
-    passage: Option<Passage>,
+    shared_step: Option<SharedStep>,
     /// The ring that has its turn in the poll under way, and how many packets of it; of cores that share something.
     turn: Option<(usize, u32)>,
     /// NICs go from core to core.
     nics_move: bool,
     emptied: Option<usize>,
     /// A packet goes on somewhere, once served.
-    goes_on: bool,
+    has_egress_stage: bool,
     interrupt_work: u32,
     mitigation: Ps,
-    lies: bool,
+    random_lie: bool,
     last_sequence: Vec<Vec<u32>>,
     departures: Option<Vec<Departure>>,
     sample: Ps,
@@ -180,7 +180,7 @@ pub struct SimulatedCore {
     /// A packet has left its ring and is not served yet.
     in_service: bool,
     /// The run ended before the last work was done.
-    cut: bool,
+    truncated: bool,
     stop: Stop,
     /// A stage by code.
     served: Option<Served>,
@@ -249,7 +249,7 @@ impl SimulatedCore {
             },
             Scheme::Express => match self.poll_list.first() {
                 Some(device) => self.poll_express(device as usize),
-                None if !self.aside.parked.is_empty() => self.serve_parked(),
+                None if !self.deferred.parked.is_empty() => self.serve_parked(),
                 None => self.idle(),
             },
             Scheme::Softnet if self.backlog_packets.is_empty() => self.idle(),

@@ -62,17 +62,17 @@ impl SimulatedCore {
     /// Whether a packet of the stack waits rather than being shed.
     pub(super) fn may_wait(&self, control: &Control, packet: &Packet) -> bool {
         let is_tcp = self.senders.as_ref().is_some_and(|s| s.has(packet));
-        is_tcp && self.aside.parked.room > 0 && control.queues()
+        is_tcp && self.deferred.parked.room > 0 && control.queues()
     }
 
     /// Puts a packet into the ring, where there is room.
     pub(super) fn park(&mut self, packet: Packet, device: usize) {
-        self.work(self.aside.parked.classify, Work::Packet);
-        if self.cut {
+        self.work(self.deferred.parked.classify, Work::Packet);
+        if self.truncated {
             return;
         }
         self.in_service = false;
-        let parked = &mut self.aside.parked;
+        let parked = &mut self.deferred.parked;
         if parked.packets.len() < parked.room {
             parked.packets.push_back((packet, device));
         } else {
@@ -84,12 +84,12 @@ impl SimulatedCore {
     pub(super) fn serve_parked(&mut self) {
         self.leave_softirq();
         for _ in 0..BATCH {
-            let Some((packet, device)) = self.aside.parked.packets.pop_front() else {
+            let Some((packet, device)) = self.deferred.parked.packets.pop_front() else {
                 break;
             };
             self.in_service = true;
             let (parked, whole) = (
-                &self.aside.parked,
+                &self.deferred.parked,
                 self.costs.service[usize::from(packet.class)],
             );
             let cost = whole - parked.classify.min(whole) + parked.queue;
@@ -97,8 +97,8 @@ impl SimulatedCore {
             self.work(cost, Work::Packet);
             // Others have told of theirs.
             let others = self.tally.busy[Work::Other as usize] - taken;
-            self.aside.takes(begun, self.now - others, true);
-            if self.cut {
+            self.deferred.takes(begun, self.now - others, true);
+            if self.truncated {
                 return;
             }
             self.in_service = false;

@@ -65,7 +65,7 @@ impl SimulatedCore {
         };
         let until = if self.shares { left - 1 } else { 0 };
         while left > until && self.serve_queued() {
-            if self.cut {
+            if self.truncated {
                 return;
             }
             left -= 1;
@@ -104,7 +104,7 @@ impl SimulatedCore {
         self.take_giant_lock();
         self.work(protocol, Work::Stage);
         self.give_giant_lock();
-        if !self.cut {
+        if !self.truncated {
             self.finish_service(packet, device, waited);
         }
         true

@@ -109,7 +109,7 @@ impl Shared {
 
 /// A packet between its service and its departure.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Passage {
+pub(super) struct SharedStep {
     packet: Packet,
     device: usize,
     waited: Ps,
@@ -118,7 +118,7 @@ pub(super) struct Passage {
 
 impl SimulatedCore {
     fn has_work(&self) -> bool {
-        self.passage.is_some()
+        self.shared_step.is_some()
             || self.poll_list.first().is_some()
             || !self.backlog_packets.is_empty()
     }
@@ -140,7 +140,7 @@ impl SimulatedCore {
     /// One step of a core that shares something: at most one packet's work, or one request.
     pub(crate) fn step_sharing(&mut self, shared: &mut Option<Box<Shared>>) {
         self.shared = shared.take();
-        if self.passage.is_some() {
+        if self.shared_step.is_some() {
             self.checkpoint();
             self.request();
         } else if !self.has_work() && self.now >= self.measure_from {
@@ -153,13 +153,13 @@ impl SimulatedCore {
     }
 
     /// A packet that has been served goes on to what it needs next. Returns whether it needs anything.
-    pub(super) fn begin_passage(&mut self, packet: Packet, device: usize, waited: Ps) -> bool {
+    pub(super) fn begin_shared_step(&mut self, packet: Packet, device: usize, waited: Ps) -> bool {
         let class = usize::from(packet.class);
         let needed = |shared: &Shared| shared.needs.iter().position(|n| n.hold[class] > Ps::ZERO);
         let Some(next) = self.shared.as_deref().and_then(needed) else {
             return false;
         };
-        self.passage = Some(Passage {
+        self.shared_step = Some(SharedStep {
             packet,
             device,
             waited,
@@ -170,15 +170,15 @@ impl SimulatedCore {
 
     /// Waits for a unit of the resource that the packet under way needs, and works on it.
     fn request(&mut self) {
-        let Some(passage) = self.passage.take() else {
+        let Some(step) = self.shared_step.take() else {
             return;
         };
         let Some(mut shared) = self.shared.take() else {
             return;
         };
-        let class = usize::from(passage.packet.class);
-        let need = &shared.needs[passage.next];
-        let egress = (self.devices[passage.device].nic + 1) % shared.nics;
+        let class = usize::from(step.packet.class);
+        let need = &shared.needs[step.next];
+        let egress = (self.devices[step.device].nic + 1) % shared.nics;
         let number = need.pool + if need.each_nic { egress } else { 0 };
         let pool = &mut shared.pools[number];
         let (unit, free) = pool.first_free();
@@ -186,21 +186,21 @@ impl SimulatedCore {
         self.work(need.hold[class], need.kind);
         // Who is interrupted while he holds it, holds it for longer.
         pool.free[unit] = self.now;
-        let further = shared.needs[passage.next + 1..]
+        let further = shared.needs[step.next + 1..]
             .iter()
             .position(|n| n.hold[class] > Ps::ZERO);
         self.shared = Some(shared);
-        if self.cut {
+        if self.truncated {
             return;
         }
         match further {
             Some(more) => {
-                self.passage = Some(Passage {
-                    next: passage.next + 1 + more,
-                    ..passage
+                self.shared_step = Some(SharedStep {
+                    next: step.next + 1 + more,
+                    ..step
                 });
             }
-            None => self.depart(passage.packet, passage.device, passage.waited),
+            None => self.depart(step.packet, step.device, step.waited),
         }
     }
 
@@ -224,7 +224,7 @@ impl SimulatedCore {
     fn spin_until(&mut self, t: Ps) {
         while self.now < t {
             if self.now >= self.until {
-                self.cut = true;
+                self.truncated = true;
                 return;
             }
             self.checkpoint();

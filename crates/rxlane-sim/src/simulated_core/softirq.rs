@@ -13,7 +13,7 @@ impl SimulatedCore {
         self.begin_poll(device);
         while let Some((ring, at_most)) = self.next_turn(device) {
             self.serve_some(device, ring, at_most);
-            if self.cut {
+            if self.truncated {
                 return;
             }
         }
@@ -127,7 +127,7 @@ impl SimulatedCore {
             };
             self.serve(packet, device);
             served += 1;
-            if self.cut {
+            if self.truncated {
                 return served;
             }
         }
@@ -143,7 +143,7 @@ impl SimulatedCore {
     /// this way.
     #[inline]
     fn serve_undisturbed(&mut self, device: usize, ring: usize, at_most: u32) -> u32 {
-        if self.goes_on || self.departures.is_some() {
+        if self.has_egress_stage || self.departures.is_some() {
             return 0;
         }
         let d = &mut self.devices[device];
@@ -191,7 +191,7 @@ impl SimulatedCore {
             estimator.packet(packet.at.into(), self.now.into());
         }
         self.work(self.costs.packet[class], Work::Packet);
-        if !self.cut && self.wait_for_protocol(packet, device, waited) {
+        if !self.truncated && self.wait_for_protocol(packet, device, waited) {
             self.give_giant_lock();
             return;
         }
@@ -203,7 +203,7 @@ impl SimulatedCore {
             self.work(stage, Work::Stage);
         }
         self.give_giant_lock();
-        if !self.cut {
+        if !self.truncated {
             self.finish_service(packet, device, waited);
         }
     }
@@ -211,7 +211,7 @@ impl SimulatedCore {
     /// A packet has been served. It needs what cores share, or leaves.
     #[inline]
     pub(super) fn finish_service(&mut self, packet: Packet, device: usize, waited: Ps) {
-        if !self.begin_passage(packet, device, waited) {
+        if !self.begin_shared_step(packet, device, waited) {
             self.depart(packet, device, waited);
         }
     }

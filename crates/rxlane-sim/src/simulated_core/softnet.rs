@@ -49,7 +49,7 @@ impl SimulatedCore {
             };
             self.tally.busy[Work::Isr as usize] += self.costs.enqueue;
             self.now += self.costs.enqueue;
-            let lie = self.lies.then(|| self.rng.random_range(0..BACKLOG));
+            let lie = self.random_lie.then(|| self.rng.random_range(0..BACKLOG));
             let level = self.backlog.enqueue(lie);
             // Random Lie says "drop" of packets that were taken, so ask the queue itself.
             if self.backlog.len() as usize > self.backlog_packets.len() {

@@ -1,5 +1,5 @@
 //! A thread that serves what NAPI has received and classified: the loop of the router's AF_XDP engine
-//! (`rxlane_dataplane::engine`), in turns with NAPI on the same core.
+//! (`rxlane_engine`), in turns with NAPI on the same core.
 //!
 //! Neither preempts the other. NAPI runs until the NICs' rings are empty; then the thread runs until its own are, or until it has
 //! had the core for long enough while packets wait in a NIC. So a packet waits for the rest of the turn that it finds, and then
@@ -194,7 +194,7 @@ impl SimulatedCore {
                     };
                     d.qvector.served(1);
                     self.hand_over(packet, device);
-                    if self.cut {
+                    if self.truncated {
                         return;
                     }
                 }
@@ -214,7 +214,7 @@ impl SimulatedCore {
         self.in_service = true;
         let receive = self.worker.as_ref().map_or(Ps::ZERO, |w| w.receive);
         self.work(receive, Work::Packet);
-        let Some(worker) = self.worker.as_mut().filter(|_| !self.cut) else {
+        let Some(worker) = self.worker.as_mut().filter(|_| !self.truncated) else {
             return;
         };
         self.in_service = false;
@@ -259,7 +259,7 @@ impl SimulatedCore {
     fn serve_turn(&mut self, device: usize, ring: usize, at_most: u32) {
         self.work(self.costs.ring, Work::Poll);
         let mut served = 0;
-        while served < at_most && !self.cut {
+        while served < at_most && !self.truncated {
             let Some(worker) = &mut self.worker else {
                 return;
             };

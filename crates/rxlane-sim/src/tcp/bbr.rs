@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use rxlane_policy::Ps;
 
-use super::window::{Acked, FIRST_WINDOW};
+use super::acked::{Acked, FIRST_WINDOW};
 
 /// Doubles the rate each round.
 const STARTUP_GAIN: f64 = 2.885;

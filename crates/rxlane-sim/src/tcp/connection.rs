@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use rxlane_policy::Ps;
 
 use super::Counts;
-use super::window::{Acked, Window};
+use super::acked::Acked;
+use super::window::Window;
 use crate::ring::Packet;
 use crate::scenario::Tcp;
 

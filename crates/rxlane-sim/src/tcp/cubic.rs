@@ -2,7 +2,7 @@
 
 use rxlane_policy::Ps;
 
-use super::window::{Acked, FIRST_WINDOW, reduced};
+use super::acked::{Acked, FIRST_WINDOW, reduced};
 
 /// What is left of the window after a loss.
 const BETA: f64 = 0.7;

@@ -6,6 +6,7 @@
 //!
 //! Hosts cost nothing, and acknowledgements come back without a router on their way.
 
+mod acked;
 mod bbr;
 mod connection;
 mod cubic;

@@ -1,6 +1,6 @@
 //! What parts of rules can do.
 
-use crate::firewall::Effects;
+use crate::hook::Effects;
 
 const NONE: Effects = Effects {
     filters: false,

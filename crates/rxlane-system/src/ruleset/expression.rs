@@ -9,7 +9,7 @@ use super::value::Value;
 use super::walk::{Step, Verdict};
 use super::{COUNTERS, xt};
 use crate::dump::{attributes, be32, text};
-use crate::firewall::Effects;
+use crate::hook::Effects;
 
 /// What expressions refer to.
 pub(super) struct Context<'a> {

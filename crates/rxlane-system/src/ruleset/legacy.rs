@@ -9,7 +9,7 @@ use super::test::Test;
 use super::walk::{Base, Chain, Rule, Step, Table, Verdict};
 use super::xt;
 use crate::SystemError;
-use crate::firewall::{self, Hook, Place};
+use crate::hook::{self, Hook, Place};
 
 /// IPv4 or IPv6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +102,7 @@ pub(super) fn read() -> Result<(Vec<Table>, Vec<Hook>), SystemError> {
             let read = blob_of(version, &socket, &name, &mut blob);
             match read.ok().and_then(|()| table(version, &name, &blob)) {
                 Some(table) => tables.push(table),
-                None => unread.push(firewall::legacy(version.name(), &name)),
+                None => unread.push(hook::legacy(version.name(), &name)),
             }
         }
     }

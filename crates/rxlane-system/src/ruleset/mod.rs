@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use crate::SystemError;
-use crate::firewall::Hook;
+use crate::hook::Hook;
 use crate::links::Link;
 
 mod acts;

@@ -9,7 +9,7 @@ use super::test::Tracked;
 use super::walk::{Base, Rule, Step, Table, Verdict};
 use crate::SystemError;
 use crate::dump::{attribute, attributes, be32, dump, text};
-use crate::firewall::Place;
+use crate::hook::Place;
 use crate::links::Link;
 
 const SUBSYSTEM: u16 = 10;

@@ -11,7 +11,7 @@ use super::acts::WORST;
 use super::{Meets, PerPacket};
 use crate::SystemError;
 use crate::dump::{attributes, be32, dump};
-use crate::firewall::{Hook, Place};
+use crate::hook::{Hook, Place};
 
 /// `BPF_LINK_TYPE_NETFILTER`, include/uapi/linux/bpf.h.
 const NETFILTER: u32 = libbpf_sys::BPF_LINK_TYPE_NETFILTER;

@@ -8,7 +8,7 @@ use super::acts::WORST;
 use super::meets::{Meets, Outcome};
 use super::test::{Test, Tracked};
 use super::{PerPacket, Uses};
-use crate::firewall::{Effects, Hook, Place};
+use crate::hook::{Effects, Hook, Place};
 
 /// What a rule says at its end.
 #[derive(Debug, Clone, PartialEq, Eq)]

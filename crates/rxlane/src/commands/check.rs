@@ -1,10 +1,10 @@
 //! `rxlane check`: a configuration, read and judged; with `--live` by the running kernel too.
 
 use comfy_table::{Table, presets};
+use rxlane_bpf::verifier::{Accepted, LIMIT};
 use rxlane_config::{Complaint, ConfigError, Datapath, RouterConfig};
 use rxlane_dataplane::options::Options;
 use rxlane_dataplane::rehearsal::{self, Rehearsal};
-use rxlane_dataplane::verifier::{Accepted, LIMIT};
 use rxlane_policy::class::Lane;
 use serde::Serialize;
 
@@ -139,7 +139,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
 /// Cores that the file names and this machine lacks. No error, because the file may be for another machine; `--live` and
 /// `run` refuse it.
 fn missing_cores(config: &RouterConfig) -> Vec<String> {
-    let Ok(cores) = rxlane_dataplane::possible_cores() else {
+    let Ok(cores) = rxlane_bpf::possible_cores() else {
         return Vec::new();
     };
     let mut named: Vec<(String, u32)> = Vec::new();

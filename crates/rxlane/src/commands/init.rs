@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use rxlane_bpf::features::Features;
 use rxlane_config::MAX_PORTS;
-use rxlane_dataplane::features::Features;
 use rxlane_dataplane::foreign::Foreign;
 use rxlane_dataplane::port_names;
 use rxlane_system::drivers;

@@ -3,8 +3,8 @@
 
 use std::fmt::Write;
 
+use rxlane_bpf::layout::REASONS;
 use rxlane_cli::manual::{self, Reference};
-use rxlane_dataplane::layout::REASONS;
 use rxlane_dataplane::status::Status;
 use serde_json::Value;
 

@@ -9,7 +9,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
-use rxlane_dataplane::layout::REASONS;
+use rxlane_bpf::layout::REASONS;
 use rxlane_dataplane::queues::QueueStatus;
 use rxlane_dataplane::status::{PortStatus, Status};
 
@@ -243,7 +243,7 @@ fn classes(s: &Status, to: &mut Families<'_>) -> Result<(), Error> {
             p.classes.iter().map(move |(class, n)| (labels(class), n))
         })
         .collect();
-    let rows = |of: fn(&rxlane_dataplane::layout::ClassCounters) -> u64| {
+    let rows = |of: fn(&rxlane_bpf::layout::ClassCounters) -> u64| {
         by_port.iter().map(move |(l, n)| (l.clone(), of(n)))
     };
     to.counter(

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use rxlane_dataplane::layout::ClassCounters;
+use rxlane_bpf::layout::ClassCounters;
 use rxlane_dataplane::queues::QueueStatus;
 use rxlane_dataplane::status::LatencyStatus;
 

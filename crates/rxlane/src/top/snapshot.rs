@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rxlane_dataplane::layout::{ClassCounters, PortCounters};
+use rxlane_bpf::layout::{ClassCounters, PortCounters};
 use rxlane_dataplane::queues::QueueStatus;
 use rxlane_dataplane::status::{CoreStatus, LatencyStatus};
 use serde::Deserialize;

@@ -11,10 +11,10 @@ use nix::sys::socket::{
 };
 use rxlane_bench::lab::Place;
 use rxlane_system::netns;
+use test_lab::{REST, TestLab, VOICE_ALL, patience, udp, wait_for};
 
 use crate::frr::{ALWAYS, Frr};
 use crate::{bfd_ms, compares};
-use test_lab::{REST, TestLab, VOICE_ALL, patience, udp, wait_for};
 
 /// A host behind the sink, and where it listens.
 const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);

@@ -8,7 +8,6 @@ use nix::sys::signal::Signal;
 use nix::unistd::User;
 use rxlane_bench::lab::Place;
 use serde_json::Value;
-
 use test_lab::{Background, TestLab, wait_for};
 
 /// Nothing keeps a daemon from running: a router's daemons have cores of their own. Its threads take turns: one of bgpd's may wait for

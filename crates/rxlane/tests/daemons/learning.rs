@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use rxlane_bench::lab::{Firewall, Place};
 use rxlane_bench::trial::Trial;
+use test_lab::{Background, TestLab, patience, wait_for};
 
 use crate::frr::{Frr, SHARING};
 use crate::{alone_and_with, given};
-use test_lab::{Background, TestLab, patience, wait_for};
 
 /// 20.0.0.0/24 is the first.
 const FIRST: u32 = 20 << 24;

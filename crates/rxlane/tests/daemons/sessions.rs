@@ -3,10 +3,10 @@
 use rxlane_bench::lab::Place;
 use rxlane_bench::trial::Trial;
 use serde_json::Value;
+use test_lab::{TestLab, wait_for};
 
 use crate::frr::{ALWAYS, Frr};
 use crate::{alone_and_with, bfd_ms, overload};
-use test_lab::{TestLab, wait_for};
 
 /// A router at each end of a link: its place, interface, and the last number of its own address and of the other's.
 const ENDS: [(Place, &str, u8, u8); 2] = [(Place::Gen, "gen0", 2, 1), (Place::Router, "in0", 1, 2)];

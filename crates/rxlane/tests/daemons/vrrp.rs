@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use nix::sys::signal::Signal;
 use rxlane_bench::lab::Place;
 use rxlane_bench::trial::Trial;
+use test_lab::{Background, TestLab, wait_for};
 
 use crate::frr::ALWAYS;
 use crate::{alone_and_with, overload};
-use test_lab::{Background, TestLab, wait_for};
 
 const ENDS: [(Place, &str); 2] = [(Place::Gen, "gen0"), (Place::Router, "in0")];
 

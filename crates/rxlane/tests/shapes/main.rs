@@ -12,9 +12,10 @@ use std::io::Write as _;
 
 use nix::sys::signal::Signal;
 use rxlane_bench::lab::Place;
-use rxlane_dataplane::verifier::{Accepted, LIMIT};
-use shape::Shape;
+use rxlane_bpf::verifier::{Accepted, LIMIT};
 use test_lab::{REST, TestLab, VOICE_ALL, VOICE_ESTABLISHED};
+
+use shape::Shape;
 use traffic::Traffic;
 
 /// What became of a shape.

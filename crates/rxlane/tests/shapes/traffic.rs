@@ -6,7 +6,6 @@ use std::time::Duration;
 use nix::sys::socket::{setsockopt, sockopt};
 use rxlane_bench::lab::{Lab, Place};
 use rxlane_system::{Tried, netns};
-
 use test_lab::patience;
 
 /// DSCP EF in the byte of the header.

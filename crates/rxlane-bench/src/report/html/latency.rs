@@ -7,9 +7,9 @@ use rxlane_report::plot::{Axis, Band, Line, Plot};
 use rxlane_report::unit::{Unit, decades, nines, us};
 use rxlane_report::{PlotError, table};
 
-use super::super::{DutResult, LatencyReport};
 use super::{BEHIND, alternating, bed, change, data, percent, share};
 use crate::BenchError;
+use crate::results::{DutResult, LatencyReport};
 
 /// Names of the classes for readers.
 const NAMES: [&str; 2] = ["real-time (marked EF)", "best effort"];

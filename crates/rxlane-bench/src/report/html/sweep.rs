@@ -6,10 +6,10 @@ use rxlane_report::plot::{Axis, Line, Plot};
 use rxlane_report::table;
 use rxlane_report::unit::{Unit, us};
 
-use super::super::{Prediction, SweepPoint, SweepReport};
 use super::{bed, change, data, percent, share};
 use crate::BenchError;
 use crate::hog::Hog;
+use crate::results::{Prediction, SweepPoint, SweepReport};
 
 /// A figure: what it shows of each point, and what a model says of it.
 struct Figure {

@@ -4,9 +4,9 @@
 use std::fmt::{Display, Formatter};
 use std::time::{Duration, SystemTime};
 
+use rxlane_bpf::layout::REASONS;
 use rxlane_config::{ClassLines, RouterConfig, protocol_name};
 use rxlane_dataplane::NamedVlans;
-use rxlane_dataplane::layout::REASONS;
 use rxlane_dataplane::state::State;
 use rxlane_dataplane::trace::{TracedPacket, Verdict, wall_clock};
 use rxlane_policy::class::{Class, Lane, Trust};
