@@ -61,22 +61,12 @@ fn rt(lane: Lane) -> Class {
         dscp: Some(1 << EF),
         ..Rule::default()
     };
-    Class {
-        name: "rt".into(),
-        rules: vec![marked],
-        police: None,
-        lane,
-    }
+    Class::new("rt", lane).with_rules(vec![marked])
 }
 
 /// The class of all packets that are not marked.
 fn be(lane: Lane) -> Class {
-    Class {
-        name: "be".into(),
-        rules: Vec::new(),
-        police: None,
-        lane,
-    }
+    Class::new("be", lane)
 }
 
 fn express(trust: Trust) -> Lane {
@@ -193,17 +183,11 @@ impl std::str::FromStr for Dut {
                 vec![voice(Trust::All), be(stack(overload, Aim::default()))]
             }
             "express-all-established" => {
-                let connections = Class {
-                    rules: vec![Rule {
-                        protocols: Some(vec![TCP, UDP]),
-                        ..Rule::default()
-                    }],
-                    ..be(express(Trust::Established))
-                };
-                let rest = Class {
-                    name: "rest".into(),
-                    ..be(by_default())
-                };
+                let connections = be(express(Trust::Established)).with_rules(vec![Rule {
+                    protocols: Some(vec![TCP, UDP]),
+                    ..Rule::default()
+                }]);
+                let rest = Class::new("rest", by_default());
                 vec![voice(Trust::Established), connections, rest]
             }
             "express-all" => vec![voice(Trust::All), be(express(Trust::All))],
@@ -348,12 +332,7 @@ fn others() -> Class {
         dst_ports: vec![1000 + i..=1000 + i],
         ..Rule::default()
     };
-    Class {
-        name: "others".into(),
-        rules: (0..255).map(rule).collect(),
-        police: None,
-        lane: by_default(),
-    }
+    Class::new("others", by_default()).with_rules((0..255).map(rule).collect())
 }
 
 impl Dut {

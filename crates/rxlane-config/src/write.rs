@@ -306,7 +306,7 @@ mod tests {
                 ports: vec!["in0".into(), "out\"0\"".into()],
                 classes: vec![
                     Class { name: "first".into(), rules, police, lane },
-                    Class { name: "rest".into(), rules: Vec::new(), police: None, lane: rest },
+                    Class::new("rest", rest),
                 ],
                 datapath: engine.map_or(Datapath::Express, Datapath::Afxdp),
                 egress: way.map(|w| ("in0".to_owned(), w)).into_iter().collect(),

@@ -151,6 +151,22 @@ pub struct Class {
 }
 
 impl Class {
+    /// A class of which nothing else is said: no rules, no rate.
+    pub fn new(name: impl Into<String>, lane: Lane) -> Self {
+        Self {
+            name: name.into(),
+            rules: Vec::new(),
+            police: None,
+            lane,
+        }
+    }
+
+    /// The same with rules.
+    #[must_use]
+    pub fn with_rules(self, rules: Vec<Rule>) -> Self {
+        Self { rules, ..self }
+    }
+
     /// Prefixes that its rules and its `trust` name.
     pub fn prefixes(&self) -> usize {
         let trusted = match &self.lane {

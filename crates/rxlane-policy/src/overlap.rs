@@ -191,12 +191,7 @@ mod tests {
     use crate::class::{Lane, Trust};
 
     fn class(name: &str, rules: Vec<Rule>) -> Class {
-        Class {
-            name: name.into(),
-            rules,
-            police: None,
-            lane: Lane::express(Trust::All),
-        }
+        Class::new(name, Lane::express(Trust::All)).with_rules(rules)
     }
 
     fn ef() -> Rule {

@@ -111,11 +111,8 @@ proptest! {
         let classes: Vec<Class> = classes
             .into_iter()
             .enumerate()
-            .map(|(i, rules)| Class {
-                name: i.to_string(),
-                rules,
-                police: None,
-                lane: Lane::express(Trust::All),
+            .map(|(i, rules)| {
+                Class::new(i.to_string(), Lane::express(Trust::All)).with_rules(rules)
             })
             .collect();
         let compiled = Classifier::compile(&classes).unwrap();

@@ -76,12 +76,7 @@ pub(crate) fn express(trust: Trust) -> Lane {
 }
 
 pub(crate) fn class(name: &str, lane: Lane, rules: Vec<Rule>) -> Class {
-    Class {
-        name: name.into(),
-        rules,
-        police: None,
-        lane,
-    }
+    Class::new(name, lane).with_rules(rules)
 }
 
 /// Classes over every field that a rule can look at.
