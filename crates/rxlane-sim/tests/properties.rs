@@ -195,6 +195,7 @@ prop_compose! {
             s.nic.tx_rings = TxRings::One;
             s.express.controller = Controller::ALL[controller];
             s.express.stack_batch = if latch { 1 } else { descriptors };
+            s.express.tcp_ring = if poll_end { 4 } else { descriptors };
             if s.qdisc.is_some() && poll_end {
                 s.express.egress = ExpressEgress::Auto;
                 s.express.classes = 2;

@@ -18,7 +18,10 @@ use super::port::{Port, Share};
 use super::probe::Probe;
 use super::pseudo_device::Received;
 use super::worker::Worker;
-use super::{Costs, Other, Shared, SimulatedCore, closed_loop};
+use super::{
+    Costs, Interrupts, Measurement, Other, Samples, Scheduling, Sending, Shared, Sharing,
+    SimulatedCore, closed_loop,
+};
 use crate::SimError;
 use crate::congestion::{Backlog, FeedbackDriver};
 use crate::custom::{Controlled, Faults, Incoming, Served, Start, made};
@@ -181,6 +184,47 @@ impl SimulatedCore {
         });
         let mut this = Self {
             now: Ps::ZERO,
+            measurement: Measurement {
+                from: Ps::NEVER,
+                begun: Ps::ZERO,
+                until: Ps::NEVER,
+                before: Census::default(),
+            },
+            samples: Samples {
+                every: Ps::from_s(cpu.sample_s),
+                next: Ps::NEVER,
+                busy: Ps::ZERO,
+            },
+            interrupts: Interrupts {
+                delivery: Ps::from_ns(scenario.interrupt.delivery_ns),
+                latch: scenario.interrupt.latch_masked,
+                origin: scenario.interrupt.origin,
+                work: reception.interrupt_work,
+                mitigation: Ps::from_us(reception.mitigation_us),
+                random_lie: reception.feedback.lies(),
+            },
+            sending: Sending {
+                work_limit: cpu.tx_work_limit,
+                delay: (scenario.interrupt.tx_completion && scenario.nic.egress == Way::Circular)
+                    .then(|| Ps::from_ns(scenario.interrupt.tx_delay_ns)),
+                descriptors: scenario.nic.tx_descriptors,
+                wire: Bps(scenario.nic.link_bps).wire_time(scenario.traffic.frame),
+                egress,
+            },
+            sharing: Sharing {
+                shared: None,
+                shares,
+                step: None,
+                turn: None,
+                nics_move,
+                emptied: None,
+            },
+            scheduling: Scheduling {
+                mask_others: cpu.mask_others,
+                threads_wait: !cpu.preemptible,
+                process: cpu.process.map(process),
+                idle_states: cpu.idle.iter().map(idle_state).collect(),
+            },
             poll_list: PollList::default(),
             in_softirq: false,
             softirq_since: Ps::ZERO,
@@ -200,20 +244,7 @@ impl SimulatedCore {
                 stage,
             },
             frame: u64::from(scenario.traffic.frame),
-            tx_work_limit: cpu.tx_work_limit,
-            delivery: Ps::from_ns(scenario.interrupt.delivery_ns),
-            latch: scenario.interrupt.latch_masked,
-            origin: scenario.interrupt.origin,
-            tx_delay: (scenario.interrupt.tx_completion && scenario.nic.egress == Way::Circular)
-                .then(|| Ps::from_ns(scenario.interrupt.tx_delay_ns)),
-            tx_descriptors: scenario.nic.tx_descriptors,
-            wire: Bps(scenario.nic.link_bps).wire_time(scenario.traffic.frame),
-            egress,
             latency_offset: latency_offset(scenario),
-            idle_states: cpu.idle.iter().map(idle_state).collect(),
-            process: cpu.process.map(process),
-            mask_others: cpu.mask_others,
-            threads_wait: !cpu.preemptible,
             application: Application::of(scenario),
             received: Received::new(scenario),
             worker: Worker::new(scenario, ports.len())?,
@@ -233,12 +264,6 @@ impl SimulatedCore {
                 Scheme::Napi | Scheme::Softnet | Scheme::BusyPolling => None,
             },
             deferred: Deferred::new(scenario),
-            shared: None,
-            shares,
-            shared_step: None,
-            turn: None,
-            nics_move,
-            emptied: None,
             has_egress_stage: shares
                 || served.is_some()
                 || (scenario.interrupt.tx_completion && scenario.nic.egress == Way::Circular)
@@ -247,14 +272,8 @@ impl SimulatedCore {
                 || scenario.interrupt.estimate.is_some()
                 || scenario.qdisc.is_some()
                 || scenario.tcp.is_some(),
-            interrupt_work: reception.interrupt_work,
-            mitigation: Ps::from_us(reception.mitigation_us),
-            random_lie: reception.feedback.lies(),
             last_sequence: vec![vec![0; scenario.flows()]; scenario.nic.count],
             departures: None,
-            sample: Ps::from_s(cpu.sample_s),
-            next_sample: Ps::NEVER,
-            sampled_busy: Ps::ZERO,
             rng: Pcg64Mcg::seed_from_u64(seed ^ (core as u64 + 1) << 48),
             tally: Tally::new(classes, scenario.nic.count, devices.len(), scenario.flows()),
             in_service: false,
@@ -262,10 +281,6 @@ impl SimulatedCore {
             stop: Stop::never(),
             served,
             faults: (!custom.is_empty()).then_some(faults),
-            measure_from: Ps::NEVER,
-            begun: Ps::ZERO,
-            until: Ps::NEVER,
-            before: Census::default(),
             devices,
             ports,
         };

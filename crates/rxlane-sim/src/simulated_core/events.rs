@@ -26,7 +26,7 @@ impl SimulatedCore {
     fn ends_early(&mut self) -> bool {
         let ends = self.stop.is_asked() || self.faults.as_ref().is_some_and(Faults::are_there);
         if ends {
-            self.until = self.until.min(self.now);
+            self.measurement.until = self.measurement.until.min(self.now);
         }
         ends
     }
@@ -46,9 +46,10 @@ impl SimulatedCore {
         let d = &mut self.devices[device];
         // An arrival that is not known yet may come before the cause.
         (d.irq_at, d.tentative) = match cause {
-            Some(cause) if cause <= known && cause < Ps::NEVER => {
-                ((cause + self.delivery).max(d.throttle_until), false)
-            }
+            Some(cause) if cause <= known && cause < Ps::NEVER => (
+                (cause + self.interrupts.delivery).max(d.throttle_until),
+                false,
+            ),
             _ => (known, known != Ps::NEVER),
         };
     }
@@ -58,8 +59,8 @@ impl SimulatedCore {
         for device in &self.devices {
             next = next.min(device.irq_at);
         }
-        if !(self.mask_others && self.in_softirq) {
-            let held = self.threads_wait && self.in_softirq;
+        if !(self.scheduling.mask_others && self.in_softirq) {
+            let held = self.scheduling.threads_wait && self.in_softirq;
             for other in self.others.iter().filter(|o| !(held && o.thread)) {
                 next = next.min(other.next);
             }
@@ -85,7 +86,7 @@ impl SimulatedCore {
     #[cold]
     fn work_interrupted(&mut self, mut end: Ps) {
         // Interrupts alone can take all of the core, for ever: that is livelock.
-        while self.next_event <= end && self.now < self.until {
+        while self.next_event <= end && self.now < self.measurement.until {
             self.checkpoint();
             // A running handler is not interrupted, so the event may have to wait for its end.
             self.now = self.now.max(self.next_event);
@@ -164,11 +165,12 @@ impl SimulatedCore {
     /// At the end of a poll, threads that could not preempt it have their turn, if there is more to poll. Otherwise the softirq is
     /// over, and with it their waiting.
     pub(super) fn let_threads_run(&mut self) {
-        if !self.threads_wait || self.mask_others || self.poll_list.is_empty() {
+        if !self.scheduling.threads_wait || self.scheduling.mask_others || self.poll_list.is_empty()
+        {
             return;
         }
         let due = |o: &Other, now| o.thread && o.next <= now;
-        while self.now < self.until
+        while self.now < self.measurement.until
             && let Some(thread) = self.others.iter().position(|o| due(o, self.now))
         {
             self.other_works(thread);
@@ -198,7 +200,7 @@ impl SimulatedCore {
     fn take(&mut self, time: Ps) {
         self.tally.busy[Work::Other as usize] += time;
         if self.lanes_at_work() {
-            self.deferred.takes(self.now, self.now + time, false);
+            self.deferred.takes(self.now, self.now + time);
         }
         self.now += time;
         if self.in_softirq {
@@ -217,17 +219,17 @@ impl SimulatedCore {
             return self.poll_for_ever(device);
         }
         let now = self.now;
-        let latched = self.latch && self.devices[device].latched(now);
+        let latched = self.interrupts.latch && self.devices[device].latched(now);
         let d = &mut self.devices[device];
         d.masked = false;
         let interval = d.throttle(now);
-        d.throttle_until = match self.origin {
+        d.throttle_until = match self.interrupts.origin {
             Origin::Irq => d.last_irq + interval,
             Origin::PollEnd if interval > Ps::ZERO => now + interval,
             Origin::PollEnd => Ps::ZERO,
         };
         if latched {
-            d.irq_at = (now + self.delivery).max(d.throttle_until);
+            d.irq_at = (now + self.interrupts.delivery).max(d.throttle_until);
             d.tentative = false;
         } else {
             self.schedule(device);
@@ -243,14 +245,16 @@ impl SimulatedCore {
 
     /// What could not interrupt polls may now.
     pub(super) fn leave_softirq(&mut self) {
-        if std::mem::take(&mut self.in_softirq) && (self.mask_others || self.threads_wait) {
+        if std::mem::take(&mut self.in_softirq)
+            && (self.scheduling.mask_others || self.scheduling.threads_wait)
+        {
             self.find_next_event();
         }
     }
 
     /// Passes the time to the next event: there is nothing to do.
     pub(super) fn idle(&mut self) {
-        let until = self.until.min(self.measure_from);
+        let until = self.measurement.until.min(self.measurement.from);
         self.leave_softirq();
         let at = self.next_event.max(self.now);
         if self.next_event >= until {
@@ -266,9 +270,10 @@ impl SimulatedCore {
             return;
         }
         self.pass_idly(at);
-        if self.process.is_none() {
+        if self.scheduling.process.is_none() {
             let slept = at - idle_from;
             let exit = self
+                .scheduling
                 .idle_states
                 .iter()
                 .rev()
@@ -289,7 +294,7 @@ impl SimulatedCore {
         if let Some(probe) = &mut self.probe {
             probe.runs(self.now, until);
         }
-        if self.process.is_some() {
+        if self.scheduling.process.is_some() {
             self.tally.busy[Work::Process as usize] += until - self.now;
         }
         if self.lanes_at_work() {

@@ -59,16 +59,8 @@ pub(super) struct Deferred {
     poll_ended: Ps,
     /// Whether it used up its budget.
     was_full: bool,
-    /// The latest times that the core did not poll, oldest first.
-    taken: VecDeque<Taken>,
-}
-
-/// A time that others had, or the thread of a ring of the core.
-#[derive(Debug, Clone, Copy)]
-struct Taken {
-    from: Ps,
-    to: Ps,
-    by_ring: bool,
+    /// The latest times that others took, oldest first.
+    taken: VecDeque<(Ps, Ps)>,
 }
 
 /// How many of them are kept: more than begin while a packet waits.
@@ -88,26 +80,22 @@ impl Deferred {
         }
     }
 
-    pub(super) fn takes(&mut self, from: Ps, to: Ps, by_ring: bool) {
+    pub(super) fn takes(&mut self, from: Ps, to: Ps) {
         if self.taken.len() == TAKEN_KEPT {
             self.taken.pop_front();
         }
-        self.taken.push_back(Taken { from, to, by_ring });
+        self.taken.push_back((from, to));
     }
 
-    /// How much of the time between two points others took, and the ring's thread, which the guard cannot tell from them.
+    /// How much of the time between two points others took.
     fn taken_between(&self, from: Ps, to: Ps) -> Ps {
-        self.taken_by(from, to, |_| true)
-    }
-
-    fn taken_by_others(&self, from: Ps, to: Ps) -> Ps {
-        self.taken_by(from, to, |t| !t.by_ring)
-    }
-
-    fn taken_by(&self, from: Ps, to: Ps, by: impl Fn(&&Taken) -> bool) -> Ps {
-        let overlap = |t: &Taken| Ps(t.to.0.min(to.0).saturating_sub(t.from.0.max(from.0)));
-        let latest = self.taken.iter().rev().take_while(|t| t.to > from);
-        latest.filter(by).map(overlap).sum()
+        let overlap = |t: &(Ps, Ps)| Ps(t.1.0.min(to.0).saturating_sub(t.0.0.max(from.0)));
+        self.taken
+            .iter()
+            .rev()
+            .take_while(|t| t.1 > from)
+            .map(overlap)
+            .sum()
     }
 }
 
@@ -177,7 +165,7 @@ impl SimulatedCore {
                 packets: work,
                 budget: lanes.budget,
                 express,
-                held: !self.deferred.parked.is_empty(),
+                held: self.deferred.parked.is_held(self.now),
             });
             if work < lanes.budget {
                 self.poll_list.ended(poll::PollEnd::Drained);
@@ -320,7 +308,7 @@ impl SimulatedCore {
             self.tell_sender(packet, self.now);
         }
         if class == 0 {
-            let own = waited - self.deferred.taken_by_others(packet.at, self.now);
+            let own = waited - self.deferred.taken_between(packet.at, self.now);
             self.tally.classes[class].own_wait.record(own);
         }
         if self.link.is_some() {

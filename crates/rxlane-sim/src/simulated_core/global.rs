@@ -12,7 +12,7 @@ impl SimulatedCore {
     /// One poll of all devices on the poll list: a device budget, or until their rings are empty.
     pub(super) fn poll_all(&mut self) {
         self.begin_softirq_poll();
-        if self.tx_delay.is_some() {
+        if self.sending.delay.is_some() {
             for device in 0..self.devices.len() {
                 if self.devices[device].masked {
                     self.clean_tx(device);

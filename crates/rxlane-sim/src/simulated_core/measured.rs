@@ -78,8 +78,8 @@ impl SimulatedCore {
             probe.end(self.now);
         }
         CoreResult {
-            elapsed: self.now - self.begun,
-            before: self.before,
+            elapsed: self.now - self.measurement.begun,
+            before: self.measurement.before,
             after,
             regret: self.deferred.windows.worst,
             application: self.application.map_or(Ps::ZERO, |a| a.busy),
@@ -93,16 +93,16 @@ impl SimulatedCore {
     /// Begins to measure, and samples the load, when it is time to.
     #[inline]
     pub(super) fn checkpoint(&mut self) {
-        if self.now >= self.measure_from {
+        if self.now >= self.measurement.from {
             self.begin_to_measure();
         }
-        if self.now >= self.next_sample {
+        if self.now >= self.samples.next {
             self.sample_load();
         }
     }
 
     pub(super) fn is_measuring(&self) -> bool {
-        self.measure_from == Ps::NEVER
+        self.measurement.from == Ps::NEVER
     }
 
     #[cold]
@@ -110,10 +110,10 @@ impl SimulatedCore {
         let (classes, nics) = (self.tally.classes.len(), self.tally.served.len());
         // The census also counts what the application has finished. That is not measured yet, so it precedes
         // the new tally.
-        self.before = self.census(true);
+        self.measurement.before = self.census(true);
         let flows = self.tally.flow_served.len();
         self.tally = Tally::new(classes, nics, self.devices.len(), flows);
-        self.begun = self.now;
+        self.measurement.begun = self.now;
         self.deferred.windows.restart(self.now);
         if let Some(application) = &mut self.application {
             application.busy = Ps::ZERO;
@@ -124,9 +124,9 @@ impl SimulatedCore {
         if let Some(senders) = &mut self.senders {
             senders.restart();
         }
-        self.measure_from = Ps::NEVER;
-        if self.sample > Ps::ZERO {
-            self.next_sample = self.begun + self.sample;
+        self.measurement.from = Ps::NEVER;
+        if self.samples.every > Ps::ZERO {
+            self.samples.next = self.measurement.begun + self.samples.every;
         }
     }
 
@@ -160,15 +160,15 @@ impl SimulatedCore {
     fn sample_load(&mut self) {
         let process = self.tally.busy[Work::Process as usize];
         let busy = self.tally.busy.iter().copied().sum::<Ps>() - process;
-        let load = (busy - self.sampled_busy).as_s() / self.sample.as_s();
-        self.sampled_busy = busy;
+        let load = (busy - self.samples.busy).as_s() / self.samples.every.as_s();
+        self.samples.busy = busy;
         self.tally.loads.add(load, 1);
-        self.next_sample += self.sample;
-        if self.next_sample <= self.now {
+        self.samples.next += self.samples.every;
+        if self.samples.next <= self.now {
             // The core slept through all further samples.
-            let slept = (self.now - self.next_sample).0 / self.sample.0 + 1;
+            let slept = (self.now - self.samples.next).0 / self.samples.every.0 + 1;
             self.tally.loads.add(0.0, slept);
-            self.next_sample += Ps(self.sample.0 * slept);
+            self.samples.next += Ps(self.samples.every.0 * slept);
         }
     }
 }

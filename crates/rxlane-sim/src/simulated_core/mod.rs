@@ -113,9 +113,80 @@ impl Other {
     }
 }
 
+/// The time that is measured, and how many packets had arrived, had been dropped and were held when it began.
+#[derive(Debug)]
+struct Measurement {
+    from: Ps,
+    begun: Ps,
+    until: Ps,
+    /// How many packets had arrived, had been dropped and were held when the tally began.
+    before: Census,
+}
+
+/// Samples of the load.
+#[derive(Debug)]
+struct Samples {
+    every: Ps,
+    next: Ps,
+    busy: Ps,
+}
+
+/// How vectors and handlers of this core interrupt.
+#[derive(Debug)]
+struct Interrupts {
+    delivery: Ps,
+    latch: bool,
+    origin: Origin,
+    work: u32,
+    mitigation: Ps,
+    random_lie: bool,
+}
+
+/// How packets leave by NICs.
+#[derive(Debug)]
+struct Sending {
+    work_limit: u32,
+    delay: Option<Ps>,
+    descriptors: usize,
+    wire: Ps,
+    /// For each device, the device of its egress NIC.
+    egress: Vec<usize>,
+}
+
+/// What cores share, and where this one is in it.
+#[derive(Debug)]
+struct Sharing {
+    /// What cores share, while this one makes a step.
+    shared: Option<Box<Shared>>,
+    /// Cores make small steps in turn, because they share something.
+    shares: bool,
+    step: Option<SharedStep>,
+    /// The ring that has its turn in the poll under way, and how many packets of it; of cores that share something.
+    turn: Option<(usize, u32)>,
+    /// NICs go from core to core.
+    nics_move: bool,
+    emptied: Option<usize>,
+}
+
+/// What runs beside softirqs, and when it may.
+#[derive(Debug)]
+struct Scheduling {
+    mask_others: bool,
+    /// Threads wait for the end of a poll.
+    threads_wait: bool,
+    process: Option<(Ps, Ps)>,
+    idle_states: Vec<(Ps, Ps)>,
+}
+
 /// A core at work.
 pub struct SimulatedCore {
     now: Ps,
+    measurement: Measurement,
+    samples: Samples,
+    interrupts: Interrupts,
+    sending: Sending,
+    sharing: Sharing,
+    scheduling: Scheduling,
     devices: Vec<Device>,
     ports: Vec<Port>,
     poll_list: PollList,
@@ -126,21 +197,7 @@ pub struct SimulatedCore {
     others: Vec<Other>,
     costs: Costs,
     frame: u64,
-    tx_work_limit: u32,
-    delivery: Ps,
-    latch: bool,
-    origin: Origin,
-    tx_delay: Option<Ps>,
-    tx_descriptors: usize,
-    wire: Ps,
-    /// For each device, the device of its egress NIC.
-    egress: Vec<usize>,
     latency_offset: Ps,
-    idle_states: Vec<(Ps, Ps)>,
-    process: Option<(Ps, Ps)>,
-    mask_others: bool,
-    /// Threads wait for the end of a poll.
-    threads_wait: bool,
     application: Option<Application>,
     received: Option<Received>,
     worker: Option<Worker>,
@@ -155,26 +212,10 @@ pub struct SimulatedCore {
     scheme: Scheme,
     lanes: Option<Lanes>,
     deferred: Deferred,
-    /// What cores share, while this one makes a step.
-    shared: Option<Box<Shared>>,
-    /// Cores make small steps in turn, because they share something.
-    shares: bool,
-    shared_step: Option<SharedStep>,
-    /// The ring that has its turn in the poll under way, and how many packets of it; of cores that share something.
-    turn: Option<(usize, u32)>,
-    /// NICs go from core to core.
-    nics_move: bool,
-    emptied: Option<usize>,
     /// A packet goes on somewhere, once served.
     has_egress_stage: bool,
-    interrupt_work: u32,
-    mitigation: Ps,
-    random_lie: bool,
     last_sequence: Vec<Vec<u32>>,
     departures: Option<Vec<Departure>>,
-    sample: Ps,
-    next_sample: Ps,
-    sampled_busy: Ps,
     rng: Pcg64Mcg,
     tally: Tally,
     /// A packet has left its ring and is not served yet.
@@ -186,11 +227,6 @@ pub struct SimulatedCore {
     served: Option<Served>,
     /// What its code reports.
     faults: Option<Faults>,
-    measure_from: Ps,
-    begun: Ps,
-    until: Ps,
-    /// How many packets had arrived, had been dropped and were held when the tally began.
-    before: Census,
 }
 
 /// A packet that has been served.
@@ -222,14 +258,14 @@ impl SimulatedCore {
 
     /// The first part of [`SimulatedCore::run`].
     pub(crate) fn begin(&mut self, warmup: Ps, measured: Ps) {
-        self.measure_from = warmup;
-        self.until = warmup + measured;
+        self.measurement.from = warmup;
+        self.measurement.until = warmup + measured;
     }
 
     /// The second part of [`SimulatedCore::run`]: simulates up to `to` or a little further, at most to the
     /// end.
     pub(crate) fn advance(&mut self, to: Ps) {
-        while self.now < to.min(self.until) {
+        while self.now < to.min(self.measurement.until) {
             self.step();
         }
     }
@@ -242,7 +278,7 @@ impl SimulatedCore {
             Scheme::Napi if self.worker.is_some() => self.step_beside_worker(),
             Scheme::Napi | Scheme::BusyPolling => match self.poll_list.first() {
                 Some(PSEUDO_DEVICE) => self.poll_pseudo_device(),
-                Some(device) if self.shares => self.poll_in_steps(device as usize),
+                Some(device) if self.sharing.shares => self.poll_in_steps(device as usize),
                 Some(_) if self.order.is_some() => self.poll_all(),
                 Some(device) => self.poll(device as usize),
                 None => self.idle(),

@@ -14,6 +14,8 @@ use crate::tally::Work;
 
 /// Packets that the thread serves before it lets polls go first (`CPUMAP_BATCH` in kernel/bpf/cpumap.c).
 const BATCH: usize = 8;
+/// For so long after it was seen with packets the ring counts as not empty (`RING_QUIET_NS` of bpf/overload/overload.bpf.c).
+const QUIET: Ps = Ps(1_000_000_000);
 
 /// The ring, and who waits in it.
 #[derive(Debug)]
@@ -24,6 +26,8 @@ pub(super) struct Parked {
     classify: Ps,
     queue: Ps,
     park: Park,
+    /// When a poll last ended with packets in the ring.
+    busy: Option<Ps>,
     /// All packets of connections wait, in the poll under way.
     takes_all: bool,
 }
@@ -36,6 +40,7 @@ impl Parked {
             classify: Ps::from_ns(express.drop_ns),
             queue: Ps::from_ns(express.queue_ns),
             park: Park::default(),
+            busy: None,
             takes_all: false,
         }
     }
@@ -50,6 +55,14 @@ impl Parked {
 
     pub(super) fn takes_all(&self) -> bool {
         self.takes_all
+    }
+
+    /// Whether the guard must stay, at the end of a poll: what waits, or has just waited, must not be overtaken.
+    pub(super) fn is_held(&mut self, now: Ps) -> bool {
+        if !self.is_empty() {
+            self.busy = Some(now);
+        }
+        self.busy.is_some_and(|busy| now - busy <= QUIET)
     }
 
     pub(super) fn poll_begins(&mut self, control: &Control, now: Ps) {
@@ -76,11 +89,14 @@ impl SimulatedCore {
         if parked.packets.len() < parked.room {
             parked.packets.push_back((packet, device));
         } else {
-            self.tally.early_dropped[usize::from(packet.class)] += 1;
+            let class = usize::from(packet.class);
+            self.tally.early_dropped[class] += 1;
+            let saved = self.costs.service[class];
+            self.deferred.windows.dropped(self.now, saved);
         }
     }
 
-    /// The thread's turn, which the guard sees as time that others had.
+    /// The thread's turn. Whoever polls sleeps meanwhile, so that the guard takes it for idle time, and stays because the ring is not empty.
     pub(super) fn serve_parked(&mut self) {
         self.leave_softirq();
         for _ in 0..BATCH {
@@ -93,11 +109,7 @@ impl SimulatedCore {
                 self.costs.service[usize::from(packet.class)],
             );
             let cost = whole - parked.classify.min(whole) + parked.queue;
-            let (begun, taken) = (self.now, self.tally.busy[Work::Other as usize]);
             self.work(cost, Work::Packet);
-            // Others have told of theirs.
-            let others = self.tally.busy[Work::Other as usize] - taken;
-            self.deferred.takes(begun, self.now - others, true);
             if self.truncated {
                 return;
             }

@@ -56,14 +56,14 @@ impl SimulatedCore {
 
     /// A poll of the queue, or a packet of it where cores share something.
     pub(super) fn poll_pseudo_device(&mut self) {
-        let mut left = match self.turn.take() {
+        let mut left = match self.sharing.turn.take() {
             Some((_, left)) => left,
             None => {
                 self.begin_softirq_poll();
                 self.device_budget
             }
         };
-        let until = if self.shares { left - 1 } else { 0 };
+        let until = if self.sharing.shares { left - 1 } else { 0 };
         while left > until && self.serve_queued() {
             if self.truncated {
                 return;
@@ -79,7 +79,7 @@ impl SimulatedCore {
             (false, _) => PollEnd::Drained,
             (true, 0) => PollEnd::BudgetSpent,
             (true, left) => {
-                self.turn = Some((0, left));
+                self.sharing.turn = Some((0, left));
                 return;
             }
         };

@@ -118,7 +118,7 @@ pub(super) struct SharedStep {
 
 impl SimulatedCore {
     fn has_work(&self) -> bool {
-        self.shared_step.is_some()
+        self.sharing.step.is_some()
             || self.poll_list.first().is_some()
             || !self.backlog_packets.is_empty()
     }
@@ -128,38 +128,41 @@ impl SimulatedCore {
         if self.has_work() {
             return self.now;
         }
-        let idle_until = self.next_event.min(self.measure_from).min(self.until);
+        let idle_until = self
+            .next_event
+            .min(self.measurement.from)
+            .min(self.measurement.until);
         self.now.max(idle_until)
     }
 
     /// Whether the run is over for this core.
     pub(crate) fn is_over(&self) -> bool {
-        self.now >= self.until
+        self.now >= self.measurement.until
     }
 
     /// One step of a core that shares something: at most one packet's work, or one request.
     pub(crate) fn step_sharing(&mut self, shared: &mut Option<Box<Shared>>) {
-        self.shared = shared.take();
-        if self.shared_step.is_some() {
+        self.sharing.shared = shared.take();
+        if self.sharing.step.is_some() {
             self.checkpoint();
             self.request();
-        } else if !self.has_work() && self.now >= self.measure_from {
+        } else if !self.has_work() && self.now >= self.measurement.from {
             // It would sleep until its next event, and may be given a NIC that interrupts before that.
             self.checkpoint();
         } else {
             self.step();
         }
-        *shared = self.shared.take();
+        *shared = self.sharing.shared.take();
     }
 
     /// A packet that has been served goes on to what it needs next. Returns whether it needs anything.
     pub(super) fn begin_shared_step(&mut self, packet: Packet, device: usize, waited: Ps) -> bool {
         let class = usize::from(packet.class);
         let needed = |shared: &Shared| shared.needs.iter().position(|n| n.hold[class] > Ps::ZERO);
-        let Some(next) = self.shared.as_deref().and_then(needed) else {
+        let Some(next) = self.sharing.shared.as_deref().and_then(needed) else {
             return false;
         };
-        self.shared_step = Some(SharedStep {
+        self.sharing.step = Some(SharedStep {
             packet,
             device,
             waited,
@@ -170,10 +173,10 @@ impl SimulatedCore {
 
     /// Waits for a unit of the resource that the packet under way needs, and works on it.
     fn request(&mut self) {
-        let Some(step) = self.shared_step.take() else {
+        let Some(step) = self.sharing.step.take() else {
             return;
         };
-        let Some(mut shared) = self.shared.take() else {
+        let Some(mut shared) = self.sharing.shared.take() else {
             return;
         };
         let class = usize::from(step.packet.class);
@@ -189,13 +192,13 @@ impl SimulatedCore {
         let further = shared.needs[step.next + 1..]
             .iter()
             .position(|n| n.hold[class] > Ps::ZERO);
-        self.shared = Some(shared);
+        self.sharing.shared = Some(shared);
         if self.truncated {
             return;
         }
         match further {
             Some(more) => {
-                self.shared_step = Some(SharedStep {
+                self.sharing.step = Some(SharedStep {
                     next: step.next + 1 + more,
                     ..step
                 });
@@ -206,7 +209,7 @@ impl SimulatedCore {
 
     /// Waits for the lock under which one packet at a time is served.
     pub(super) fn take_giant_lock(&mut self) {
-        let free = match self.shared.as_ref().and_then(|s| s.giant.as_ref()) {
+        let free = match self.sharing.shared.as_ref().and_then(|s| s.giant.as_ref()) {
             Some(giant) => giant.first_free().1,
             None => return,
         };
@@ -215,7 +218,7 @@ impl SimulatedCore {
 
     pub(super) fn give_giant_lock(&mut self) {
         let now = self.now;
-        if let Some(giant) = self.shared.as_mut().and_then(|s| s.giant.as_mut()) {
+        if let Some(giant) = self.sharing.shared.as_mut().and_then(|s| s.giant.as_mut()) {
             giant.free[0] = now;
         }
     }
@@ -223,12 +226,14 @@ impl SimulatedCore {
     /// The core can do nothing before `t`, but take interrupts.
     fn spin_until(&mut self, t: Ps) {
         while self.now < t {
-            if self.now >= self.until {
+            if self.now >= self.measurement.until {
                 self.truncated = true;
                 return;
             }
             self.checkpoint();
-            let to = t.min(self.next_event.max(self.now)).min(self.until);
+            let to = t
+                .min(self.next_event.max(self.now))
+                .min(self.measurement.until);
             self.tally.busy[Work::Wait as usize] += to - self.now;
             self.now = to;
             if self.next_event <= self.now {
@@ -259,7 +264,7 @@ impl SimulatedCore {
         if other.is_measuring() && !other.devices[to].measured {
             other.devices[to].measured = true;
             let held = other.devices[to].census();
-            other.before.add(&held);
+            other.measurement.before.add(&held);
         }
         // It is the other one's interrupt, also where that one is ahead in time.
         other.find_next_event();
@@ -267,6 +272,6 @@ impl SimulatedCore {
 
     /// The NIC that this core has emptied in its last step, where NICs go from core to core.
     pub(crate) fn take_emptied(&mut self) -> Option<usize> {
-        self.emptied.take()
+        self.sharing.emptied.take()
     }
 }

@@ -22,7 +22,7 @@ impl SimulatedCore {
 
     /// As [`SimulatedCore::poll`], a packet at a time: other cores have to see when this one asks for what they share.
     pub(super) fn poll_in_steps(&mut self, device: usize) {
-        let under_way = self.turn.take().unwrap_or_else(|| {
+        let under_way = self.sharing.turn.take().unwrap_or_else(|| {
             self.begin_poll(device);
             (0, 0)
         });
@@ -34,12 +34,12 @@ impl SimulatedCore {
             turn => turn,
         };
         let served = self.serve_some(device, ring, 1);
-        self.turn = Some((ring, if served == 0 { 0 } else { left - 1 }));
+        self.sharing.turn = Some((ring, if served == 0 { 0 } else { left - 1 }));
     }
 
     fn begin_poll(&mut self, device: usize) {
         self.begin_softirq_poll();
-        if self.tx_delay.is_some() {
+        if self.sending.delay.is_some() {
             self.clean_tx(device);
         }
         self.devices[device].qvector.begin();
@@ -74,7 +74,7 @@ impl SimulatedCore {
                 self.poll_list.ended(outcome);
                 if outcome == PollEnd::Drained {
                     self.unmask(device);
-                    self.emptied = self.nics_move.then(|| self.devices[device].nic);
+                    self.sharing.emptied = self.sharing.nics_move.then(|| self.devices[device].nic);
                 }
                 None
             }
@@ -84,7 +84,7 @@ impl SimulatedCore {
     /// After a poll, threads that have waited for its end have their turn, and a process that has waited for long enough.
     pub(super) fn let_the_process_run(&mut self) {
         self.let_threads_run();
-        if let Some((after, slice)) = self.process
+        if let Some((after, slice)) = self.scheduling.process
             && self.now >= self.softirq_since + after
             && !self.poll_list.is_empty()
         {
@@ -100,7 +100,7 @@ impl SimulatedCore {
     pub(super) fn enter_softirq(&mut self) {
         self.in_softirq = true;
         self.softirq_since = self.now;
-        if self.mask_others || self.threads_wait {
+        if self.scheduling.mask_others || self.scheduling.threads_wait {
             self.find_next_event();
         }
         if self.costs.softirq > Ps::ZERO {
@@ -149,7 +149,7 @@ impl SimulatedCore {
         let d = &mut self.devices[device];
         let limit = self
             .next_event
-            .min(self.until)
+            .min(self.measurement.until)
             .min(self.ports[d.port].known_until);
         let ring = &mut d.rings[ring];
         let sequences = &mut self.last_sequence[d.nic][..];
@@ -247,7 +247,7 @@ impl SimulatedCore {
             }
             return;
         }
-        if let Some(delay) = self.tx_delay {
+        if let Some(delay) = self.sending.delay {
             match self.transmit(device, class, delay) {
                 Some(sent) => left = sent,
                 None => {
@@ -265,18 +265,18 @@ impl SimulatedCore {
     /// Sends the packet just served through the egress NIC, whose vector will get the Tx completion. Returns
     /// when the packet has left the wire, or `None` when the Tx ring is full.
     fn transmit(&mut self, device: usize, class: usize, delay: Ps) -> Option<Ps> {
-        let d = &mut self.devices[self.egress[device]];
+        let d = &mut self.devices[self.sending.egress[device]];
         let ring = class.min(d.tx_taken.len() - 1);
-        if d.tx_taken[ring] >= self.tx_descriptors {
+        if d.tx_taken[ring] >= self.sending.descriptors {
             return None;
         }
         d.tx_taken[ring] += 1;
-        let sent = self.now.max(d.wire_free) + self.wire;
+        let sent = self.now.max(d.wire_free) + self.sending.wire;
         d.wire_free = sent;
         let at = sent + delay;
         d.completions.push_back((at, ring));
         if !d.masked {
-            let irq_at = (at + self.delivery).max(d.throttle_until);
+            let irq_at = (at + self.interrupts.delivery).max(d.throttle_until);
             if irq_at < d.irq_at {
                 d.irq_at = irq_at;
                 d.tentative = false;
@@ -321,7 +321,7 @@ impl SimulatedCore {
 
     pub(super) fn clean_tx(&mut self, device: usize) {
         let now = self.now;
-        let limit = self.tx_work_limit;
+        let limit = self.sending.work_limit;
         let d = &mut self.devices[device];
         let mut cleaned = 0;
         while cleaned < limit

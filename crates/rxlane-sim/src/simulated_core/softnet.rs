@@ -28,7 +28,7 @@ impl SimulatedCore {
         if wanted == 1 {
             return Some(first.max(self.now));
         }
-        let timer = (first + self.mitigation).max(self.now);
+        let timer = (first + self.interrupts.mitigation).max(self.now);
         Some(match ring.nth_arrival(wanted - ring.len()) {
             Some(full) => full.min(timer),
             None => timer,
@@ -38,7 +38,7 @@ impl SimulatedCore {
     /// The interrupt handler: moves packets to the backlog, and follows its answers.
     pub(super) fn softnet_interrupt(&mut self, device: usize) {
         let port = self.devices[device].port;
-        let mut left = self.interrupt_work;
+        let mut left = self.interrupts.work;
         let (mut moved, mut dropping) = (0, false);
         while left > 0 {
             self.know(port, self.now);
@@ -49,7 +49,10 @@ impl SimulatedCore {
             };
             self.tally.busy[Work::Isr as usize] += self.costs.enqueue;
             self.now += self.costs.enqueue;
-            let lie = self.random_lie.then(|| self.rng.random_range(0..BACKLOG));
+            let lie = self
+                .interrupts
+                .random_lie
+                .then(|| self.rng.random_range(0..BACKLOG));
             let level = self.backlog.enqueue(lie);
             // Random Lie says "drop" of packets that were taken, so ask the queue itself.
             if self.backlog.len() as usize > self.backlog_packets.len() {

@@ -198,6 +198,10 @@ fn behind_a_full_core_the_call_comes_first_and_connections_use_and_share_what_is
             let fairness = get(&lanes, "tcp.fairness");
             assert!(fairness > 0.9, "{which}: Jain {fairness}");
             assert_eq!(get(&lanes, "reordered"), 0.0, "{which}");
+            let came = get(&lanes, "queued_before") + get(&lanes, "arrived");
+            let lost = get(&lanes, "dropped_ring") + get(&lanes, "dropped_early");
+            let left = get(&lanes, "delivered") + get(&lanes, "queued_after");
+            assert_eq!(came, left + lost, "{which}: packets are conserved");
         }
     }
 }
