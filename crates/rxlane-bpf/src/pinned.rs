@@ -142,7 +142,10 @@ pub fn put(map: &impl MapCore, key: u32, value: &[u8]) -> Result<(), BpfError> {
 }
 
 /// Reads the value behind a `u32` key.
-pub fn get<T: bytemuck::Pod>(map: &impl MapCore, key: u32) -> Result<Option<T>, BpfError> {
+pub fn get<T: bytemuck::AnyBitPattern>(
+    map: &impl MapCore,
+    key: u32,
+) -> Result<Option<T>, BpfError> {
     let bytes = map
         .lookup(&key.to_ne_bytes(), MapFlags::ANY)
         .tried(|| format!("read map {}", map.name().to_string_lossy()))?;
@@ -150,7 +153,10 @@ pub fn get<T: bytemuck::Pod>(map: &impl MapCore, key: u32) -> Result<Option<T>, 
 }
 
 /// Reads the values of all CPUs behind a `u32` key.
-pub fn get_percpu<T: bytemuck::Pod>(map: &impl MapCore, key: u32) -> Result<Vec<T>, BpfError> {
+pub fn get_percpu<T: bytemuck::AnyBitPattern>(
+    map: &impl MapCore,
+    key: u32,
+) -> Result<Vec<T>, BpfError> {
     let values = map
         .lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY)
         .tried(|| format!("read map {}", map.name().to_string_lossy()))?;

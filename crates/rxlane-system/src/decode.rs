@@ -131,13 +131,10 @@ pub fn smallest_mtu(datagram: &[u8]) -> [Option<u32>; 2] {
 /// # Errors
 /// An answer that cannot be read.
 pub fn generic(datagram: &[u8]) -> Result<Vec<Vec<u64>>, SystemError> {
-    let answers = genl::answers::<genl::Command>(datagram, "of a test")?.into_iter();
-    let numbers = answers.filter_map(|payload| match payload {
-        NetlinkPayload::InnerMessage(inner) => {
-            let all = &inner.payload.attributes;
-            Some((0..16).filter_map(|kind| genl::find(all, kind)).collect())
-        }
-        _ => None,
+    let answers = raw(datagram).map(|message| genl::parsed::<genl::Command>(message, "of a test"));
+    let numbers = answers.map(|answer| {
+        let all = answer?.payload.attributes;
+        Ok((0..16).filter_map(|kind| genl::find(&all, kind)).collect())
     });
-    Ok(numbers.collect())
+    numbers.collect()
 }

@@ -8,7 +8,8 @@ use netlink_packet_generic::ctrl::{GenlCtrl, GenlCtrlCmd, nlas::GenlCtrlAttrs};
 use netlink_packet_generic::{GenlFamily, GenlHeader, GenlMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_GENERIC};
 
-use crate::{SystemError, Tried};
+use crate::datagram::{self, Broken, Raw};
+use crate::{SystemError, Tried, dump};
 
 /// A command with its attributes, of any family.
 #[derive(Debug, Clone)]
@@ -168,9 +169,11 @@ impl Family {
         cmd: u8,
         attributes: Vec<DefaultNla>,
     ) -> Result<Vec<Vec<DefaultNla>>, SystemError> {
-        let mut all = Vec::new();
-        self.send(cmd, attributes, NLM_F_DUMP, |a| all.push(a))?;
-        Ok(all)
+        dump::steadily(self.name, || {
+            let mut all = Vec::new();
+            self.send(cmd, attributes.clone(), NLM_F_DUMP, |a| all.push(a))?;
+            Ok(all)
+        })
     }
 
     /// One answer; empty when there is none.
@@ -206,39 +209,34 @@ where
     socket
         .send_to(&bytes, &SocketAddr::new(0, 0), 0)
         .tried(tried)?;
-    loop {
-        let (datagram, _) = socket.recv_from_full().tried(tried)?;
-        for payload in answers(&datagram, what)? {
-            match payload {
-                NetlinkPayload::InnerMessage(inner) => found(inner),
-                NetlinkPayload::Done(_) => return Ok(()),
-                NetlinkPayload::Error(e) if e.code.is_some() => return Err(e.to_io()).tried(tried),
-                NetlinkPayload::Error(_) => return Ok(()),
-                _ => {}
-            }
-        }
+    let mut garbled = None;
+    let read = datagram::read_dump(
+        || datagram::receive(socket),
+        |raw| match parsed(raw, what) {
+            Ok(inner) => found(inner),
+            Err(error) => garbled = Some(error),
+        },
+    );
+    match (read, garbled) {
+        (Ok(()), None) => Ok(()),
+        (Ok(()), Some(error)) => Err(error),
+        (Err(Broken::Refused(source)), _) => Err(source).tried(tried),
+        (Err(Broken::Again), _) => Err(SystemError::Unsteady { what: tried() }),
     }
 }
 
-/// What is in a datagram.
-pub(crate) fn answers<F>(
-    datagram: &[u8],
-    what: &str,
-) -> Result<Vec<NetlinkPayload<GenlMessage<F>>>, SystemError>
+/// What an answer says.
+pub(crate) fn parsed<F>(answer: Raw<'_>, what: &str) -> Result<GenlMessage<F>, SystemError>
 where
     F: GenlFamily + Emitable + ParseableParametrized<[u8], GenlHeader> + Clone + std::fmt::Debug,
 {
-    let mut found = Vec::new();
-    let mut at = 0;
-    while let Some(rest) = datagram.get(at..).filter(|r| !r.is_empty()) {
-        let message = NetlinkMessage::<GenlMessage<F>>::deserialize(rest).map_err(|e| {
-            SystemError::Answer {
-                what: format!("ask the netlink family {what}"),
-                why: e.to_string(),
-            }
-        })?;
-        at += (message.header.length as usize).max(1).next_multiple_of(4);
-        found.push(message.payload);
+    let not_understood = |why: String| SystemError::Answer {
+        what: format!("ask the netlink family {what}"),
+        why,
+    };
+    let message = NetlinkMessage::<GenlMessage<F>>::deserialize(answer.whole);
+    match message.map_err(|e| not_understood(e.to_string()))?.payload {
+        NetlinkPayload::InnerMessage(inner) => Ok(inner),
+        _ => Err(not_understood("it is of no family".into())),
     }
-    Ok(found)
 }

@@ -71,7 +71,8 @@ fn a_reload_under_load_loses_and_reorders_nothing() {
             class.sent
         );
     }
-    assert!(t.class("voice", "express") > 0);
+    let express = t.class("voice", "express");
+    assert!(express > 0, "{:#}", t.status_json().expect("a router"));
 }
 
 #[test]

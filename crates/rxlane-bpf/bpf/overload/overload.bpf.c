@@ -77,7 +77,7 @@ static __always_inline int rings_hold_packets(void)
 /* include/linux/interrupt.h */
 #define NET_RX_SOFTIRQ 3
 
-/* Packets that wait in rings of other cores must not be overtaken. */
+/* Packets that wait in rings must not be overtaken. */
 static __always_inline int is_held(struct cpu *cpu, __u64 now)
 {
 	if (rings_hold_packets())

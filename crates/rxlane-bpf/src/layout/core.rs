@@ -1,6 +1,6 @@
 //! What programs keep of cores, and of ports on them. These types are made from the programs' own type information.
 
-use bytemuck::{Pod, Zeroable};
+use bytemuck::{AnyBitPattern, Pod, Zeroable};
 use rxlane_policy::overload::Plan;
 
 use crate::skeletons::overload::types;
@@ -14,19 +14,26 @@ pub type Guard = types::guard;
 /// A configuration, compiled for the guard (bpf/overload/guard.h).
 pub type GuardPlan = types::guard_plan;
 
-/// Types of which all bytes are fields, integers of any value: the generator makes fields of what C leaves free.
+/// Types of integers alone, of which all bytes are fields.
 macro_rules! plain {
     ($($type:ty),*) => { $(
-        // SAFETY: see above.
+        // SAFETY: all zeros are a value of each integer.
         #[allow(unsafe_code)]
         unsafe impl Zeroable for $type {}
-        // SAFETY: see above.
+        // SAFETY: nothing but integers, and nothing between or behind them: see `struct` and generated type.
         #[allow(unsafe_code)]
         unsafe impl Pod for $type {}
     )* };
 }
 
-plain!(Core, Cpu, Guard, GuardPlan, types::class_counters);
+plain!(Cpu, Guard, GuardPlan, types::class_counters);
+
+// SAFETY: integers, and unions and arrays of integers.
+#[allow(unsafe_code)]
+unsafe impl Zeroable for Core {}
+// SAFETY: the same. Its packet in hand ends with bytes that are no field, so it is read from bytes and never written as such.
+#[allow(unsafe_code)]
+unsafe impl AnyBitPattern for Core {}
 
 impl From<&Plan> for GuardPlan {
     fn from(plan: &Plan) -> Self {

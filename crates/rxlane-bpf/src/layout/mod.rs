@@ -178,7 +178,7 @@ pub struct RingCounters {
 pub struct EngineRing {
     /// Taken off the ring by its worker.
     pub consumed: u64,
-    /// The words that the worker writes (`engine::counters`).
+    /// The words that the worker writes (`counters.rs` of `rxlane-engine`).
     pub worker: [u64; 7],
     /// Sent to the ring.
     pub redirected: u64,

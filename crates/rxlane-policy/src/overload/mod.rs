@@ -100,6 +100,6 @@ pub struct PollEnd {
     pub budget: u32,
     /// Whether packets of the highest class were among them.
     pub express: bool,
-    /// Whether packets wait in rings of other cores: then the guard stays, so that no flow is reordered.
+    /// Whether packets wait in rings, of this core or others: then the guard stays, so that no flow is reordered.
     pub held: bool,
 }
