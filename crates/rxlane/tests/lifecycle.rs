@@ -71,8 +71,10 @@ fn a_reload_under_load_loses_and_reorders_nothing() {
             class.sent
         );
     }
-    let express = t.class("voice", "express");
-    assert!(express > 0, "{:#}", t.status_json().expect("a router"));
+    // Other classes begin to count anew, and on a machine that stands still the last reload may come after the packets.
+    bed.run(rate(), Duration::from_millis(300), &Threads::default())
+        .unwrap();
+    assert!(t.class("voice", "express") > 0);
 }
 
 #[test]
