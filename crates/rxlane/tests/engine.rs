@@ -547,19 +547,21 @@ fn a_worker_for_each_queue_serves_all_ports_by_one_priority() {
         "ip route add 10.10.0.0/24 via 10.20.0.1; ip route add 10.10.1.0/24 via 10.20.1.1",
     );
     let _router = t.router(&forwarding("cores = [0, 1]\npriority = \"global\""));
-    // A flow's hash chooses its queue.
-    t.must(
-        Place::Gen,
-        "bash -c 'for i in 0 1; do for port in $(seq 1 40); do echo x >/dev/udp/10.20.$i.2/$port; done; done'",
-    );
     for to in ["10.20.0.2", "-Q 0xb8 10.20.1.2"] {
         let out = t.must(Place::Gen, &format!("ping -c 5 -i 0.2 -W 2 {to}"));
         assert!(out.contains(" 0% packet loss"), "{out}");
     }
+    // A flow's hash chooses its queue. What comes before a worker knows the neighbour is the kernel's.
+    wait_for("each worker has forwarded", || {
+        t.must(
+            Place::Gen,
+            "bash -c 'for i in 0 1; do for port in $(seq 1 40); do echo x >/dev/udp/10.20.$i.2/$port; done; done'",
+        );
+        let status = t.status_json().unwrap();
+        let workers = status["engine"]["workers"].as_array().unwrap();
+        workers.iter().all(|w| w["forwarded"].as_u64() > Some(0))
+    });
     let status = t.status_json().unwrap();
-    for worker in status["engine"]["workers"].as_array().unwrap() {
-        assert!(worker["forwarded"].as_u64() > Some(0), "{status:#}");
-    }
     let rings = status["engine"]["rings"].as_array().unwrap();
     assert!(rings.iter().any(|r| r["queue"] == 1) && rings.iter().any(|r| r["ring"] == 1));
 }
