@@ -74,7 +74,7 @@ pub struct Trial {
     pub wakeups_per_s: f64,
     /// Times a second that workers of the AF_XDP engine were woken.
     pub worker_wakeups_per_s: f64,
-    /// By class, as [`crate::traffic::CLASSES`].
+    /// By class, RT first.
     pub classes: Vec<ClassResult>,
     pub(crate) latency_ns: Vec<Histogram<u64>>,
 }

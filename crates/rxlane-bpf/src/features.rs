@@ -1,6 +1,6 @@
 //! Which kernel features there are, and what a missing one costs. Every one is looked for, whatever the version:
 //! distributions add and leave out. What the verifier makes of the programs is another question
-//! ([`crate::rehearsal`]).
+//! ([`crate::verifier`]).
 
 use rxlane_system::features::{KernelTypes, has_af_xdp, kernel_version};
 use schemars::JsonSchema;

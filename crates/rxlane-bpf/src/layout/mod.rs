@@ -1,4 +1,4 @@
-//! Mirrors of the structs in `bpf/lib/shared.h`; the loader compares sizes.
+//! Mirrors of the structs that the programs share with others; the compiler compares each field's place (`check.rs`), the loader sizes.
 
 mod check;
 mod core;

@@ -36,7 +36,7 @@ use crate::Nanos;
 pub use clock::IDLE_MEMORY_NS;
 pub use core::{Core, RINGS};
 pub use limits::first_turn_ns;
-pub use park::{PARK_QUIET, Park};
+pub use park::Park;
 pub use plan::{GuardedClass, Plan, Service};
 pub use shares::FLOW_BUCKETS;
 

@@ -4,7 +4,7 @@ use super::Core;
 use crate::Nanos;
 
 /// So long nothing must have waited before the ring is left: connections that fill the core leave it empty for less.
-pub const PARK_QUIET: Nanos = Nanos(10_000_000);
+const PARK_QUIET: Nanos = Nanos(10_000_000);
 
 /// Whether TCP of a core waits, poll by poll. The senders answer to loss and to waiting alike, and what is lost is sent, and received, twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
