@@ -206,7 +206,16 @@ pub fn replace<V: bytemuck::Pod>(
 
 /// Refuses an object whose structs are not those of [`crate::layout`].
 pub fn check_layout<T>(map: &impl MapCore, name: &'static str) -> Result<(), BpfError> {
-    let (expected, actual) = (size_of::<T>(), map.value_size() as usize);
+    is_as_long(size_of::<T>(), map.value_size(), name)
+}
+
+/// The same of its keys.
+pub fn check_key<T>(map: &impl MapCore, name: &'static str) -> Result<(), BpfError> {
+    is_as_long(size_of::<T>(), map.key_size(), name)
+}
+
+fn is_as_long(expected: usize, actual: u32, name: &'static str) -> Result<(), BpfError> {
+    let actual = actual as usize;
     if expected == actual {
         return Ok(());
     }

@@ -189,10 +189,11 @@ pub(crate) enum Trust {
     Prefixes(Prefixes),
 }
 
-/// Flows that conntrack has confirmed, or everybody.
+/// Flows that Linux was seen to forward, those of them that conntrack has confirmed, or everybody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum TrustWord {
+    Firewall,
     Established,
     All,
 }

@@ -10,7 +10,7 @@
 //!     [[class]]
 //!     name = "voice"
 //!     lane = "express"
-//!     trust = "established"
+//!     trust = "firewall"
 //!     match = [{ dscp = "EF" }]
 //!
 //!     [[class]]

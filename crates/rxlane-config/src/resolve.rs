@@ -256,6 +256,7 @@ fn police(raw: &file::Police) -> Result<Police, String> {
 fn trust_of(raw: &file::Trust) -> Result<Trust, String> {
     match raw {
         file::Trust::Word(file::TrustWord::All) => Ok(Trust::All),
+        file::Trust::Word(file::TrustWord::Firewall) => Ok(Trust::Firewall),
         file::Trust::Word(file::TrustWord::Established) => Ok(Trust::Established),
         file::Trust::Prefixes(p) if p.prefixes.is_empty() => {
             Err("trust.prefixes is empty: nobody could use the class".into())

@@ -92,6 +92,7 @@ fn class(c: &Class, ports: &[String], budget: Option<u32>) -> file::Class {
             };
             written.trust = Some(match trust {
                 Trust::All => file::Trust::Word(file::TrustWord::All),
+                Trust::Firewall => file::Trust::Word(file::TrustWord::Firewall),
                 Trust::Established => file::Trust::Word(file::TrustWord::Established),
                 Trust::Prefixes(nets) => file::Trust::Prefixes(file::Prefixes {
                     prefixes: nets.iter().map(IpNet::to_string).collect(),
@@ -223,6 +224,7 @@ mod tests {
         let trust = prop_oneof![
             Just(Trust::All),
             Just(Trust::Established),
+            Just(Trust::Firewall),
             Just(Trust::Prefixes(vec![
                 "10.0.0.0/8".parse().unwrap(),
                 "2001:db8::/32".parse().unwrap()

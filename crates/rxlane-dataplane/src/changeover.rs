@@ -81,7 +81,7 @@ fn replace(
 ) -> Result<LaneProgram, DataplaneError> {
     let devices = &snapshot.links;
     overload::leave_polling_cores(shared);
-    let established = |state: &State| trusts(&state.config, |t| *t == Trust::Established);
+    let established = |state: &State| trusts(&state.config, Trust::asks_linux);
     let parks_tcp = rings::parks_tcp(&state.config, &state.features);
     let class_rings = rings::prepare(
         instance,

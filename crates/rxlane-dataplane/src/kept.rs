@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use rxlane_bpf::layout::{KeptFlows, MAX_KEPT_FLOWS};
+use rxlane_bpf::layout::{KEPT_TRACKED, KEPT_UNTRACKED, KeptFlows, MAX_KEPT_FLOWS};
 use rxlane_system::links::Link;
 use rxlane_system::ruleset::{Meets, PerPacket};
 
@@ -12,6 +12,7 @@ const ALL: KeptFlows = KeptFlows {
     protocol: 0,
     from_port: [0, u16::MAX],
     to_port: [0, u16::MAX],
+    tracked: 0,
     pad: 0,
     ingress: 0,
     egress: 0,
@@ -57,6 +58,11 @@ fn of(meets: &Meets, devices: &[Link]) -> KeptFlows {
             Some(true) => 6,
         },
         protocol: meets.protocol.unwrap_or(0),
+        tracked: match meets.tracked {
+            None => 0,
+            Some(true) => KEPT_TRACKED,
+            Some(false) => KEPT_UNTRACKED,
+        },
         from_port: ports(meets.source_ports),
         to_port: ports(meets.destination_ports),
         ingress: device(&meets.ingress),

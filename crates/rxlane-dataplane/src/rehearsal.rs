@@ -68,7 +68,7 @@ pub fn rehearse(config: &RouterConfig, options: Options) -> Result<Rehearsal, Da
     let (shared, mut programs) = Shared::rehearse(&features)?;
     // Without the rings and threads in which TCP may have to wait for each core.
     let rings = rings::prepare(&instance, &config.classes, false, None)?;
-    let witness = trusts(config, |t| *t == Trust::Established)
+    let witness = trusts(config, Trust::asks_linux)
         .then(WitnessMaps::create)
         .transpose()?;
     if let Some(maps) = &witness {

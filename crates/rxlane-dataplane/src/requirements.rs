@@ -4,7 +4,7 @@ use rxlane_bpf::features::{AF_XDP, CONNTRACK, CPUMAP_TRACE, Features, TYPES};
 use rxlane_bpf::layout::MAX_PORTS;
 use rxlane_bpf::possible_cores;
 use rxlane_config::{Datapath, RouterConfig};
-use rxlane_policy::class::{Lane, Overload, Trust};
+use rxlane_policy::class::{Lane, Overload};
 use rxlane_system::links::Links;
 use rxlane_topology::attachment;
 
@@ -41,13 +41,11 @@ pub(crate) fn check(
             needs,
         };
         match &class.lane {
-            Lane::Express {
-                trust: Trust::Established,
-                ..
-            } if !features.has(CONNTRACK) => {
-                return Err(unsupported(
-                    "trust = \"established\" needs conntrack lookups from XDP (nf_conntrack and its BTF); load the module, or trust prefixes".into(),
-                ));
+            Lane::Express { trust, .. } if trust.asks_linux() && !features.has(CONNTRACK) => {
+                return Err(unsupported(format!(
+                    "trust = \"{}\" needs conntrack lookups from XDP (nf_conntrack and its BTF); load the module, or trust prefixes",
+                    trust.name()
+                )));
             }
             Lane::Stack { ring, overload, .. } => {
                 if let Some(core) = ring.cores.iter().find(|c| !cores.contains(c)) {
@@ -74,7 +72,7 @@ pub(crate) fn refuse(
     accept_bypass: bool,
     devices: &Links,
 ) -> Result<Surroundings, DataplaneError> {
-    let around = Surroundings::read(&config.ports, devices, &[], &[])?;
+    let around = Surroundings::read(&config.ports, devices, &[], &[])?.for_classes_of(config);
     surroundings::refuse(config, &around, accept_bypass)?;
     Ok(around)
 }

@@ -68,7 +68,10 @@ pub struct Router {
     pub(crate) egress_asked: Instant,
     /// How often drivers have been asked.
     pub(crate) asked: u64,
+    /// Whether connection tracking knew of no flow, last.
     pub(crate) untracked: bool,
+    /// The same when rules were looked at last.
+    pub(crate) looked_untracked: bool,
     pub(crate) flows: Option<Held>,
     pub(crate) told: Instant,
     pub(crate) noted: Noted,
@@ -169,6 +172,7 @@ impl Router {
                     egress_asked: Instant::now(),
                     asked: 1,
                     untracked: false,
+                    looked_untracked: false,
                     flows: None,
                     told: Instant::now(),
                     noted: Noted::default(),

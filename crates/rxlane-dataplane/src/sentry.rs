@@ -22,7 +22,7 @@ use crate::DataplaneError;
 use crate::lanes::asks::Lanes;
 use crate::lanes::gates;
 use crate::lanes::tracker::{Tracker, Tracking};
-use crate::lanes::witness::WitnessMaps;
+use crate::lanes::witness::{Asking, WitnessMaps};
 
 /// What nobody announces is asked for this often,
 const ASK_EVERY: Duration = Duration::from_millis(100);
@@ -51,11 +51,11 @@ struct Shared {
     kept: Option<Kept>,
 }
 
-/// Of which flows rules are to see each packet, and whether they ask for senders.
+/// Of which flows rules are to see each packet, and what else is asked.
 #[derive(PartialEq, Eq)]
 struct Kept {
     flows: Vec<KeptFlows>,
-    by_sender: bool,
+    asking: Asking,
 }
 
 /// What nobody announces, and how it was found last.
@@ -100,10 +100,12 @@ impl Shared {
 
     /// What was found, with what is known here.
     fn complete(&self, found: Gates) -> Gates {
+        let asking = self.kept.as_ref().map(|k| k.asking).unwrap_or_default();
         Gates {
             timeouts: self.tracking.timeouts,
             tcp: self.tracking.tcp,
-            by_sender: self.kept.as_ref().is_some_and(|k| k.by_sender).into(),
+            by_sender: asking.by_sender.into(),
+            follows_untracked: asking.follows_untracked.into(),
             ..found
         }
     }
@@ -241,21 +243,21 @@ impl Sentry {
         Ok(())
     }
 
-    /// Of which flows rules are to see each packet, and whether they ask for senders.
+    /// Of which flows rules are to see each packet, and what else is asked about flows.
     ///
     /// # Errors
     /// When a map cannot be written.
-    pub(crate) fn keep(&self, flows: &[KeptFlows], by_sender: bool) -> Result<(), DataplaneError> {
+    pub(crate) fn keep(&self, flows: &[KeptFlows], asking: Asking) -> Result<(), DataplaneError> {
         let mut shared = lock(&self.shared);
         let kept = Some(Kept {
             flows: flows.to_vec(),
-            by_sender,
+            asking,
         });
         if shared.kept == kept {
             return Ok(());
         }
         if let Some(maps) = &shared.witness {
-            maps.keep(flows, by_sender)?;
+            maps.keep(flows, asking)?;
         }
         shared.kept = kept;
         Ok(())

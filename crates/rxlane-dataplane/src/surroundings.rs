@@ -1,8 +1,8 @@
 //! What surrounds a router and decides about forwarded packets besides routes: firewall hooks, policy rules, IPsec policies,
 //! filters of traffic control.
 //!
-//! `trust = "established"` asks for devices that take or copy packets of a port, and for what must see every packet of a flow: else
-//! its packets follow flows that Linux was seen to forward (lanes/witness.rs).
+//! `trust = "firewall"` and `"established"` ask for devices that take or copy packets of a port, and for what must see every packet of a flow: else
+//! their packets follow flows that Linux was seen to forward (lanes/witness.rs).
 //! `trust = "all"` and prefixes pass by all of it, so what is here decides whether they may.
 
 use rxlane_config::RouterConfig;
@@ -10,7 +10,7 @@ use rxlane_policy::class::{Class, Lane, Trust};
 use rxlane_system::firewall::{Hook, Place};
 use rxlane_system::links::Links;
 use rxlane_system::rules::Rule;
-use rxlane_system::ruleset::{self, PerPacket, Ruleset, Uses};
+use rxlane_system::ruleset::{self, Meets, PerPacket, Ruleset, Uses};
 use rxlane_system::{SystemError, rules, sysctl, tc, xfrm};
 
 use crate::DataplaneError;
@@ -36,12 +36,14 @@ pub struct Surroundings {
     pub advised: Vec<String>,
     /// Ports whose packets a macvlan or ipvlan device takes or copies, with its name.
     pub taken: Vec<(String, String)>,
-    /// What must see every packet of established flows that meet it.
+    /// What must see every packet of flows that meet it.
     pub per_packet: Vec<PerPacket>,
-    /// Whether rules that established packets reach ask for the source MAC address.
-    pub asks_source_mac: bool,
-    /// Sets that such rules ask.
+    /// What rules ask about established packets.
     pub uses: Uses,
+    /// What they ask about packets that connection tracking does not see.
+    pub untracked_uses: Uses,
+    /// Whether flows that connection tracking does not see are followed, too.
+    pub follows_untracked: bool,
     /// Links of this router's own, by id, which are left out.
     pub(crate) ours: Vec<u32>,
 }
@@ -75,16 +77,16 @@ impl Surroundings {
         let Ruleset {
             hooks,
             per_packet,
-            asks_source_mac,
             uses,
+            untracked_uses,
         } = Ruleset::read(links)?;
         let (local_hooks, hooks) = hooks.into_iter().partition(|hook| hook.place.is_local());
         let mut found = Self {
             hooks,
             local_hooks,
             per_packet,
-            asks_source_mac,
             uses,
+            untracked_uses,
             rules: rules::all()?,
             ipsec_policies: xfrm::policies()?,
             ..Self::default()
@@ -129,6 +131,42 @@ impl Surroundings {
         Ok(found)
     }
 
+    /// Follows flows that connection tracking does not see, if a class wants them and there can be any: nothing is tracked, or a rule
+    /// says what not to track. Else rules about them do not count.
+    #[must_use]
+    pub fn for_classes_of(self, config: &RouterConfig) -> Self {
+        self.with_untracked(config, nothing_is_tracked())
+    }
+
+    fn with_untracked(mut self, config: &RouterConfig, nothing_is_tracked: bool) -> Self {
+        let untracks = || self.hooks.iter().any(|h| h.effects.untracks);
+        let wants = trusts(config, |t| *t == Trust::Firewall);
+        if !wants || !(nothing_is_tracked || untracks()) {
+            self.per_packet.retain(|p| p.meets.tracked != Some(false));
+            self.per_packet
+                .iter_mut()
+                .for_each(|p| p.meets.tracked = None);
+            self.untracked_uses = Uses::default();
+            return self;
+        }
+        let all = std::mem::take(&mut self.untracked_uses);
+        self.uses.source_mac |= all.source_mac;
+        self.uses.sets.extend(all.sets);
+        self.uses.ipsets.extend(all.ipsets);
+        // What leaves looks like another flow, and nothing else tells it from that.
+        let disguise = self.hooks.iter().find(|h| h.effects.disguises);
+        self.follows_untracked = disguise.is_none();
+        self.per_packet.extend(disguise.map(|hook| PerPacket {
+            what: "rewrites addresses, ports, types of service or TTLs".into(),
+            place: format!("the chain {hook}"),
+            meets: Meets {
+                tracked: Some(false),
+                ..Meets::default()
+            },
+        }));
+        self
+    }
+
     /// Whether hooks or filters see what leaves by a port: not as the stack sends it what comes in at tc ingress, which has no mark and
     /// no connection.
     pub(crate) fn see_what_leaves(&self) -> bool {
@@ -147,9 +185,9 @@ impl Surroundings {
 /// How many flows connection tracking knows of in this network namespace.
 pub(crate) const FLOWS: &str = "net.netfilter.nf_conntrack_count";
 
-/// Whether classes trust established flows, and connection tracking knows of no flow in this network namespace.
-pub(crate) fn nothing_is_tracked(config: &RouterConfig) -> bool {
-    trusts(config, |t| *t == Trust::Established) && sysctl::read(FLOWS).unwrap_or(0) == 0
+/// Whether connection tracking knows of no flow in this network namespace.
+pub(crate) fn nothing_is_tracked() -> bool {
+    sysctl::read(FLOWS).unwrap_or(0) == 0
 }
 
 /// Why a class stays with the kernel.
@@ -178,8 +216,18 @@ pub fn objections(trust: &Trust, around: &Surroundings) -> Vec<Objection> {
         why,
         acceptable: true,
     };
-    if *trust == Trust::Established {
-        let of_all = around.per_packet.iter().filter(|p| p.meets.is_universal());
+    if trust.asks_linux() {
+        // Of those that the class asks for.
+        let is_of_all = |p: &&PerPacket| {
+            p.meets.is_universal()
+                && match p.meets.tracked {
+                    None => true,
+                    Some(tracked) => {
+                        tracked && !(around.follows_untracked && *trust == Trust::Firewall)
+                    }
+                }
+        };
+        let of_all = around.per_packet.iter().filter(is_of_all);
         found.extend(of_all.map(|p| acceptable(format!("{} {}", p.place, p.what))));
         return found;
     }
@@ -251,9 +299,9 @@ pub(crate) fn against_tunnels(around: &Surroundings, accepted: bool) -> Option<S
     })
 }
 
-/// What keeps the established flows that meet it with the kernel, where not all do, unless that was accepted.
+/// What keeps the flows that meet it with the kernel, where not all do, unless that was accepted.
 pub fn kept(around: &Surroundings, accepted: bool) -> Vec<&PerPacket> {
-    let of_some = |p: &&PerPacket| !p.meets.is_universal();
+    let of_some = |p: &&PerPacket| !p.meets.is_universal() || p.meets.tracked.is_some();
     let all = around.per_packet.iter().filter(of_some);
     all.filter(|_| !accepted).collect()
 }
@@ -268,10 +316,19 @@ pub fn kept_of_classes(
     if kept.is_empty() {
         return Vec::new();
     }
-    let kept: Vec<String> = kept.iter().map(ToString::to_string).collect();
-    let of = |class: &&Class| matches!(&class.lane, Lane::Express { trust, .. } if *trust == Trust::Established);
-    let classes = config.classes.iter().filter(of);
-    classes.map(|c| (c.name.clone(), kept.clone())).collect()
+    let of = |class: &Class| match &class.lane {
+        Lane::Express { trust, .. } if trust.asks_linux() => Some(*trust == Trust::Firewall),
+        _ => None,
+    };
+    let classes = config.classes.iter().filter_map(|class| {
+        let follows_untracked = of(class)?;
+        let of_class = kept
+            .iter()
+            .filter(|p| follows_untracked || p.meets.tracked != Some(false));
+        let kept: Vec<String> = of_class.map(ToString::to_string).collect();
+        (!kept.is_empty()).then(|| (class.name.clone(), kept))
+    });
+    classes.collect()
 }
 
 /// The objections against each express class that has some; of the acceptable ones, those that nobody accepted.
@@ -349,7 +406,7 @@ pub fn refuse(
     let never = against(config, around, true);
     let may_stay = |class: &str| {
         let mut of = config.classes.iter().filter(|c| c.name == class);
-        of.all(|c| matches!(&c.lane, Lane::Express { trust, .. } if *trust == Trust::Established))
+        of.all(|c| matches!(&c.lane, Lane::Express { trust, .. } if trust.asks_linux()))
             && never.iter().all(|(name, _)| name != class)
     };
     let mut against = against(config, around, accepted).into_iter();

@@ -59,12 +59,13 @@ impl Verdict {
 }
 
 /// Why a class does not trust a packet: meanings of `enum distrust` of bpf/lib/shared.h, in order.
-const DISTRUST: [Option<&str>; 5] = [
+const DISTRUST: [Option<&str>; 6] = [
     None,
     Some("connection tracking is asked about whole TCP and UDP packets alone"),
     Some("connection tracking knows of no such flow"),
     Some("its flow had no answer yet, or ends"),
     Some("its source lies in none of the prefixes"),
+    Some("Linux was not seen to forward its flow, which no connection tracking sees"),
 ];
 
 /// Which packets are wanted.

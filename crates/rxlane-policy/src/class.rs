@@ -14,12 +14,31 @@ pub const MAX_CLASSES: usize = 8;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trust {
+    /// Established flows, and those that connection tracking does not see, as Linux was seen to forward them.
+    Firewall,
     /// Flows whose conntrack entry exists and is confirmed: the firewall has let them through.
     Established,
     /// Packets whose source lies in one of these prefixes.
     Prefixes(Vec<IpNet>),
     /// Everybody.
     All,
+}
+
+impl Trust {
+    /// Whether flows follow what Linux was seen to do with them.
+    pub fn asks_linux(&self) -> bool {
+        matches!(self, Self::Firewall | Self::Established)
+    }
+
+    /// The word of the configuration for it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Firewall => "firewall",
+            Self::Established => "established",
+            Self::Prefixes(_) => "prefixes",
+            Self::All => "all",
+        }
+    }
 }
 
 /// What happens to a stack class when the core cannot keep up.

@@ -64,6 +64,10 @@ pub struct Effects {
     pub rewrites: bool,
     /// Translate its addresses.
     pub translates: bool,
+    /// Have connection tracking not see it.
+    pub untracks: bool,
+    /// Change by what flows are told apart: addresses, ports, type of service, TTL.
+    pub disguises: bool,
 }
 
 impl Effects {
@@ -77,6 +81,8 @@ impl Effects {
         self.marks |= o.marks;
         self.rewrites |= o.rewrites;
         self.translates |= o.translates;
+        self.untracks |= o.untracks;
+        self.disguises |= o.disguises;
     }
 }
 
@@ -122,6 +128,8 @@ pub(crate) fn legacy(family: &str, name: &str) -> Hook {
             marks: all || name == "security",
             rewrites: all,
             translates: name == "nat",
+            untracks: false,
+            disguises: all,
         },
     }
 }

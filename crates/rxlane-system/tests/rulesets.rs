@@ -6,9 +6,17 @@ mod common;
 use common::{beside, load, nft, read, sh};
 use rxlane_system::ruleset::Ruleset;
 
-/// What was found, a line for each.
+/// What was found of established flows, a line for each.
 fn said() -> Vec<String> {
-    read().per_packet.iter().map(ToString::to_string).collect()
+    said_of(true)
+}
+
+/// The same of flows that connection tracking sees, or of others.
+fn said_of(are_tracked: bool) -> Vec<String> {
+    let mut all = read().per_packet;
+    all.retain(|p| p.meets.tracked.is_none_or(|tracked| tracked == are_tracked));
+    all.iter_mut().for_each(|p| p.meets.tracked = None);
+    all.iter().map(ToString::to_string).collect()
 }
 
 const FORWARD: &str = "type filter hook forward priority 0;";
@@ -42,7 +50,7 @@ fn common_firewalls_keep_no_established_flow() {
             nft(&lines.join("\n"));
             assert_eq!(said(), [""; 0], "{name}");
             let read = read();
-            assert!(!read.asks_source_mac, "{name}");
+            assert!(!read.uses.source_mac, "{name}");
             let acts = read
                 .hooks
                 .iter()
@@ -322,6 +330,69 @@ fn rules_of_legacy_iptables_are_read_and_not_guessed() {
 
 #[test]
 #[ignore = "needs root: make test"]
+fn rules_that_established_packets_do_not_reach_are_met_by_those_that_nobody_tracks() {
+    let limits = ["the chain inet t f at forward limits packets (of all flows)"];
+    let logs = ["the chain inet t f at forward logs packets (of all flows)"];
+    for (rules, tracked, untracked) in [
+        ("limit rate 5/second drop", &limits[..], &limits[..]),
+        (
+            "ct state established accept; limit rate 5/second drop",
+            &[],
+            &limits,
+        ),
+        (
+            "ct state established limit rate 5/second drop",
+            &limits,
+            &[],
+        ),
+        ("ct state new limit rate 5/second drop", &[], &[]),
+        ("ct state untracked log", &[], &logs),
+        ("ct state { invalid, untracked } log", &[], &logs),
+        ("ct state established,untracked accept; log", &[], &logs),
+        ("tcp flags syn limit rate 5/second drop", &[], &[]),
+    ] {
+        beside(|| {
+            let rules = rules.replace("; ", "\n");
+            nft(&format!(
+                "table inet t {{;; chain f {{ {FORWARD}\n {rules};; }};; }}"
+            ));
+            assert_eq!(said_of(true), tracked, "{rules}");
+            assert_eq!(said_of(false), untracked, "{rules}");
+        });
+    }
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn rules_say_what_is_not_tracked_and_what_looks_like_another_flow() {
+    let none = (false, false);
+    for (rule, does) in [
+        ("udp dport 7000 notrack", (true, false)),
+        ("ip saddr set 10.0.0.1", (false, true)),
+        ("udp sport set 7000", (false, true)),
+        ("ip dscp set ef", (false, true)),
+        ("ip ttl set 64", (false, true)),
+        ("tcp flags syn tcp option maxseg size set 1200", none),
+        ("meta mark set 1", none),
+        ("drop", none),
+    ] {
+        let read = beside(|| {
+            let chain = "type filter hook prerouting priority raw;";
+            nft(&format!(
+                "table ip t {{;; chain p {{ {chain} {rule};; }};; }}"
+            ));
+            read()
+        });
+        let of = |effect: fn(&rxlane_system::firewall::Effects) -> bool| {
+            read.hooks.iter().any(|h| effect(&h.effects))
+        };
+        let found = (of(|e| e.untracks), of(|e| e.disguises));
+        assert_eq!(found, does, "{rule}");
+    }
+}
+
+#[test]
+#[ignore = "needs root: make test"]
 fn rules_that_ask_for_the_source_mac_address_are_known() {
     for (rule, asks) in [
         (
@@ -346,7 +417,7 @@ fn rules_that_ask_for_the_source_mac_address_are_known() {
             ));
             read()
         });
-        assert_eq!(read.asks_source_mac, asks, "{rule}");
+        assert_eq!(read.uses.source_mac, asks, "{rule}");
     }
     for (version, rule) in [("legacy", true), ("nft", true)] {
         let read = beside(|| {
@@ -355,7 +426,7 @@ fn rules_that_ask_for_the_source_mac_address_are_known() {
             ));
             read()
         });
-        assert_eq!(read.asks_source_mac, rule, "{version}");
+        assert_eq!(read.uses.source_mac, rule, "{version}");
     }
 }
 

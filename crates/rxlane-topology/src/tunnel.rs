@@ -25,10 +25,10 @@ pub struct TunnelStatus {
     /// Why its packets stay with the kernel; missing if they may be express.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub declined: Option<String>,
-    /// Why only flows of `established` classes use it; missing if all may.
+    /// Why only flows that Linux was seen to forward (`firewall`, `established`) use it; missing if all may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only_established: Option<String>,
-    /// Why flows of `established` classes that come in by it stay with the kernel; missing if they may be express.
+    /// Why flows of `firewall` and `established` classes that come in by it stay with the kernel; missing if they may be express.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_followed: Option<String>,
 }

@@ -255,8 +255,8 @@ fn what_init_writes_for_a_machine_starts_there() {
         assert!(out.status.success(), "{}", test_lab::error_of(&out));
         let text = String::from_utf8(out.stdout).unwrap();
         assert!(text.contains("ports = [\"in0\", \"out0\"]"), "{text}");
-        // Nobody is believed unasked.
-        assert!(text.contains("trust = \"established\""), "{text}");
+        // Nobody is believed whose flow Linux does not forward.
+        assert!(text.contains("trust = \"firewall\""), "{text}");
         assert!(!text.contains("trust = \"all\""), "{text}");
         let config = t.file("init", &text);
         // Kept, because somebody may have changed it.

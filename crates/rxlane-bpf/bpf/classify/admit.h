@@ -6,23 +6,11 @@
 #ifndef RXLANE_ADMIT_H
 #define RXLANE_ADMIT_H
 
-struct class
-{
-	__u8 lane;
-	__u8 trust;
-	__u8 polices;
-	__u8 overload;
-	__u32 ring_cores; /* how many; 0: the polling core */
-	__u32 ring_core[MAX_CORES];
-	struct police police;
-};
-
 const volatile __u32 n_classes = 1;
 const volatile __u32 express_below = 0; /* the lowest express class and 1; 0: there is none */
 const volatile __u32 first_express = 0; /* the highest class that is not the stack's */
 const volatile __u32 any_police = 0;
 const volatile __u32 any_prefix = 0;
-const volatile struct class classes[MAX_CLASSES] = {};
 const volatile __u8 stack_below[MAX_CLASSES] = {}; /* the next stack class; n_classes: there is none */
 
 /* The packet in hand, from here on in numbers. */
@@ -73,7 +61,7 @@ static __always_inline int trust(struct xdp_md *ctx, const struct packet *p, str
 {
 	__u8 how = classes[class_index(class)].trust;
 
-	if (full && any_conntrack && how == TRUST_ESTABLISHED) {
+	if (full && any_conntrack && (how == TRUST_ESTABLISHED || how == TRUST_FIREWALL)) {
 		t->source = source_check(p, SOURCE_ANY);
 		return is_closed(find_gates(), class) ? TO_STACK_OBJECTION : trusted_flow(ctx, p, core);
 	}
@@ -119,7 +107,7 @@ static __always_inline int admit(struct xdp_md *ctx, const struct packet *p, str
 		class = class_index(class);
 		core->asked = class;
 		/* What conntrack said for a class whose rate the packet exceeds is not said for the next. */
-		t->flow = t->nat.translated = 0;
+		t->flow = t->egress = t->nat.translated = 0;
 		c = &classes[class];
 		count = &core->classes[class];
 		if (c->lane != LANE_STACK) {

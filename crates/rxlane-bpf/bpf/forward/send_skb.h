@@ -3,6 +3,8 @@
 #ifndef RXLANE_SEND_SKB_H
 #define RXLANE_SEND_SKB_H
 
+#include <linux/if_packet.h>
+
 #include "lib/port_counts.h"
 
 /*
@@ -27,6 +29,9 @@ static __always_inline int send_skb(struct __sk_buff *skb, __u32 egress, int urg
 		skb->priority = 6; /* TC_PRIO_INTERACTIVE */
 	else
 		skb->priority = v6 ? 0 : of_tos;
+	/* What Linux forwards is always to this host (ip_forward), so the witness takes nothing of this for Linux's. */
+	if (bpf_skb_change_type(skb, PACKET_OTHERHOST))
+		return XDP_ABORTED;
 	return bpf_redirect(egress, 0) < 0 ? XDP_ABORTED : XDP_REDIRECT;
 }
 

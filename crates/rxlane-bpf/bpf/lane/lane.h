@@ -38,6 +38,7 @@ const volatile __u8 port_of_slot[MAX_PORTS] = {};
 #include "lib/checksum.h"
 #include "classify/classify.h"
 #include "classify/police.h"
+#include "classify/classes.h"
 #include "classify/control.h"
 #include "trust/witness.h"
 #include "trust/tracker.h"
@@ -134,7 +135,8 @@ static __always_inline int serve(struct xdp_md *ctx, struct core *core, const in
 		/* First the source, so that who forges it from elsewhere asks for nothing in the flow's name. */
 		if (t->source != SOURCE_ANY && !(full ? source_apart(ctx, core) : source_holds(ctx, &p, t)))
 			return leave(ctx, core, REASON_SOURCE);
-		if (full && t->flow) {
+		/* Of an untracked flow that has been asked before the class took it. */
+		if (full && t->flow && !t->egress) {
 			ret = is_witnessed(core);
 			if (ret <= 0)
 				return leave(ctx, core, ret ? REASON_OBJECTION : REASON_UNSEEN);

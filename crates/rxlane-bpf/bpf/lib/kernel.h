@@ -61,6 +61,7 @@ struct sk_buff {
 	__u16 vlan_tci;
 	__u32 vlan_all; /* since Linux 6.2; before it */
 	__u8 vlan_present : 1;
+	__u8 pkt_type : 3;
 	__u16 network_header;
 	__u16 mac_header;
 	unsigned int tail;

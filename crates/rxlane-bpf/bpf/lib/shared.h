@@ -17,7 +17,7 @@
 /* Serving a class from the stack: what its lane does while the core is guarded. */
 enum overload { OVERLOAD_AUTO, OVERLOAD_QUEUE, OVERLOAD_SHED };
 enum lane { LANE_STACK, LANE_EXPRESS, LANE_FAST };
-enum trust { TRUST_ALL, TRUST_ESTABLISHED, TRUST_PREFIXES };
+enum trust { TRUST_ALL, TRUST_ESTABLISHED, TRUST_PREFIXES, TRUST_FIREWALL };
 
 /* Why a packet was left to the kernel although its class is express, or unclassified. */
 enum reason {
@@ -60,6 +60,7 @@ enum distrust {
 	DISTRUST_NO_FLOW, /* connection tracking knows of no such flow */
 	DISTRUST_ONE_WAY, /* the flow had no answer yet, or ends */
 	DISTRUST_PREFIX, /* its source lies in none of the prefixes */
+	DISTRUST_UNSEEN, /* connection tracking sees no such flow, and Linux was not seen to forward it */
 };
 /* What a step returns for a packet that it leaves to the kernel; below zero. */
 #define REFUSED(reason) (-1 - (int)(reason))
@@ -163,7 +164,7 @@ struct translation {
 /* The terms on which a packet may leave: as conntrack wants it, and the way that Linux was seen to send its flow. */
 struct departure {
 	__u64 conntrack; /* address of the entry */
-	__u32 flow; /* fingerprint of the entry; 0: conntrack was not asked */
+	__u32 flow; /* fingerprint of the entry, or UNTRACKED_FLOW; 0: conntrack was not asked */
 	__u32 egress; /* interface through which it must leave; 0: any */
 	__u8 next_hop[6]; /* to whom, if egress is set */
 	__u8 direction;
@@ -173,7 +174,8 @@ struct departure {
 	__u8 above_rate; /* of a class */
 	__u8 has_data; /* a segment with a payload */
 	__u8 shuts; /* a segment that shuts its sender's window */
-	__u8 pad[2];
+	__u8 was_seen; /* of an untracked flow: Linux was seen to forward it at some time */
+	__u8 pad;
 	__u32 tag; /* WITNESS_TAGGED and the outer tag, if egress is set and Linux gave it one */
 	struct translation nat;
 };
@@ -289,6 +291,7 @@ struct core {
 	struct inner_flow inner; /* that it then carries */
 	struct bpf_fib_lookup outer_route; /* of that */
 	__u32 sum; /* of bytes of a packet (sum.h) */
+	__u64 asked_ns; /* about an untracked flow without a second packet, last */
 	__u32 sends_to; /* slot of the port that the packet leaves by, and 1, if that is counted; else 0 */
 	struct standing standing; /* what waits to leave by the port */
 };
@@ -342,7 +345,8 @@ struct gates {
 	__u8 tcp; /* TCP_*: how segments may pass the tracker by */
 	__u8 by_sender; /* rules ask for the MAC address of senders */
 	__u8 seen_at_egress; /* filters or hooks see what leaves by ports */
-	__u8 pad[5];
+	__u8 follows_untracked; /* what connection tracking does not see is asked of the witness, for TRUST_FIREWALL */
+	__u8 pad[4];
 };
 
 /* Where express packets went lately, by a hash of the address: of two that share a place the last. */

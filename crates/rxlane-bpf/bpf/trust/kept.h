@@ -7,11 +7,14 @@
  * anything. Only who answers asks for them.
  */
 #define MAX_KEPT_FLOWS 64
+#define KEPT_TRACKED 1
+#define KEPT_UNTRACKED 2
 struct kept_flows {
 	__u8 v6; /* 4 or 6; 0: either */
 	__u8 protocol; /* 0: any */
 	__u16 from_port[2], to_port[2]; /* the lowest and the highest */
-	__u16 pad;
+	__u8 tracked; /* KEPT_*: 0: tracked or not */
+	__u8 pad;
 	__u32 ingress, egress; /* 0: any */
 	__be32 source[4], source_mask[4], destination[4], destination_mask[4]; /* the first words, if IPv4 */
 };

@@ -6,7 +6,15 @@
 #ifndef RXLANE_TRUST_H
 #define RXLANE_TRUST_H
 
-enum verdict { TRUSTED, UNTRUSTED, TO_STACK_TCP, TO_STACK_NAT, TO_STACK_UNSEEN, TO_STACK_OBJECTION };
+enum verdict {
+	TRUSTED,
+	UNTRUSTED,
+	TO_STACK_TCP,
+	TO_STACK_NAT,
+	TO_STACK_UNSEEN,
+	TO_STACK_OBJECTION,
+	UNTRACKED, /* connection tracking does not see it; the witness is to be asked */
+};
 
 /* What the route back to the source of a packet must be. */
 enum source {
@@ -124,12 +132,27 @@ static __always_inline int is_nobody(const __u8 *mac)
 }
 
 /* What is asked of the witness, here and not on the stack, which functions that call each other share. */
+struct question {
+	struct witnessed_key key;
+	struct witnessed ask;
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct witnessed);
+	__type(value, struct question);
 } questions SEC(".maps");
+
+static __always_inline struct question *new_question(void)
+{
+	__u32 zero = 0;
+	struct question *question = bpf_map_lookup_elem(&questions, &zero);
+
+	if (question)
+		__builtin_memset(&question->key, 0, sizeof(question->key));
+	return question;
+}
 
 /* Calls the daemon, which has the witness look (rxlane-dataplane/src/sentry.rs), unless he was seen to look or was
  * called just now. */
@@ -163,7 +186,7 @@ static __always_inline void want_answer(struct witness *witness, __u32 again)
 }
 
 /* What Linux was lately seen to do with packets as it would with this one, or null: then it is asked for. */
-static __always_inline struct witnessed *witnessed(const struct witnessed_key *key, __u32 flow, __u32 ingress, __u8 tos,
+static __always_inline struct witnessed *witnessed(struct question *question, __u32 flow, __u32 ingress, __u8 tos,
 						   __u8 ttl)
 {
 	struct witness *witness;
@@ -175,7 +198,7 @@ static __always_inline struct witnessed *witnessed(const struct witnessed_key *k
 	witness = bpf_map_lookup_elem(&witnesses, &zero);
 	if (!witness)
 		return 0;
-	seen = bpf_map_lookup_elem(&witnessed_flows, key);
+	seen = bpf_map_lookup_elem(&witnessed_flows, &question->key);
 	again = seen && awaits_answer(seen);
 	if (seen && seen->flow == flow && seen->ingress == ingress && seen->tos == tos &&
 	    (seen->ttl == ttl || !seen->ttl) && seen->generation == witness->generation) {
@@ -187,20 +210,35 @@ static __always_inline struct witnessed *witnessed(const struct witnessed_key *k
 			return seen;
 		seen->asked_ns = now;
 	} else {
-		struct witnessed *ask = bpf_map_lookup_elem(&questions, &zero);
+		struct witnessed *ask = &question->ask;
 
-		if (!ask)
-			return 0;
 		ask->flow = flow;
 		ask->asked_ns = now;
 		ask->generation = witness->generation;
 		ask->ingress = ingress;
 		ask->tos = tos;
 		ask->ttl = ttl;
-		bpf_map_update_elem(&witnessed_flows, key, ask, BPF_ANY);
+		bpf_map_update_elem(&witnessed_flows, &question->key, ask, BPF_ANY);
 	}
 	want_answer(witness, again);
 	return 0;
+}
+
+/*
+ * Whether somebody may ask for an untracked flow that has no second packet yet. Who sends one packet each of thousands
+ * of flows would have the witness at work for all, and others' flows forgotten.
+ */
+static __always_inline int may_ask_for_new(struct core *core)
+{
+	__u64 now;
+
+	if (core->place)
+		return 1;
+	now = bpf_ktime_get_coarse_ns();
+	if (now == core->asked_ns)
+		return 0;
+	core->asked_ns = now;
+	return 1;
 }
 
 /*
@@ -209,7 +247,8 @@ static __always_inline struct witnessed *witnessed(const struct witnessed_key *k
  */
 __noinline int is_witnessed(struct core *core)
 {
-	struct witnessed_key key = {};
+	struct question *question;
+	struct witnessed_key *key;
 	const struct gates *g;
 	struct witnessed *seen;
 	struct departure *t;
@@ -218,19 +257,41 @@ __noinline int is_witnessed(struct core *core)
 	if (!core || !any_conntrack)
 		return 0;
 	t = &core->departure;
-	key.conntrack = t->conntrack;
-	key.direction = t->direction | t->tos << 8;
+	question = new_question();
+	if (!question)
+		return 0;
+	key = &question->key;
+	if (t->conntrack) {
+		key->conntrack = t->conntrack;
+		key->direction = t->direction | t->tos << 8;
+	} else {
+		const struct parsed_packet *p = &core->packet;
+
+		untracked_flow(key, p->seen_as, p->v6, p->protocol, t->tos, bpf_htons(p->src_port),
+			       bpf_htons(p->dst_port));
+		if (p->v6) {
+			__builtin_memcpy(key->source, core->tuple.ipv6.saddr, 16);
+			__builtin_memcpy(key->destination, core->tuple.ipv6.daddr, 16);
+		} else {
+			key->source[0] = core->tuple.ipv4.saddr;
+			key->destination[0] = core->tuple.ipv4.daddr;
+		}
+		seen = bpf_map_lookup_elem(&witnessed_flows, key);
+		t->was_seen = seen && seen->seen_ns;
+		if (!seen && !may_ask_for_new(core))
+			return 0;
+	}
 	by_sender = (g = find_gates()) && g->by_sender;
 	if (by_sender) {
-		seen = bpf_map_lookup_elem(&witnessed_flows, &key);
+		seen = bpf_map_lookup_elem(&witnessed_flows, key);
 		/* Whoever speaks from another address takes nothing from the flow that has been seen. */
 		if (seen && seen->seen_ns && !is_same_mac(seen->sender, core->sender) &&
 		    (__s64)(bpf_ktime_get_coarse_ns() - seen->seen_ns) < WITNESS_FRESH_NS)
 			return 0;
 	}
-	seen = witnessed(&key, t->flow, core->packet.seen_as, t->tos, t->ttl);
+	seen = witnessed(question, t->flow, core->packet.seen_as, t->tos, t->ttl);
 	if (by_sender && !seen) {
-		seen = bpf_map_lookup_elem(&witnessed_flows, &key);
+		seen = bpf_map_lookup_elem(&witnessed_flows, key);
 		if (seen)
 			__builtin_memcpy(seen->sender, core->sender, ETH_ALEN);
 		return 0;
@@ -248,30 +309,36 @@ __noinline int is_witnessed(struct core *core)
 /* Whether Linux was lately seen to take packets of the tunnel that have such an outer header, from the same device. */
 __noinline int entry_is_witnessed(struct core *core)
 {
-	struct witnessed_key key = {};
+	struct question *question;
+	struct witnessed_key *key;
 	const struct witnessed *seen;
 	const struct outer *outer;
 
 	if (!core || !any_conntrack)
 		return 0;
 	outer = &core->came_in;
+	question = new_question();
+	if (!question)
+		return 0;
+	key = &question->key;
 	if (!outer->remote) {
-		tunnel_flow(&key, outer->tunnel, WITNESS_TUNNEL_IN, outer->tos, outer->ttl, 0);
-		return witnessed(&key, outer->tunnel, outer->device, outer->tos, outer->ttl) != 0;
+		tunnel_flow(key, outer->tunnel, WITNESS_TUNNEL_IN, outer->tos, outer->ttl, 0);
+		return witnessed(question, outer->tunnel, outer->device, outer->tos, outer->ttl) != 0;
 	}
-	tunnel_flow(&key, outer->tunnel, WITNESS_TUNNEL_IN, outer->tos, 0, outer->flow);
+	tunnel_flow(key, outer->tunnel, WITNESS_TUNNEL_IN, outer->tos, 0, outer->flow);
 	/* Whoever sends the flow with another header takes nothing from it that has been seen. */
-	seen = bpf_map_lookup_elem(&witnessed_flows, &key);
+	seen = bpf_map_lookup_elem(&witnessed_flows, key);
 	if (seen && seen->seen_ns && (seen->flow != port_print(outer->port) || seen->ttl != outer->ttl) &&
 	    (__s64)(bpf_ktime_get_coarse_ns() - seen->seen_ns) < WITNESS_FRESH_NS)
 		return 0;
-	return witnessed(&key, port_print(outer->port), outer->device, outer->tos, outer->ttl) != 0;
+	return witnessed(question, port_print(outer->port), outer->device, outer->tos, outer->ttl) != 0;
 }
 
 /* Whether Linux was lately seen to send packets of this flow in the tunnel by the way that `core` has for this one. */
 __noinline int exit_is_witnessed(struct core *core)
 {
-	struct witnessed_key key = {};
+	struct question *question;
+	struct witnessed_key *key;
 	struct witnessed *seen;
 	struct outer *outer;
 	__u32 zero = 0, again;
@@ -281,8 +348,12 @@ __noinline int exit_is_witnessed(struct core *core)
 	if (!core || !any_conntrack)
 		return 0;
 	outer = &core->leaves;
-	tunnel_flow(&key, outer->tunnel, WITNESS_TUNNEL_OUT, outer->tos, outer->ttl, hash_of(&core->inner));
-	seen = witnessed(&key, outer->tunnel, 0, outer->tos, outer->ttl);
+	question = new_question();
+	if (!question)
+		return 0;
+	key = &question->key;
+	tunnel_flow(key, outer->tunnel, WITNESS_TUNNEL_OUT, outer->tos, outer->ttl, hash_of(&core->inner));
+	seen = witnessed(question, outer->tunnel, 0, outer->tos, outer->ttl);
 	if (!seen)
 		return 0;
 	if (seen->egress == outer->device && seen->tag == outer->tag &&
@@ -380,8 +451,10 @@ __noinline int established(struct xdp_md *ctx, struct core *core)
 	t = &core->departure;
 	tuple = &core->tuple;
 	protocol = core->packet.protocol;
-	if (!g || g->untracked)
+	if (!g)
 		return distrust(t, DISTRUST_NO_FLOW);
+	if (g->untracked)
+		return is_watched(g) ? UNTRACKED : TO_STACK_OBJECTION;
 	scratch = bpf_map_lookup_elem(&tracker_scratch, &zero);
 	if (!scratch || !is_watched(g))
 		return TO_STACK_OBJECTION;
@@ -404,10 +477,30 @@ __noinline int established(struct xdp_md *ctx, struct core *core)
 	else
 		ct = bpf_xdp_ct_lookup(ctx, tuple, sizeof(tuple->ipv6), &scratch->opts, sizeof(scratch->opts));
 	if (!ct)
-		return distrust(t, DISTRUST_NO_FLOW);
+		return UNTRACKED;
 	verdict = judge(ct, t, g, scratch);
 	bpf_ct_release(ct);
 	return verdict;
+}
+
+/*
+ * A flow that connection tracking does not see. Rules that do not ask for a connection treat all packets of it alike,
+ * but for those that the witness knows, so what Linux was seen to do with one it would do with the next. Until then it
+ * is as any other's: the class has done nothing for it, nor its rate.
+ */
+static __always_inline int untracked(struct core *core)
+{
+	struct departure *t = &core->departure;
+	int seen;
+
+	t->conntrack = 0;
+	t->flow = UNTRACKED_FLOW;
+	seen = is_witnessed(core);
+	if (seen > 0)
+		return TRUSTED;
+	if (seen < 0)
+		return TO_STACK_OBJECTION;
+	return t->was_seen ? TO_STACK_UNSEEN : distrust(t, DISTRUST_UNSEEN);
 }
 
 /* Whether the packet can belong to a flow that is trusted: TRUSTED, UNTRUSTED or TO_STACK_TCP. */
@@ -445,6 +538,7 @@ static __always_inline int goes_on(const struct packet *p, struct departure *t)
 
 static __always_inline int trusted_flow(struct xdp_md *ctx, const struct packet *p, struct core *core)
 {
+	const struct gates *g;
 	struct bpf_sock_tuple *tuple;
 	struct departure *t;
 	int ret;
@@ -473,7 +567,13 @@ static __always_inline int trusted_flow(struct xdp_md *ctx, const struct packet 
 		tuple->ipv6.sport = bpf_htons(p->src_port);
 		tuple->ipv6.dport = bpf_htons(p->dst_port);
 	}
-	return established(ctx, core);
+	ret = established(ctx, core);
+	if (ret != UNTRACKED)
+		return ret;
+	g = find_gates();
+	if (!g || !g->follows_untracked || classes[class_index(core->asked)].trust != TRUST_FIREWALL)
+		return distrust(t, DISTRUST_NO_FLOW);
+	return untracked(core);
 }
 
 #endif

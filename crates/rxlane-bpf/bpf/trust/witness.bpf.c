@@ -6,6 +6,7 @@
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
+#include <linux/if_packet.h>
 #include <linux/in.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
@@ -29,6 +30,7 @@
 #define NFCT_INFOMASK 7UL
 #define IP_CT_ESTABLISHED 0
 #define IP_CT_ESTABLISHED_REPLY 3
+#define IP_CT_UNTRACKED 7
 /* include/uapi/linux/if.h */
 #define IFF_SLAVE 0x800
 /* include/uapi/linux/if_arp.h */
@@ -125,19 +127,25 @@ static __always_inline int is_port_of(const __u16 *range, __be16 a, __be16 b)
 
 /*
  * Whether the flow may meet one of the rules that are to see each of its packets: as it came or as it leaves, because
- * nobody knows here which of both the rule sees.
+ * nobody knows here which of both the rule sees. An untracked one (`as_it_came` is null) leaves as it came.
  */
 static __noinline int is_kept(const struct leaving *p, const struct nf_conntrack_tuple *as_it_came,
 			      const struct witnessed *seen, __u32 device, __u32 kept)
 {
+	const __u8 others = as_it_came ? KEPT_UNTRACKED : KEPT_TRACKED;
 	struct nf_conntrack_tuple t;
 
-	if (!p || !as_it_came || !seen)
+	if (!p || !seen)
 		return 1;
-	if (bpf_core_read(&t.src.u3, sizeof(t.src.u3), &as_it_came->src.u3) ||
-	    bpf_core_read(&t.dst.u3, sizeof(t.dst.u3), &as_it_came->dst.u3) ||
-	    bpf_core_read(&t.src.u.all, sizeof(t.src.u.all), &as_it_came->src.u.all) ||
-	    bpf_core_read(&t.dst.u.all, sizeof(t.dst.u.all), &as_it_came->dst.u.all))
+	if (!as_it_came) {
+		__builtin_memcpy(t.src.u3.ip6, p->source, sizeof(p->source));
+		__builtin_memcpy(t.dst.u3.ip6, p->destination, sizeof(p->destination));
+		t.src.u.all = p->from_port;
+		t.dst.u.all = p->to_port;
+	} else if (bpf_core_read(&t.src.u3, sizeof(t.src.u3), &as_it_came->src.u3) ||
+		   bpf_core_read(&t.dst.u3, sizeof(t.dst.u3), &as_it_came->dst.u3) ||
+		   bpf_core_read(&t.src.u.all, sizeof(t.src.u.all), &as_it_came->src.u.all) ||
+		   bpf_core_read(&t.dst.u.all, sizeof(t.dst.u.all), &as_it_came->dst.u.all))
 		return 1;
 	for (__u32 i = 0; i < MAX_KEPT_FLOWS; i++) {
 		const struct kept_flows *k;
@@ -148,8 +156,8 @@ static __noinline int is_kept(const struct leaving *p, const struct nf_conntrack
 		k = bpf_map_lookup_elem(&kept_flows, &at);
 		if (!k)
 			return 1;
-		if ((!k->v6 || k->v6 == (p->v6 ? 6 : 4)) && (!k->protocol || k->protocol == p->protocol) &&
-		    (!k->ingress || k->ingress == seen->ingress) &&
+		if (k->tracked != others && (!k->v6 || k->v6 == (p->v6 ? 6 : 4)) &&
+		    (!k->protocol || k->protocol == p->protocol) && (!k->ingress || k->ingress == seen->ingress) &&
 		    (!k->egress || k->egress == seen->egress || k->egress == device) &&
 		    is_port_of(k->from_port, p->from_port, t.src.u.all) &&
 		    is_port_of(k->to_port, p->to_port, t.dst.u.all) &&
@@ -260,6 +268,24 @@ static __always_inline int was_sent_by(const struct sk_buff *skb, const __u8 *ma
 	       !__builtin_memcmp(sender->mac, mac, ETH_ALEN);
 }
 
+/*
+ * Whether Linux forwards it although connection tracking has not seen it: nobody tracks, or a rule said not to. What
+ * the lane sends from tc ingress is not to this host (send_skb.h).
+ */
+static __always_inline int is_untracked(const struct sk_buff *skb)
+{
+	__u32 info = skb->_nfct & NFCT_INFOMASK;
+
+	return (!info || info == IP_CT_UNTRACKED) && BPF_CORE_READ_BITFIELD(skb, pkt_type) == PACKET_HOST;
+}
+
+static __always_inline void key_of_untracked(struct witnessed_key *key, const struct leaving *p, __u32 ingress)
+{
+	untracked_flow(key, ingress, p->v6, p->protocol, p->tos, p->from_port, p->to_port);
+	__builtin_memcpy(key->source, p->source, sizeof(key->source));
+	__builtin_memcpy(key->destination, p->destination, sizeof(key->destination));
+}
+
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device *dev)
 {
@@ -279,15 +305,20 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 		return 0;
 	tunneled = is_of_tunnel(skb, &key, &port);
 	if (!tunneled) {
+		__builtin_memset(&key, 0, sizeof(key));
 		key.conntrack = skb->_nfct & ~NFCT_INFOMASK;
 		info = skb->_nfct & NFCT_INFOMASK;
-		if (!key.conntrack || (info != IP_CT_ESTABLISHED && info != IP_CT_ESTABLISHED_REPLY))
+		if (key.conntrack ? info != IP_CT_ESTABLISHED && info != IP_CT_ESTABLISHED_REPLY
+				  : !witness->follows_untracked || !is_untracked(skb))
 			return 0;
 		if (!read_leaving(skb, &packet))
 			return 0;
 		/* A firewall may have set another type of service than that which it came with, for which it was asked.
 		 */
-		key.direction = (info == IP_CT_ESTABLISHED_REPLY) | packet.tos << 8;
+		if (key.conntrack)
+			key.direction = (info == IP_CT_ESTABLISHED_REPLY) | packet.tos << 8;
+		else
+			key_of_untracked(&key, &packet, skb->skb_iif);
 	}
 	seen = bpf_map_lookup_elem(&witnessed_flows, &key);
 	if (!seen)
@@ -299,11 +330,13 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 	if (was_encrypted(skb))
 		return 0;
 	conntrack = (const struct nf_conn *)(unsigned long)key.conntrack;
+	if ((__u8)key.direction == WITNESS_UNTRACKED)
+		conntrack = 0;
 	/* Relocated, which an index that is no constant is not. */
 	own = key.direction & 1 ? &conntrack->tuplehash[1].tuple : &conntrack->tuplehash[0].tuple;
 	other = key.direction & 1 ? &conntrack->tuplehash[0].tuple : &conntrack->tuplehash[1].tuple;
 	if (!tunneled && (seen->ingress != (__u32)skb->skb_iif || packet.tos != seen->tos ||
-			  packet.ttl != (__u8)(seen->ttl - 1) || !is_as_tracked(&packet, other)))
+			  packet.ttl != (__u8)(seen->ttl - 1) || (conntrack && !is_as_tracked(&packet, other))))
 		return 0;
 	if (!tunneled && witness->by_sender && !was_sent_by(skb, seen->sender, now))
 		return 0;
@@ -348,7 +381,8 @@ int BPF_PROG(linux_forwards, const struct sk_buff *skb, const struct net_device 
 	if (tag)
 		egress = seen->through;
 	seen->egress = egress;
-	seen->kept = !tunneled && witness->kept && is_kept(&packet, own, seen, dev->ifindex, witness->kept);
+	seen->kept =
+		!tunneled && witness->kept && is_kept(&packet, conntrack ? own : 0, seen, dev->ifindex, witness->kept);
 	/* Whatever goes another way after this must say so itself. */
 	seen->through = 0;
 	seen->over = 0;

@@ -32,15 +32,18 @@ struct witness {
 	__u32 open; /* questions without an answer, about: cores count together, and what is forgotten is never answered
 		     */
 	__u16 kept; /* how many of kept_flows there are */
-	__u16 by_sender; /* rules ask for the MAC address of senders */
+	__u8 by_sender; /* rules ask for the MAC address of senders */
+	__u8 follows_untracked; /* flows without a connection are asked for, too */
 	__u32 looked_ticks; /* when whoever answers was at work last, as far as somebody asked */
 	__u32 called_ticks; /* when he was called last */
 };
 
-/* One direction of a flow, and one type of service: a call has voice and video between the same ports. */
+/* What the witness knows flows by: one direction, and one type of service, because a call has voice and video between
+ * the same ports. */
 struct witnessed_key {
 	__u64 conntrack; /* address of the entry */
 	__u64 direction; /* and the type of service << 8 */
+	__be32 source[4], destination[4]; /* of what has no entry */
 };
 struct witnessed {
 	__u64 asked_ns;
@@ -74,8 +77,23 @@ struct witnessed {
 static __always_inline void tunnel_flow(struct witnessed_key *key, __u32 tunnel, __u32 direction, __u8 tos, __u8 ttl,
 					__u64 flow)
 {
+	__builtin_memset(key, 0, sizeof(*key));
 	key->conntrack = tunnel | (flow >> 33) << 32;
 	key->direction = direction | tos << 8 | ttl << 16 | flow << 32;
+}
+
+/*
+ * A flow that connection tracking does not see. All by which its packets are told apart is in the key: whoever sends
+ * from elsewhere, or another protocol, asks for another flow. The caller writes the addresses.
+ */
+#define WITNESS_UNTRACKED 4
+#define UNTRACKED_FLOW 1 /* its fingerprint; that of an entry is one only by chance, and its key another */
+
+static __always_inline void untracked_flow(struct witnessed_key *key, __u32 ingress, __u8 v6, __u8 protocol, __u8 tos,
+					   __be16 from_port, __be16 to_port)
+{
+	key->conntrack = ingress | (__u64)from_port << 32 | (__u64)to_port << 48;
+	key->direction = WITNESS_UNTRACKED | tos << 8 | (__u64)protocol << 16 | (__u64)v6 << 24;
 }
 
 /*

@@ -25,14 +25,14 @@ mirrors! {
     LinkQueue = overload::types::link_queue: cost limit, next = bucket;
     RingCounters = overload::types::ring: enqueued dequeued drops;
     EngineRing = lane::types::engine_ring: consumed worker redirected failed early_drops;
-    Gates = lane::types::gates: watched_ns closed route_mtu untracked idle tunnels timeouts tcp by_sender seen_at_egress;
+    Gates = lane::types::gates: watched_ns closed route_mtu untracked idle tunnels timeouts tcp by_sender seen_at_egress follows_untracked;
     Timeouts = lane::types::timeouts: , udp_ms = udp, udp_stream_ms = udp_stream, tcp_established_ms = tcp_established,
         tcp_unacknowledged_ms = tcp_unacknowledged, tcp_retransmitted_ms = tcp_retransmitted, tcp_close_ms = tcp_close;
     DeviceOver = lane::types::device_over: ifindex seen_as flags priorities unfollowed;
     NextHop = lane::types::next_hop: used_ticks ifindex v6 address;
     NextHops = lane::types::next_hops: at;
-    Witness = lane::types::witness: asked_ticks generation routes open kept by_sender looked_ticks called_ticks;
-    KeptFlows = witness::types::kept_flows: protocol from_port to_port ingress egress source source_mask destination destination_mask, version = v6;
+    Witness = lane::types::witness: asked_ticks generation routes open kept by_sender follows_untracked looked_ticks called_ticks;
+    KeptFlows = witness::types::kept_flows: protocol from_port to_port tracked ingress egress source source_mask destination destination_mask, version = v6;
     Unmarked = lane::types::unmarked: source destination from_port to_port v6;
     Witnessed = lane::types::witnessed: asked_ns seen_ns flow generation ingress egress tos ttl next_hop tag through over port kept sender;
     PortCounters = overload::types::port_counters: tx_packets tx_drops refusals link_full unsent_bytes by_qdisc batch refused refused_of_no_class;

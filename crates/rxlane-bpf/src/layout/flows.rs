@@ -26,8 +26,10 @@ pub struct Gates {
     pub by_sender: u8,
     /// 1: filters or hooks see what leaves by ports.
     pub seen_at_egress: u8,
+    /// 1: flows that connection tracking does not see are asked for.
+    pub follows_untracked: u8,
     /// Nothing.
-    pub pad: [u8; 5],
+    pub pad: [u8; 4],
 }
 
 /// The tracker ignores windows of connections that the daemon marks so.
@@ -73,7 +75,9 @@ pub struct Witness {
     /// How many [`KeptFlows`] there are.
     pub kept: u16,
     /// 1: rules ask for the MAC address of senders.
-    pub by_sender: u16,
+    pub by_sender: u8,
+    /// 1: flows without a connection are asked for, too.
+    pub follows_untracked: u8,
     /// When the witness was at work last, as far as somebody asked, in jiffies.
     pub looked_ticks: u32,
     /// When it was called last.
@@ -82,6 +86,11 @@ pub struct Witness {
 
 /// The most [`KeptFlows`].
 pub const MAX_KEPT_FLOWS: usize = 64;
+
+/// Of flows that connection tracking sees.
+pub const KEPT_TRACKED: u8 = 1;
+/// Of those that it does not.
+pub const KEPT_UNTRACKED: u8 = 2;
 
 /// Flows of which a rule is to see each packet (`struct kept_flows` of bpf/trust/kept.h).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
@@ -95,8 +104,10 @@ pub struct KeptFlows {
     pub from_port: [u16; 2],
     /// The lowest and the highest destination port.
     pub to_port: [u16; 2],
+    /// [`KEPT_TRACKED`], [`KEPT_UNTRACKED`]; 0: either.
+    pub tracked: u8,
     /// Nothing.
-    pub pad: u16,
+    pub pad: u8,
     /// Device that they come in by, as Linux notes it; 0: any.
     pub ingress: u32,
     /// Device that they leave by; 0: any.

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 pub use self::core::{Core, Cpu, Guard, GuardPlan};
 pub use self::flows::{
-    CALLS_WITNESS, Gates, KeptFlows, MAX_KEPT_FLOWS, TCP_LIBERAL, TCP_MARKED, TUNNELS_RULED,
-    TUNNELS_SEVERAL_HOPS, Timeouts, Unmarked, Witness, Witnessed,
+    CALLS_WITNESS, Gates, KEPT_TRACKED, KEPT_UNTRACKED, KeptFlows, MAX_KEPT_FLOWS, TCP_LIBERAL,
+    TCP_MARKED, TUNNELS_RULED, TUNNELS_SEVERAL_HOPS, Timeouts, Unmarked, Witness, Witnessed,
 };
 pub use self::reasons::REASONS;
 

@@ -81,7 +81,7 @@ pub(super) fn set_constants(
     c.first_express = config.classes.iter().position(express).unwrap_or(0) as u32;
     c.local_tcp = local_tcp(config);
     c.any_police = u32::from(config.classes.iter().any(|c| c.police.is_some()));
-    c.any_conntrack = u32::from(trusts(config, |t| *t == Trust::Established));
+    c.any_conntrack = u32::from(trusts(config, Trust::asks_linux));
     c.known_dscps = dscps_of_established(&config.classes);
     c.any_prefix = u32::from(trusts(config, |t| matches!(t, Trust::Prefixes(_))));
     for (to, class) in c.classes.iter_mut().zip(&config.classes) {
@@ -142,7 +142,8 @@ fn local_tcp(config: &RouterConfig) -> u32 {
 
 /// The code points that packets of classes with `trust = "established"` can have, one bit each.
 fn dscps_of_established(classes: &[Class]) -> u64 {
-    let is_established = |class: &&Class| matches!(&class.lane, Lane::Express { trust, .. } if *trust == Trust::Established);
+    let is_established =
+        |class: &&Class| matches!(&class.lane, Lane::Express { trust, .. } if trust.asks_linux());
     let last = classes.len().saturating_sub(1);
     let of_class = |(i, class): (usize, &Class)| {
         // The last class takes all that no rule took.
@@ -174,6 +175,7 @@ fn constants_of(class: &Class) -> Result<types::class, DataplaneError> {
                 Trust::All => 0,
                 Trust::Established => 1,
                 Trust::Prefixes(_) => 2,
+                Trust::Firewall => 3,
             };
         }
         Lane::Stack { ring, overload, .. } => {

@@ -1,4 +1,4 @@
-//! The witness of `trust = "established"`: a tracing program that sees what Linux itself forwards.
+//! The witness of `trust = "firewall"` and `"established"`: a tracing program that sees what Linux itself forwards.
 //!
 //! Its tracepoint is passed by every packet that this machine sends, which costs each some tens of ns. So it is attached only while somebody
 //! asks: the program that does calls the daemon ([`crate::sentry`]), and the flow's next packet is seen.
@@ -11,6 +11,7 @@ use libbpf_rs::{MapHandle, MapType, Program};
 use rxlane_bpf::layout::{KeptFlows, MAX_KEPT_FLOWS, Witness, Witnessed};
 use rxlane_bpf::pinned;
 use rxlane_bpf::skeletons::witness as skel;
+use rxlane_bpf::skeletons::witness::types;
 use rxlane_bpf::verifier::{self, Accepted};
 use rxlane_bpf::{BpfError, BpfTried};
 
@@ -26,6 +27,15 @@ const FLOWS: usize = 1 << 16;
 const SENDER_BYTES: usize = 24;
 /// Packets in the stack whose senders are known.
 const SENDERS: usize = 4096;
+
+/// What is asked about flows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Asking {
+    /// Their senders' MAC address, because rules ask for it.
+    pub(crate) by_sender: bool,
+    /// Those that connection tracking does not see, too.
+    pub(crate) follows_untracked: bool,
+}
 
 /// What the witness and the XDP program share.
 pub(crate) struct WitnessMaps {
@@ -69,6 +79,8 @@ impl WitnessMaps {
             pinned::remove_pin(&path)?;
             pinned::pin(map.as_fd(), &path)?;
         }
+        // One that is there has other maps.
+        remove(instance)?;
         Ok(maps)
     }
 
@@ -86,6 +98,7 @@ impl WitnessMaps {
         };
         pinned::check_layout::<Witness>(&maps.witnesses, "witnesses")?;
         pinned::check_layout::<Witnessed>(&maps.flows, "witnessed_flows")?;
+        pinned::check_key::<types::witnessed_key>(&maps.flows, "witnessed_flows")?;
         pinned::check_layout::<KeptFlows>(&maps.kept, "kept_flows")?;
         Ok(maps)
     }
@@ -95,9 +108,10 @@ impl WitnessMaps {
         let create =
             |kind, name, key, value, entries| pinned::create(kind, name, key, value, entries, 0);
         let (flow, kept) = (size_of::<Witnessed>(), size_of::<KeptFlows>());
+        let key = size_of::<types::witnessed_key>() as u32;
         Ok(Self {
             witnesses: create(MapType::Array, MAPS[0], 4, size_of::<Witness>(), 1)?,
-            flows: create(MapType::LruHash, MAPS[1], 16, flow, FLOWS)?,
+            flows: create(MapType::LruHash, MAPS[1], key, flow, FLOWS)?,
             kept: create(MapType::Array, MAPS[2], 4, kept, MAX_KEPT_FLOWS)?,
             senders: create(MapType::LruHash, MAPS[3], 8, SENDER_BYTES, SENDERS)?,
             connections: tracker::connections()?,
@@ -120,15 +134,16 @@ impl WitnessMaps {
         Ok((witness.asked_ticks, witness.open != 0))
     }
 
-    /// Of which flows a rule is to see each packet, and whether rules ask for the MAC address of senders. What was seen before is not
-    /// believed any more, if either is new.
-    pub(crate) fn keep(&self, kept: &[KeptFlows], by_sender: bool) -> Result<(), BpfError> {
+    /// Of which flows a rule is to see each packet, and what else is to be known of flows. What was seen before is not believed any
+    /// more.
+    pub(crate) fn keep(&self, kept: &[KeptFlows], asking: Asking) -> Result<(), BpfError> {
         for (at, flows) in (0u32..).zip(kept) {
             pinned::put(&self.kept, at, bytemuck::bytes_of(flows))?;
         }
         self.change(|witness| {
             witness.kept = kept.len() as u16;
-            witness.by_sender = by_sender.into();
+            witness.by_sender = asking.by_sender.into();
+            witness.follows_untracked = asking.follows_untracked.into();
             witness.generation = witness.generation.wrapping_add(1);
         })
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use rxlane_bpf::BpfError;
 use rxlane_bpf::layout::Gates;
 use rxlane_bpf::pinned;
+use rxlane_policy::class::Trust;
 use rxlane_system::SystemError;
 use rxlane_system::links::{Link, Links};
 use rxlane_system::neighbours;
@@ -18,7 +19,9 @@ use super::Router;
 use crate::DataplaneError;
 use crate::clock::monotonic;
 use crate::kept;
+use crate::lanes::constants::trusts;
 use crate::lanes::senders::Senders;
+use crate::lanes::witness::Asking;
 use crate::lanes::{gates, sessions};
 use crate::surroundings::{self, FLOWS, Surroundings};
 
@@ -53,6 +56,7 @@ impl Router {
     /// # Errors
     /// When the kernel cannot be asked; then the lane stays as it is.
     pub(crate) fn reevaluate(&mut self) -> Result<(), DataplaneError> {
+        self.looked_untracked = surroundings::nothing_is_tracked();
         let since = self.sentry.closings();
         let snapshot = Snapshot::read()?;
         let devices = &snapshot.links;
@@ -67,8 +71,12 @@ impl Router {
         let objections = surroundings::against(config, &around, accepted);
         let kept = surroundings::kept_of_classes(config, &around, accepted);
         let flows = kept::flows(&surroundings::kept(&around, accepted), devices);
-        self.sentry.keep(&flows, around.asks_source_mac)?;
-        self.follow_senders(around.asks_source_mac);
+        let asking = Asking {
+            by_sender: around.uses.source_mac,
+            follows_untracked: around.follows_untracked,
+        };
+        self.sentry.keep(&flows, asking)?;
+        self.follow_senders(asking.by_sender);
         let config = &self.state.config;
         let rules = surroundings::against_tunnels(&around, accepted);
         self.tunnels.only_established = rules;
@@ -152,13 +160,14 @@ impl Router {
     }
 
     fn surroundings(&self, devices: &Links) -> Result<Surroundings, SystemError> {
-        let ports = &self.state.config.ports;
-        Surroundings::read(
-            ports,
+        let config = &self.state.config;
+        let around = Surroundings::read(
+            &config.ports,
             devices,
             &self.sessions.served(),
             &self.tunnels.served(),
-        )
+        )?;
+        Ok(around.for_classes_of(config))
     }
 
     /// The largest packets that no route forbids, IPv4 and IPv6, where any route asks for an MTU. One that is locked may be
@@ -253,6 +262,11 @@ impl Router {
                 return self.reevaluate();
             }
         }
+        // No rule has changed, but what it had tracked has expired: flows may be untracked from now on.
+        let wants_untracked = trusts(&self.state.config, |t| *t == Trust::Firewall);
+        if wants_untracked && !self.looked_untracked && surroundings::nothing_is_tracked() {
+            return self.reevaluate();
+        }
         let found = self.open_gates(&self.state.objections)?;
         self.note(&found);
         if asks {
@@ -265,7 +279,7 @@ impl Router {
     /// Tells the XDP program what was found.
     fn open_gates(&self, objections: &[(String, Vec<String>)]) -> Result<Gates, DataplaneError> {
         let config = &self.state.config;
-        let untracked = surroundings::nothing_is_tracked(config);
+        let untracked = trusts(config, Trust::asks_linux) && surroundings::nothing_is_tracked();
         let found = Gates {
             watched_ns: monotonic().0,
             closed: gates::closed(&self.state.config.classes, objections),

@@ -68,7 +68,7 @@ pub(super) fn all(
             ),
             _ => match state.objections.iter().find(|(c, _)| *c == class.name) {
                 Some((_, why)) => ("pass", format!("left to the kernel: {}", why.join("; "))),
-                None if gates.untracked != 0 && trusts_established(class) => (
+                None if gates.untracked != 0 && trust_of(class) == Some(&Trust::Established) => (
                     "pass",
                     "connection tracking knows of no flow, as where no rule of the firewall asks for it: none is established".to_owned(),
                 ),
@@ -105,8 +105,11 @@ fn latency(
     Ok(Some(LatencyStatus::of(&cpus)))
 }
 
-fn trusts_established(class: &Class) -> bool {
-    matches!(&class.lane, Lane::Express { trust, .. } if *trust == Trust::Established)
+fn trust_of(class: &Class) -> Option<&Trust> {
+    match &class.lane {
+        Lane::Express { trust, .. } => Some(trust),
+        Lane::Stack { .. } => None,
+    }
 }
 
 /// Whether nothing but TCP of the class waits in rings, for the core that polls.

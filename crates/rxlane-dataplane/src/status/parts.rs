@@ -94,7 +94,7 @@ pub struct ClassStatus {
     pub at_work: &'static str,
     /// Why.
     pub why: String,
-    /// What keeps those established flows with the kernel that meet it, because it must see every packet.
+    /// What keeps the flows that meet it with the kernel, because it must see every packet of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<String>,
     /// Rings by core, where the class has some.

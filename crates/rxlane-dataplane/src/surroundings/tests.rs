@@ -24,6 +24,8 @@ const FILTERS: Effects = Effects {
     marks: false,
     rewrites: false,
     translates: false,
+    untracks: false,
+    disguises: false,
 };
 
 #[test]
@@ -103,7 +105,7 @@ fn translation_marks_that_route_ipsec_and_redirects_cannot_be_accepted() {
         taken: vec![("lan0".into(), "mv0".into())],
         ..Surroundings::default()
     };
-    for trust in [Trust::All, prefixes(), Trust::Established] {
+    for trust in [Trust::All, prefixes(), Trust::Established, Trust::Firewall] {
         let found = objections(&trust, &taken);
         assert!(found.len() == 1 && !found[0].acceptable, "{found:?}");
     }
@@ -113,6 +115,83 @@ fn translation_marks_that_route_ipsec_and_redirects_cannot_be_accepted() {
         ..Surroundings::default()
     };
     assert_eq!(objections(&Trust::All, &unmarked), []);
+}
+
+fn config(trust: &str) -> RouterConfig {
+    let text = format!(
+        "ports = [\"lan0\"]\n[[class]]\nname = \"rt\"\nlane = \"express\"\ntrust = \"{trust}\"\nmatch = [{{ dscp = \"EF\" }}]\n[[class]]\nname = \"rest\"\nlane = \"stack\"\n"
+    );
+    let Ok(config) = rxlane_config::parse(&text) else {
+        panic!("a configuration");
+    };
+    config
+}
+
+/// Rules that limit all tracked, and all untracked flows, in a table with these effects.
+fn limits(effects: Effects) -> Surroundings {
+    let limit = |tracked| PerPacket {
+        what: "limits packets".into(),
+        place: format!("the chain {tracked}"),
+        meets: Meets {
+            tracked: Some(tracked),
+            ..Meets::default()
+        },
+    };
+    Surroundings {
+        per_packet: vec![limit(true), limit(false)],
+        ..hook(Place::Prerouting, effects)
+    }
+}
+
+#[test]
+fn untracked_flows_are_followed_where_a_class_wants_them_and_there_can_be_any() {
+    let untracks = Effects {
+        untracks: true,
+        ..Effects::default()
+    };
+    for (trust, effects, nothing_is_tracked, follows) in [
+        ("firewall", Effects::default(), true, true),
+        ("firewall", untracks, false, true),
+        ("firewall", Effects::default(), false, false),
+        ("established", untracks, true, false),
+    ] {
+        let config = config(trust);
+        let around = limits(effects).with_untracked(&config, nothing_is_tracked);
+        assert_eq!(around.follows_untracked, follows, "{trust} {effects:?}");
+        let closed: Vec<String> = against(&config, &around, false)
+            .into_iter()
+            .flat_map(|(_, why)| why)
+            .collect();
+        let kept = kept_of_classes(&config, &around, false);
+        if follows {
+            // One limit keeps one kind of flows, the other the other.
+            assert_eq!(closed, [""; 0]);
+            let of =
+                |tracked, flows| format!("the chain {tracked} limits packets (of all {flows})");
+            let both = vec![of(true, "tracked flows"), of(false, "untracked flows")];
+            assert_eq!(kept, [("rt".to_owned(), both)]);
+        } else {
+            // There are only the flows of the first.
+            assert_eq!(closed, ["the chain true limits packets"]);
+            assert_eq!(kept, []);
+        }
+    }
+}
+
+#[test]
+fn what_looks_like_another_flow_has_untracked_flows_stay_and_says_why() {
+    let disguises = Effects {
+        disguises: true,
+        rewrites: true,
+        ..Effects::default()
+    };
+    let config = config("firewall");
+    let around = hook(Place::Postrouting, disguises).with_untracked(&config, true);
+    assert!(!around.follows_untracked);
+    assert_eq!(against(&config, &around, false), []);
+    let why = "the chain inet fw c at postrouting rewrites addresses, ports, types of service or TTLs (of all untracked flows)";
+    let kept = vec![("rt".to_owned(), vec![why.to_owned()])];
+    assert_eq!(kept_of_classes(&config, &around, false), kept);
 }
 
 #[test]

@@ -85,8 +85,7 @@ impl Tunnels {
 
     /// Follows what Linux takes out of tunnels, where a class asks for that and there are some.
     pub(crate) fn follow(&mut self, config: &RouterConfig, shared: &Shared, lane: &LaneProgram) {
-        let asks =
-            trusts(config, |t| *t == Trust::Established) && self.are_served().next().is_some();
+        let asks = trusts(config, Trust::asks_linux) && self.are_served().next().is_some();
         let Some(witness) = lane.witness.as_ref().filter(|_| asks) else {
             self.entries = None;
             return;

@@ -7,6 +7,8 @@ const NONE: Effects = Effects {
     marks: false,
     rewrites: false,
     translates: false,
+    untracks: false,
+    disguises: false,
 };
 pub(super) const FILTERS: Effects = Effects {
     filters: true,
@@ -24,10 +26,19 @@ pub(super) const TRANSLATES: Effects = Effects {
     translates: true,
     ..NONE
 };
+pub(super) const DISGUISES: Effects = Effects {
+    disguises: true,
+    ..REWRITES
+};
+pub(super) const UNTRACKS: Effects = Effects {
+    untracks: true,
+    ..MARKS
+};
 /// Of what is not known.
 pub(super) const WORST: Effects = Effects {
     filters: true,
     marks: true,
     rewrites: true,
-    translates: false,
+    disguises: true,
+    ..NONE
 };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::acts::{FILTERS, MARKS, REWRITES, TRANSLATES, WORST};
+use super::acts::{DISGUISES, FILTERS, MARKS, REWRITES, TRANSLATES, UNTRACKS, WORST};
 use super::nft::Set;
 use super::test::{Header, Test};
 use super::value::Value;
@@ -129,7 +129,8 @@ impl<'a> Reader<'a> {
                 self.then(Verdict::Drop);
             }
             "reject" => self.then(Verdict::Drop),
-            "notrack" | "tproxy" => self.acts(MARKS),
+            "notrack" => self.acts(UNTRACKS),
+            "tproxy" => self.acts(MARKS),
             "nat" | "masq" | "redir" => {
                 self.acts(TRANSLATES);
                 self.then(Verdict::Accept);
@@ -260,7 +261,7 @@ impl<'a> Reader<'a> {
             if !is_seen {
                 self.per_packet("rewrites bytes of packets".into());
             }
-            return self.acts(REWRITES);
+            return self.acts(DISGUISES);
         }
         let header = match base {
             Some(0) => {

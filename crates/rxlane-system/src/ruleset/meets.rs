@@ -24,6 +24,8 @@ pub struct Meets {
     pub ingress: Option<String>,
     /// Name of the interface that they leave by.
     pub egress: Option<String>,
+    /// Whether connection tracking sees them.
+    pub tracked: Option<bool>,
 }
 
 /// What a comparison leaves of the packets that come to it.
@@ -38,9 +40,13 @@ pub(crate) enum Outcome {
 }
 
 impl Meets {
-    /// Whether every flow meets the rule.
+    /// Whether every flow meets the rule, or every one that connection tracking sees, or every other.
     pub fn is_universal(&self) -> bool {
-        *self == Self::default()
+        *self
+            == Self {
+                tracked: self.tracked,
+                ..Self::default()
+            }
     }
 
     /// What answers it.
@@ -78,6 +84,7 @@ impl Meets {
             && ports(self.destination_ports, other.destination_ports)
             && of(&self.ingress, &other.ingress)
             && of(&self.egress, &other.egress)
+            && of(&self.tracked, &other.tracked)
     }
 
     /// The least that has all of both.
@@ -98,6 +105,7 @@ impl Meets {
             destination_ports: hull(self.destination_ports, other.destination_ports),
             ingress: same(self.ingress, other.ingress),
             egress: same(self.egress, other.egress),
+            tracked: same(self.tracked, other.tracked),
         }
     }
 
@@ -180,7 +188,7 @@ fn contains(wide: (IpAddr, u8), narrow: (IpAddr, u8)) -> bool {
 }
 
 impl fmt::Display for Meets {
-    /// Such as `of UDP to port 6000, in by lan0`; `of all flows`.
+    /// Such as `of flows: UDP, to port 6000, in by lan0`; `of all flows`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut all: Vec<String> = Vec::new();
         let protocol = match self.protocol {
@@ -203,9 +211,14 @@ impl fmt::Display for Meets {
         }
         all.extend(self.ingress.as_ref().map(|name| format!("in by `{name}`")));
         all.extend(self.egress.as_ref().map(|name| format!("out by `{name}`")));
+        let of = match self.tracked {
+            None => "flows",
+            Some(true) => "tracked flows",
+            Some(false) => "untracked flows",
+        };
         if all.is_empty() {
-            return f.write_str("of all flows");
+            return write!(f, "of all {of}");
         }
-        write!(f, "of flows: {}", all.join(", "))
+        write!(f, "of {of}: {}", all.join(", "))
     }
 }

@@ -1,7 +1,8 @@
 //! Rules about forwarded packets: what they can do, and which of them must see every packet of a flow.
 //!
-//! An established flow follows what Linux was seen to do with it. That says nothing of what must see each packet: a queue to
-//! user space, a copy, a limit, a counter that is asked. [`Ruleset::per_packet`] has these, with the flows that can meet them.
+//! A flow follows what Linux was seen to do with it. That says nothing of what must see each packet: a queue to user space, a copy,
+//! a limit, a counter that is asked. [`Ruleset::per_packet`] has these, with the flows that can meet them: established ones, and
+//! those that connection tracking does not see.
 
 use std::collections::BTreeSet;
 
@@ -65,9 +66,11 @@ impl std::fmt::Display for PerPacket {
     }
 }
 
-/// Sets that rules ask about established packets.
+/// What rules ask about packets of flows beside what the witness compares.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Uses {
+    /// The source MAC address.
+    pub source_mac: bool,
     /// Of nftables: family and table, and name.
     pub sets: BTreeSet<(String, String)>,
     /// Of ipset, by index.
@@ -81,10 +84,10 @@ pub struct Ruleset {
     pub hooks: Vec<Hook>,
     /// What must see every packet of flows that are forwarded.
     pub per_packet: Vec<PerPacket>,
-    /// Whether rules that established packets reach ask for the source MAC address.
-    pub asks_source_mac: bool,
-    /// Sets that they ask.
+    /// What rules ask about established packets.
     pub uses: Uses,
+    /// What they ask about packets that connection tracking does not see.
+    pub untracked_uses: Uses,
 }
 
 impl Ruleset {
@@ -105,15 +108,42 @@ impl Ruleset {
     }
 
     pub(crate) fn of(tables: &[Table]) -> Self {
-        let mut found = Found::default();
-        tables.iter().for_each(|table| table.met(&mut found));
+        let found = |are_tracked| {
+            let mut found = Found::default();
+            tables
+                .iter()
+                .for_each(|table| table.met(are_tracked, &mut found));
+            found
+        };
+        let (tracked, untracked) = (found(true), found(false));
         Self {
             hooks: tables.iter().flat_map(Table::hooks).collect(),
-            per_packet: found.per_packet,
-            asks_source_mac: found.asks_source_mac,
-            uses: found.uses,
+            per_packet: joined(tracked.per_packet, untracked.per_packet),
+            uses: tracked.uses,
+            untracked_uses: untracked.uses,
         }
     }
+}
+
+/// What flows of both kinds meet in the same way is one.
+fn joined(mut all: Vec<PerPacket>, untracked: Vec<PerPacket>) -> Vec<PerPacket> {
+    for mut one in untracked {
+        let of = |tracked| Meets {
+            tracked,
+            ..one.meets.clone()
+        };
+        let (same, both) = (of(Some(true)), of(None));
+        let is_same =
+            |p: &&mut PerPacket| p.what == one.what && p.place == one.place && p.meets == same;
+        match all.iter_mut().find(is_same) {
+            Some(found) => found.meets = both,
+            None => {
+                one.meets.tracked = Some(false);
+                all.push(one);
+            }
+        }
+    }
+    all
 }
 
 #[cfg(test)]

@@ -184,8 +184,8 @@ pub(super) fn tracked(place: Place, priority: i32) -> Tracked {
     /// `NF_IP_PRI_CONNTRACK`.
     const CONNTRACK: i32 = -200;
     match place {
-        Place::Ingress => Tracked::NotYet,
-        Place::Prerouting if priority < CONNTRACK => Tracked::NotYet,
+        Place::Ingress => Tracked::Nowhere,
+        Place::Prerouting if priority < CONNTRACK => Tracked::Nowhere,
         Place::Prerouting if priority == CONNTRACK => Tracked::Unknown,
         _ => Tracked::Established,
     }

@@ -1,5 +1,5 @@
-//! What a rule asks of a packet, and what is known of the answer: the packet is one of TCP or UDP in an established flow, no
-//! SYN, FIN or RST, no fragment, and has no options of IP.
+//! What a rule asks of a packet, and what is known of the answer: the packet is one of TCP or UDP in an established flow, or in one
+//! that connection tracking does not see; no SYN, FIN or RST, no fragment, and it has no options of IP.
 
 use std::net::IpAddr;
 
@@ -11,8 +11,8 @@ use super::meets::{Meets, Outcome};
 pub(crate) enum Tracked {
     /// In a flow that is established.
     Established,
-    /// Nowhere yet.
-    NotYet,
+    /// Nowhere, or nowhere yet.
+    Nowhere,
     /// One or the other.
     Unknown,
 }
@@ -25,7 +25,7 @@ impl Tracked {
         const UNTRACKED: u32 = 64;
         match self {
             Self::Established => &[ESTABLISHED],
-            Self::NotYet => &[INVALID, UNTRACKED],
+            Self::Nowhere => &[INVALID, UNTRACKED],
             Self::Unknown => &[ESTABLISHED, INVALID, UNTRACKED],
         }
     }

@@ -74,12 +74,16 @@ pub(crate) fn of_filter(device: &str, place: &str, body: &[u8]) -> Option<PerPac
                 .then(|| "looks at what differs from packet to packet".into())
         })
     };
+    // Connections are known by another name than what leaves.
+    meets.tracked = (what.as_deref() == Some(TRANSLATES)).then_some(false);
     what.map(|what| PerPacket {
         what: format!("{what} ({kind})"),
         place: format!("port `{device}` (tc, {place})"),
         meets,
     })
 }
+
+const TRANSLATES: &str = "translates addresses (nat)";
 
 /// Attributes of actions and of an old kind of police, by kind of filter.
 const KINDS: [(&str, u16, u16); 8] = [
@@ -111,8 +115,9 @@ fn of_action(action: &[u8]) -> Option<String> {
     let options = of(action, 2).unwrap_or(&[]);
     Some(match kind.as_str() {
         // What does the same with all packets of a flow, and is seen or not.
-        "skbedit" | "connmark" | "ctinfo" | "ct" | "nat" | "csum" | "vlan" | "tunnel_key"
-        | "mpls" | "skbmod" => return None,
+        "skbedit" | "connmark" | "ctinfo" | "ct" | "csum" | "vlan" | "tunnel_key" | "mpls"
+        | "skbmod" => return None,
+        "nat" => TRANSLATES.into(),
         // `TCA_GACT_PROB`: by chance.
         "gact" => of(options, 3).map(|_| "drops packets by chance (gact)".to_owned())?,
         "mirred" => {

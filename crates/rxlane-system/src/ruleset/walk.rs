@@ -133,8 +133,9 @@ impl Table {
         effects
     }
 
-    /// What established packets meet on their way that must see each of them.
-    pub(crate) fn met(&self, found: &mut Found) {
+    /// What packets of flows meet on their way that must see each of them: of established ones, or of those that connection tracking
+    /// does not see.
+    pub(crate) fn met(&self, are_tracked: bool, found: &mut Found) {
         for (key, chain) in &self.chains {
             for base in &chain.bases {
                 // Of a flow that is known only the first packet has come by chains of nat.
@@ -143,6 +144,7 @@ impl Table {
                 }
                 let mut meets = Meets {
                     v6: self.v6,
+                    tracked: Some(are_tracked),
                     ..Meets::default()
                 };
                 for i in 0..base.devices.len().max(1) {
@@ -155,6 +157,10 @@ impl Table {
                     let mut walk = Walk {
                         table: self,
                         base,
+                        tracked: match are_tracked {
+                            true => base.tracked,
+                            false => Tracked::Nowhere,
+                        },
                         walked: HashMap::new(),
                         found,
                     };
@@ -184,7 +190,6 @@ impl Step {
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) per_packet: Vec<PerPacket>,
-    pub(crate) asks_source_mac: bool,
     pub(crate) uses: Uses,
 }
 
@@ -255,6 +260,7 @@ enum Course {
 struct Walk<'a> {
     table: &'a Table,
     base: &'a Base,
+    tracked: Tracked,
     /// With what chains have been walked, and whether no packet came out.
     walked: HashMap<&'a str, Vec<(Meets, bool)>>,
     found: &'a mut Found,
@@ -270,7 +276,10 @@ impl<'a> Walk<'a> {
         let meets = if walked.len() < WAYS {
             meets.clone()
         } else {
-            Meets::default()
+            Meets {
+                tracked: meets.tracked,
+                ..Meets::default()
+            }
         };
         let index = walked.len();
         walked.push((meets.clone(), false));
@@ -294,7 +303,7 @@ impl<'a> Walk<'a> {
     fn rule(&mut self, key: &'a str, rule: &'a Rule, meets: &Meets) -> Course {
         let mut meets = meets.clone();
         let (mut is_certain, mut varies) = (true, Vec::<Varying>::new());
-        let tracked = self.base.tracked;
+        let tracked = self.tracked;
         for step in rule {
             match step {
                 Step::If(test) => {
@@ -316,7 +325,7 @@ impl<'a> Walk<'a> {
                     self.per_packet(key, what.clone(), &meets);
                     self.vary(key, counting(&varies), &meets);
                 }
-                Step::SourceMac => self.found.asks_source_mac = true,
+                Step::SourceMac => self.found.uses.source_mac = true,
                 Step::Asks(set) => {
                     let set = (self.table.name.clone(), set.clone());
                     self.found.uses.sets.insert(set);

@@ -1,7 +1,7 @@
 //! Matches and targets of x_tables, which legacy iptables has and nftables keeps for iptables-nft (include/uapi/linux/netfilter/xt_*.h).
 
 use super::COUNTERS;
-use super::acts::{FILTERS, MARKS, REWRITES, TRANSLATES, WORST};
+use super::acts::{DISGUISES, FILTERS, MARKS, REWRITES, TRANSLATES, UNTRACKS, WORST};
 use super::fields::address;
 use super::test::Test;
 use super::walk::{Step, Verdict};
@@ -230,14 +230,16 @@ pub(super) fn target(name: &str, _revision: u32, data: &[u8]) -> Vec<Step> {
         "IDLETIMER" => sees("waits for packets (IDLETIMER)"),
         "LED" => sees("shows packets (LED)"),
         "REJECT" => vec![Step::Then(Verdict::Drop)],
-        "MARK" | "CONNMARK" | "CONNSECMARK" | "SECMARK" | "CLASSIFY" | "HMARK" | "CT"
-        | "NOTRACK" | "TPROXY" => vec![Step::Acts(MARKS)],
+        "MARK" | "CONNMARK" | "CONNSECMARK" | "SECMARK" | "CLASSIFY" | "HMARK" | "TPROXY" => {
+            vec![Step::Acts(MARKS)]
+        }
+        "CT" | "NOTRACK" => vec![Step::Acts(UNTRACKS)],
         "TCPMSS" => vec![Step::Acts(REWRITES)],
         // What a flow has, which is seen.
-        "TOS" | "DSCP" | "TTL" | "HL" => vec![Step::Acts(REWRITES)],
+        "TOS" | "DSCP" | "TTL" | "HL" => vec![Step::Acts(DISGUISES)],
         "TCPOPTSTRIP" | "ECN" | "CHECKSUM" => {
             let mut steps = sees("rewrites bytes of packets");
-            steps.push(Step::Acts(REWRITES));
+            steps.push(Step::Acts(if name == "ECN" { DISGUISES } else { REWRITES }));
             steps
         }
         "DNAT" | "SNAT" | "MASQUERADE" | "REDIRECT" | "NETMAP" => {

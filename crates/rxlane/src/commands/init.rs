@@ -178,11 +178,6 @@ impl Found {
         }
     }
 
-    /// Where that is not known, as if there were one.
-    fn has_firewall(&self) -> bool {
-        self.firewall.as_ref().is_none_or(|hooks| !hooks.is_empty())
-    }
-
     /// The file.
     fn configuration(&self) -> String {
         let mut text = format!(
@@ -216,20 +211,18 @@ impl Found {
     fn classes(&self) -> String {
         let mut text = match &self.firewall {
             None => comment(
-                "What the firewall does could not be read (run init as root), so only connections that it has let through are trusted.",
+                "What the firewall does could not be read (run init as root), so a flow is trusted once Linux was seen to forward it.",
             ),
             Some(hooks) if hooks.is_empty() => comment(
-                "No firewall sees forwarded packets here, so that no connection is tracked, and nothing is express until a rule asks for one (ct state) or you say who is believed when he marks a packet: trust = { prefixes = [\"192.0.2.0/24\"] }, or \"all\" instead of these for everybody.",
+                "No firewall sees forwarded packets here. A flow is express once Linux was seen to forward it, whoever has marked it; trust = { prefixes = [\"192.0.2.0/24\"] } believes marks of these sources alone.",
             ),
             Some(hooks) => comment(&format!(
-                "Forwarded packets meet a firewall ({}). Only connections that it has let through are express.",
+                "Forwarded packets meet a firewall ({}). A flow is express once it was seen to be let through.",
                 hooks.join(", ")
             )),
         };
-        text += "[[class]]\nname = \"voice\"\nlane = \"express\"\ntrust = \"established\"\npolice = { pps = \"100k\", burst = 500 }\nmatch = [{ dscp = [\"EF\", \"VA\"], protocol = \"udp\" }]\n\n";
-        if self.has_firewall() {
-            text += "# All other connections, without the way through the stack; shed before calls are.\n[[class]]\nname = \"connections\"\nlane = \"express\"\ntrust = \"established\"\nmatch = [{ protocol = [\"udp\", \"tcp\"] }]\n\n";
-        }
+        text += "[[class]]\nname = \"voice\"\nlane = \"express\"\ntrust = \"firewall\"\npolice = { pps = \"100k\", burst = 500 }\nmatch = [{ dscp = [\"EF\", \"VA\"], protocol = \"udp\" }]\n\n";
+        text += "# All other connections, without the way through the stack; shed before calls are.\n[[class]]\nname = \"connections\"\nlane = \"express\"\ntrust = \"firewall\"\nmatch = [{ protocol = [\"udp\", \"tcp\"] }]\n\n";
         text + "# Everything else takes the Linux stack as before.\n[[class]]\nname = \"rest\"\nlane = \"stack\"\n"
     }
 }
@@ -330,12 +323,12 @@ mod tests {
     }
 
     #[test]
-    fn marks_alone_are_never_believed_unless_somebody_says_so() {
-        assert_eq!(trust_of(Some(Vec::new())), Trust::Established);
+    fn marks_are_believed_of_flows_that_linux_forwards() {
+        assert_eq!(trust_of(Some(Vec::new())), Trust::Firewall);
         let hook = "inet filter forward at forward".to_owned();
-        assert_eq!(trust_of(Some(vec![hook])), Trust::Established);
+        assert_eq!(trust_of(Some(vec![hook])), Trust::Firewall);
         // Nobody may look: as if there were one.
-        assert_eq!(trust_of(None), Trust::Established);
+        assert_eq!(trust_of(None), Trust::Firewall);
     }
 
     #[test]

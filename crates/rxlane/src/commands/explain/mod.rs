@@ -177,8 +177,9 @@ fn refused(class: &Class, packet: &Headers) -> Option<String> {
         return None;
     };
     match trust {
-        Trust::Established if ![TCP, UDP].contains(&packet.protocol) => Some(
-            "connection tracking is asked about TCP and UDP alone (trust = \"established\")".into(),
+        trust if trust.asks_linux() && ![TCP, UDP].contains(&packet.protocol) => Some(
+            "Linux is asked about TCP and UDP alone (trust = \"firewall\" and \"established\")"
+                .into(),
         ),
         Trust::Prefixes(nets) if !nets.iter().any(|net| net.contains(&packet.src)) => Some(
             format!("{} lies in none of the prefixes that it trusts", packet.src),
@@ -195,6 +196,7 @@ fn conditions(router: &RouterConfig, index: usize, packet: &Headers) -> Vec<Stri
         conditions.push(match trust {
             Trust::All => "no hook or filter of the firewall speaks against its class (rxlane status), and Linux would take its source (rp_filter)",
             Trust::Prefixes(_) => "no hook or filter of the firewall speaks against its class (rxlane status), and the way back to its source is the port that it came by",
+            Trust::Firewall => "Linux was seen to forward its flow, and no rule of the firewall must see each packet of it; where connection tracking sees the flow, it is established; TCP neither opens nor closes a connection",
             Trust::Established if packet.protocol == TCP => "connection tracking knows its connection, which the firewall has let through and Linux was seen to forward; it neither opens nor closes it",
             Trust::Established => "connection tracking knows its flow, which the firewall has let through and Linux was seen to forward",
         }.to_owned());

@@ -83,7 +83,7 @@ pub(super) fn announce(router: &Router) {
             at_tc.join(", ")
         );
     }
-    if router.tcp_stays() && trusts(&state.config, |t| *t == Trust::Established).is_some() {
+    if router.tcp_stays() && trusts(&state.config, Trust::asks_linux).is_some() {
         info!(
             "TCP of `established` classes takes the stack: connections cannot be marked without the module nf_conntrack_netlink; load it, or set net.netfilter.nf_conntrack_tcp_be_liberal=1"
         );

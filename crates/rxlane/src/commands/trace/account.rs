@@ -9,7 +9,7 @@ use rxlane_config::{ClassLines, RouterConfig, protocol_name};
 use rxlane_dataplane::NamedVlans;
 use rxlane_dataplane::state::State;
 use rxlane_dataplane::trace::{TracedPacket, Verdict, wall_clock};
-use rxlane_policy::class::{Class, Lane, Trust};
+use rxlane_policy::class::{Class, Lane};
 use rxlane_policy::headers::{Headers, Parsed, parse, parse_session};
 use rxlane_policy::rule::first_match;
 use serde::Serialize;
@@ -187,14 +187,7 @@ fn trust(packet: &TracedPacket, named: &Class, served: &Class) -> Option<String>
         packet.verdict,
         Verdict::Express | Verdict::Fast | Verdict::Dropped
     );
-    takes.then(|| {
-        match trust {
-            Trust::All => "all",
-            Trust::Established => "established",
-            Trust::Prefixes(_) => "prefixes",
-        }
-        .to_owned()
-    })
+    takes.then(|| trust.name().to_owned())
 }
 
 fn meaning(reason: &str) -> Option<&'static str> {
