@@ -90,12 +90,16 @@ fn by_default() -> Lane {
 }
 
 /// Names that `--dut` takes, with what each is.
-pub const DUTS: [(&str, &str); 21] = [
+pub const DUTS: [(&str, &str); 23] = [
     ("kernel", "plain Linux forwarding"),
     ("express", "RT express, BE by the stack, defaults otherwise"),
     (
         "express-established",
         "the same with trust = \"established\"",
+    ),
+    (
+        "express-firewall",
+        "the same with trust = \"firewall\": flows without a connection, too",
     ),
     ("express-throughput", "the same with aim = \"throughput\""),
     (
@@ -106,7 +110,11 @@ pub const DUTS: [(&str, &str); 21] = [
     ("express-all", "everything express"),
     (
         "express-all-established",
-        "RT first, then all connections express, the rest by the stack: as examples/voice.toml",
+        "RT first, then all connections express, the rest by the stack",
+    ),
+    (
+        "express-all-firewall",
+        "the same with trust = \"firewall\": as examples/voice.toml",
     ),
     ("express-rules", "as express, behind 255 more rules"),
     (
@@ -171,6 +179,7 @@ impl std::str::FromStr for Dut {
             "xdp-fib" => return Ok(Self::Bare(text.into(), Bare::Fib)),
             "express" => vec![voice(Trust::All), be(by_default())],
             "express-established" => vec![voice(Trust::Established), be(by_default())],
+            "express-firewall" => vec![voice(Trust::Firewall), be(by_default())],
             "express-throughput" => {
                 let lane = stack(Overload::default(), Aim::Throughput);
                 vec![voice(Trust::All), be(lane)]
@@ -182,13 +191,17 @@ impl std::str::FromStr for Dut {
                 };
                 vec![voice(Trust::All), be(stack(overload, Aim::default()))]
             }
-            "express-all-established" => {
-                let connections = be(express(Trust::Established)).with_rules(vec![Rule {
+            "express-all-established" | "express-all-firewall" => {
+                let trust = match text {
+                    "express-all-firewall" => Trust::Firewall,
+                    _ => Trust::Established,
+                };
+                let connections = be(express(trust.clone())).with_rules(vec![Rule {
                     protocols: Some(vec![TCP, UDP]),
                     ..Rule::default()
                 }]);
                 let rest = Class::new("rest", by_default());
-                vec![voice(Trust::Established), connections, rest]
+                vec![voice(trust), connections, rest]
             }
             "express-all" => vec![voice(Trust::All), be(express(Trust::All))],
             "express-rules" => vec![others(), voice(Trust::All), be(by_default())],

@@ -201,7 +201,9 @@ pub struct Class {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trust {
-    /// What conntrack has confirmed.
+    /// What Linux was seen to forward.
+    Firewall,
+    /// The same of what conntrack has confirmed.
     Established,
     /// Sources in these prefixes.
     Prefixes(Vec<String>),
@@ -213,6 +215,7 @@ impl Trust {
     /// The word for it.
     pub fn name(&self) -> &'static str {
         match self {
+            Self::Firewall => "firewall",
             Self::Established => "established",
             Self::Prefixes(_) => "prefixes",
             Self::All => "all",

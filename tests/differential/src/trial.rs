@@ -325,7 +325,7 @@ fn is_tracked(scenario: &Scenario) -> bool {
         .classes
         .iter()
         .filter_map(|c| c.trust.as_ref());
-    trusts.all(|trust| *trust == Trust::Established)
+    trusts.all(|trust| matches!(trust, Trust::Firewall | Trust::Established))
 }
 
 /// Packets that took an express lane, by trust; those that the AF_XDP engine forwarded together, as it does not count

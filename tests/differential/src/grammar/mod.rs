@@ -17,6 +17,7 @@ mod routes;
 mod sysctls;
 mod tracked;
 mod tunnels;
+mod untracked;
 
 pub(crate) use addresses::HOSTS;
 pub use dice::Dice;
@@ -78,6 +79,7 @@ pub fn draw(seed: u64, about_packets: usize, kinds: &Kinds) -> Scenario {
     let mut scenario = of_ports(seed, about_packets);
     devices::draw(seed, about_packets, kinds, &mut scenario);
     tracked::draw(seed, &mut scenario);
+    untracked::draw(seed, &mut scenario);
     scenario
 }
 
@@ -182,6 +184,9 @@ mod tests {
             "quota over",
             "limit rate",
             "dup to",
+            "firewall",
+            " notrack",
+            "chain inet fw stateless",
         ];
         for drawn in (0..4000).map(drawn) {
             missing.retain(|what| !drawn.contains(what));

@@ -55,8 +55,15 @@ pub(super) fn draw(seed: u64, scenario: &mut Scenario) {
     }
 }
 
-/// Conversations long enough to be express, most often in a class that takes them all.
-fn talk(dice: &mut Dice, scenario: &mut Scenario) {
+/// Conversations long enough to be express, most often in a class that takes them all. Once for a scenario.
+pub(super) fn talk(dice: &mut Dice, scenario: &mut Scenario) {
+    let mut sent = scenario.steps.iter().flat_map(|step| match step {
+        Step::Send(packets) => packets.as_slice(),
+        Step::Change(_) => &[],
+    });
+    if sent.any(|packet| (FIRST..2 * FIRST).contains(&packet.number)) {
+        return;
+    }
     for class in &mut scenario.lanes.classes {
         class.trust = class.trust.as_ref().map(|_| Trust::Established);
     }
@@ -81,7 +88,13 @@ fn nft(scenario: &mut Scenario, lines: &[&str]) {
 }
 
 /// A chain of its own with one rule, at a hook and a priority that no other has.
-fn chain(scenario: &mut Scenario, name: &str, hook: &str, priority: i32, rules: &[String]) {
+pub(super) fn chain(
+    scenario: &mut Scenario,
+    name: &str,
+    hook: &str,
+    priority: i32,
+    rules: &[String],
+) {
     let made = format!(
         "add chain inet fw {name} {{ type filter hook {hook} priority {priority} ; policy accept ; }}"
     );
@@ -99,7 +112,7 @@ fn change(dice: &mut Dice, scenario: &mut Scenario, statements: Vec<Statement>) 
 }
 
 /// A flow, as most rules name one.
-fn flow(dice: &mut Dice) -> String {
+pub(super) fn flow(dice: &mut Dice) -> String {
     let of = [
         "udp dport 5004",
         "udp dport 9999",
