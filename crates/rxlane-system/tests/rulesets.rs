@@ -153,12 +153,20 @@ fn what_must_see_every_packet_is_found_with_the_flows_that_meet_it() {
             "limits packets (of all flows)",
         ),
         (
-            "tcp dport 443 numgen inc mod 3 1 ip dscp set cs1",
+            "tcp dport 443 numgen inc mod 3 1 meta mark set 1",
             "treats packets by turns or by chance (of flows: TCP, to port 443)",
         ),
         (
             "limit rate 5/second ct state new accept",
             "limits packets (of all flows)",
+        ),
+        (
+            "udp dport 5004 ip dscp set ef",
+            "gives packets other types of service or TTLs (of flows: UDP, IPv4, to port 5004)",
+        ),
+        (
+            "oifname wan0 ip6 dscp set cs1",
+            "gives packets other types of service or TTLs (of flows: IPv6, out by `wan0`)",
         ),
         (
             "meta length > 1000 tcp dport 80 drop",

@@ -75,6 +75,42 @@ fn rules_that_must_see_every_packet_are_named_by_run_check_and_status() {
 
 #[test]
 #[ignore = "needs root: make test"]
+fn packets_that_a_rule_gives_another_mark_prove_nothing_for_those_that_came_with_it() {
+    let mut t = TestLab::up("marked-anew", |_| ());
+    let rules = "nft 'table ip fw { chain forwarded { type filter hook forward priority 0; ip dscp ef drop; ct state established,new accept; }; chain post { type filter hook postrouting priority 0; udp dport 7000 ip dscp cs1 ip dscp set ef; }; }'";
+    t.must(Place::Router, rules);
+    let config = t.config("router", &(VOICE_ESTABLISHED.to_owned() + REST));
+    let (router, log) = run(&t, &config);
+    let host = udp(&t, Place::Gen, "10.10.0.2:6000");
+    let sink = udp(&t, Place::Sink, "10.20.0.2:7000");
+    let says = |tos: i32| {
+        setsockopt(&host, sockopt::Ipv4Tos, &tos).unwrap();
+        host.send_to(b"said", "10.20.0.2:7000").unwrap();
+        sink.recv(&mut [0; 64]).is_ok()
+    };
+    // A stream, of which both directions are known.
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < std::time::Duration::from_secs(3) {
+        assert!(says(0x20));
+        sink.send_to(b"answer", "10.10.0.2:6000").unwrap();
+        assert!(host.recv(&mut [0; 64]).is_ok());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    for _ in 0..10 {
+        assert!(!says(0xb8), "Linux drops it");
+        assert!(says(0x20));
+    }
+    let kept = t.status_json().unwrap()["classes"][0]["kept"].to_string();
+    assert!(
+        kept.contains("gives packets other types of service"),
+        "{kept}"
+    );
+    router.end(Signal::SIGTERM);
+    let _ = std::fs::remove_file(log);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
 fn what_all_flows_meet_refuses_no_start_and_is_passed_by_when_accepted() {
     let mut t = TestLab::up("universal", |_| ());
     let rules = "nft 'table inet fw { chain every { type filter hook forward priority 0; ct state established,new log; }; }'";

@@ -7,7 +7,7 @@ use super::nft::Set;
 use super::test::{Header, Test};
 use super::value::Value;
 use super::walk::{Step, Verdict};
-use super::{COUNTERS, xt};
+use super::{COUNTERS, MARKS_ANEW, xt};
 use crate::dump::{attributes, be32, text};
 use crate::hook::Effects;
 
@@ -200,6 +200,17 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Whether types of service, TTLs or hop limits are among these bytes of the network header.
+    fn is_given_by_others(&self, offset: usize, end: usize) -> bool {
+        let has = |at: usize| offset <= at && at < end;
+        let (v4, v6) = (has(1) || has(8), has(0) || has(1) || has(7));
+        match self.context.table.split(' ').next() {
+            Some("ip") => v4,
+            Some("ip6") => v6,
+            _ => v4 || v6,
+        }
+    }
+
     /// What a register holds is given to a packet or its connection.
     fn gives(&mut self, register: Option<u32>) {
         let (value, _) = self.held(register);
@@ -252,7 +263,11 @@ impl<'a> Reader<'a> {
         let (base, offset, len) = (data.number(2), number(3), number(4).min(64));
         let end = offset.saturating_add(len);
         if data.number(5).is_some() {
-            // A flow's addresses, ports, type of service and TTL are seen to be as they were or not.
+            // A flow's addresses and ports are seen to be as they were or not. So are types of service and TTLs, but a packet that is given
+            // another one looks like those of its flow that came with it, which other rules may treat in another way.
+            if base == Some(1) && self.is_given_by_others(offset, end) {
+                self.per_packet(MARKS_ANEW.into());
+            }
             let is_seen = match base {
                 Some(1) => self.is_seen(offset, end),
                 Some(2) => end <= 4,

@@ -53,6 +53,9 @@ pub struct PerPacket {
 /// What a rule does that asks for packets or bytes of connections, those of the other direction, too.
 pub(crate) const COUNTERS: &str = "asks for counters of connections";
 
+/// What a rule does that gives packets another type of service or TTL.
+pub(crate) const MARKS_ANEW: &str = "gives packets other types of service or TTLs";
+
 impl PerPacket {
     /// Whether it must also see what answers the flows that meet it.
     pub fn sees_both_directions(&self) -> bool {

@@ -1,10 +1,10 @@
 //! Matches and targets of x_tables, which legacy iptables has and nftables keeps for iptables-nft (include/uapi/linux/netfilter/xt_*.h).
 
-use super::COUNTERS;
 use super::acts::{DISGUISES, FILTERS, MARKS, REWRITES, TRANSLATES, UNTRACKS, WORST};
 use super::fields::address;
 use super::test::Test;
 use super::walk::{Step, Verdict};
+use super::{COUNTERS, MARKS_ANEW};
 use crate::dump::text;
 
 /// Data of a match or target, in the machine's byte order.
@@ -235,8 +235,11 @@ pub(super) fn target(name: &str, _revision: u32, data: &[u8]) -> Vec<Step> {
         }
         "CT" | "NOTRACK" => vec![Step::Acts(UNTRACKS)],
         "TCPMSS" => vec![Step::Acts(REWRITES)],
-        // What a flow has, which is seen.
-        "TOS" | "DSCP" | "TTL" | "HL" => vec![Step::Acts(DISGUISES)],
+        "TOS" | "DSCP" | "TTL" | "HL" => {
+            let mut steps = sees(MARKS_ANEW);
+            steps.push(Step::Acts(DISGUISES));
+            steps
+        }
         "TCPOPTSTRIP" | "ECN" | "CHECKSUM" => {
             let mut steps = sees("rewrites bytes of packets");
             steps.push(Step::Acts(if name == "ECN" { DISGUISES } else { REWRITES }));
