@@ -158,26 +158,42 @@ fn rules_that_must_see_each_packet_of_an_untracked_flow_keep_it() {
 #[test]
 #[ignore = "needs root: make test"]
 fn where_rules_make_flows_look_like_others_untracked_ones_stay_with_linux() {
-    let filter = "chain f { type filter hook forward priority 0; ip dscp ef drop; };";
-    for (name, rewrites) in [
-        ("marks", "ip dscp cs1 ip dscp set ef"),
-        ("ports", "udp sport 6001 udp sport set 6000"),
-        ("addresses", "ip saddr 10.10.0.77 ip saddr set 10.10.0.2"),
+    for (name, dropped, rewrites, from, tos) in [
+        (
+            "marks",
+            "ip dscp ef",
+            "ip dscp cs1 ip dscp set ef",
+            "10.10.0.2:6001",
+            CS1,
+        ),
+        (
+            "ports",
+            "udp sport 6000",
+            "udp sport 6001 udp sport set 6000",
+            "10.10.0.2:6001",
+            EF,
+        ),
+        (
+            "addresses",
+            "ip saddr 10.10.0.2",
+            "ip saddr 10.10.0.77 ip saddr set 10.10.0.2",
+            "10.10.0.77:6000",
+            EF,
+        ),
     ] {
         let rules = format!(
-            "table ip fw {{ {filter} chain p {{ type filter hook postrouting priority 0; {rewrites}; }}; }}"
+            "table ip fw {{ chain f {{ type filter hook forward priority 0; {dropped} drop; }}; chain p {{ type filter hook postrouting priority 0; {rewrites}; }}; }}"
         );
         let (t, _router) = lab(&format!("as-{name}"), &rules, "xdp");
         wait_for("status says so", || kept(&t).contains("rewrites addresses"));
-        let speaker = Speaker::new(&t, CS1);
-        let other = udp(&t, Place::Gen, "10.10.0.2:6001");
-        for _ in 0..5 {
-            assert!(speaker.says());
-            other.send_to(b"said", SINK).expect("sent");
-            assert!(speaker.1.recv(&mut [0; 64]).is_ok());
-            speaker.marks(EF);
+        t.must(Place::Gen, "ip address add 10.10.0.77/24 dev gen0");
+        let speaker = Speaker::new(&t, EF);
+        let other = udp(&t, Place::Gen, from);
+        setsockopt(&other, sockopt::Ipv4Tos, &tos).expect("a type of service");
+        for _ in 0..10 {
             assert!(!speaker.says(), "{name}: Linux drops it");
-            speaker.marks(CS1);
+            other.send_to(b"said", SINK).expect("sent");
+            assert!(speaker.1.recv(&mut [0; 64]).is_ok(), "{name}");
         }
         assert_eq!(express(&t), 0, "{name}");
     }
