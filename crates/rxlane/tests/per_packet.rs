@@ -1,27 +1,15 @@
 //! What must see every packet of an established flow is named, keeps with the kernel what meets it, and can be accepted.
 
-use std::process::{Command, Stdio};
-
 use nix::sys::signal::Signal;
 use nix::sys::socket::{setsockopt, sockopt};
 use rxlane_bench::lab::Place;
-use test_lab::{REST, TestLab, VOICE_ESTABLISHED, binary, error_of, udp, wait_for};
+use test_lab::{REST, TestLab, VOICE_ESTABLISHED, error_of, udp, wait_for};
 
 /// A router that nobody has accepted anything of, and what it says.
 fn run(t: &TestLab, config: &std::path::Path) -> (test_lab::Background, std::path::PathBuf) {
     let log = std::env::temp_dir().join(format!("{}-said.log", t.lab.config.name));
-    let child = Command::new(binary())
-        .args(["--netns", &t.lab.netns(Place::Router), "run", "-c"])
-        .arg(config)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(std::fs::File::create(&log).unwrap())
-        .spawn()
-        .expect("rxlane starts");
-    let pid = child.id();
-    let serves = || t.status_json().is_some_and(|s| s["daemon"] == pid);
-    wait_for("the router serves", serves);
-    (test_lab::Background(child), log)
+    let said = std::fs::File::create(&log).unwrap();
+    (t.strict_router(config, said.into()), log)
 }
 
 fn printed(out: std::process::Output) -> String {

@@ -1,27 +1,15 @@
 //! Ports under other names, in other namespaces, and not there yet.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use nix::sys::signal::Signal;
 use rxlane_bench::lab::Place;
-use test_lab::{Background, REST, TestLab, VOICE_ALL, binary, error_of, wait_for};
+use test_lab::{Background, REST, TestLab, VOICE_ALL, error_of, wait_for};
 
 /// Starts a router on these ports, which need not be the lab's.
 fn router(t: &mut TestLab, ports: &str) -> Background {
     let config = t.file("ports", &format!("{ports}\n{VOICE_ALL}{REST}"));
-    let child = Command::new(binary())
-        .args(["--netns", &t.lab.netns(Place::Router), "run", "-c"])
-        .arg(config)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("rxlane starts");
-    let pid = child.id();
-    wait_for("the router serves", || {
-        t.status_json().is_some_and(|s| s["daemon"] == pid)
-    });
-    Background(child)
+    t.strict_router(&config, Stdio::null())
 }
 
 fn ip(t: &TestLab, lines: &str) {

@@ -3,12 +3,12 @@
 
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use nix::sys::socket::{setsockopt, sockopt};
 use rxlane_bench::lab::Place;
 use rxlane_system::netns::within;
-use test_lab::{Background, REST, TestLab, binary, udp, wait_for};
+use test_lab::{Background, REST, TestLab, udp, wait_for};
 
 const FIREWALL: &str = "[[class]]\nname = \"voice\"\nlane = \"express\"\ntrust = \"firewall\"\nmatch = [{ dscp = [\"EF\", \"CS1\"], protocol = [\"udp\", \"tcp\"] }]\n";
 const SINK: &str = "10.20.0.2:7000";
@@ -26,18 +26,8 @@ fn lab(name: &str, rules: &str, ingress: &str) -> (TestLab, Background) {
         "ports = [\"in0\", \"out0\"]\ningress = {{ in0 = \"{ingress}\", out0 = \"{ingress}\" }}\n{FIREWALL}{REST}"
     );
     let config = t.file("router", &text);
-    let child = Command::new(binary())
-        .args(["--netns", &t.lab.netns(Place::Router), "run", "-c"])
-        .arg(config)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("rxlane starts");
-    let pid = child.id();
-    let serves = || t.status_json().is_some_and(|s| s["daemon"] == pid);
-    wait_for("the router serves", serves);
-    (t, Background(child))
+    let router = t.strict_router(&config, Stdio::null());
+    (t, router)
 }
 
 /// Whoever speaks through the router, and whoever hears it.

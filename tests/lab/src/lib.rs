@@ -202,6 +202,23 @@ impl TestLab {
         Ok(Background(child))
     }
 
+    /// A router of which nobody has accepted anything to be passed by, once it serves; what it says goes to `said`.
+    pub fn strict_router(&self, config: &Path, said: Stdio) -> Background {
+        let child = Command::new(binary())
+            .args(["--netns", &self.lab.netns(Place::Router), "run", "-c"])
+            .arg(config)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(said)
+            .spawn()
+            .expect("rxlane starts");
+        let pid = child.id();
+        wait_for("the router serves", || {
+            self.status_json().is_some_and(|s| s["daemon"] == pid)
+        });
+        Background(child)
+    }
+
     pub fn status_json(&self) -> Option<serde_json::Value> {
         let out = self.rxlane(&["status", "--json"]);
         out.status

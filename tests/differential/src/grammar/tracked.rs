@@ -28,13 +28,9 @@ const MARK: u32 = 0x2a;
 pub(super) fn draw(seed: u64, scenario: &mut Scenario) {
     let mut dice = Dice::new(seed ^ OTHER_DICE);
     let dice = &mut dice;
-    let has_table = scenario
-        .setup
-        .iter()
-        .any(|s| matches!(s, Statement::Nft(line) if line == "add table inet fw"));
     let trusts = scenario.lanes.classes.iter().map(|c| &c.trust);
     let established = trusts.flatten().any(|t| *t == Trust::Established);
-    if !has_table || !established || !dice.chance(OFTEN) {
+    if !has_table(scenario) || !established || !dice.chance(OFTEN) {
         return;
     }
     let mut left = vec![
@@ -53,6 +49,12 @@ pub(super) fn draw(seed: u64, scenario: &mut Scenario) {
     for _ in 0..1 + dice.below(2) {
         left.remove(dice.below(left.len()))(dice, scenario);
     }
+}
+
+/// Whether there is the table that rules are added to.
+pub(super) fn has_table(scenario: &Scenario) -> bool {
+    let mut setup = scenario.setup.iter();
+    setup.any(|s| matches!(s, Statement::Nft(line) if line == "add table inet fw"))
 }
 
 /// Conversations long enough to be express, most often in a class that takes them all. Once for a scenario.

@@ -1,7 +1,7 @@
 //! Flows that connection tracking does not see, and classes that follow them: `trust = "firewall"`.
 
 use super::Dice;
-use super::tracked::{chain, flow, talk};
+use super::tracked::{chain, flow, has_table, talk};
 use crate::scenario::{Scenario, Statement, Step, Trust};
 
 /// Own dice, so that what else is drawn stays as it was.
@@ -22,16 +22,14 @@ pub(super) fn draw(seed: u64, scenario: &mut Scenario) {
     for class in &mut scenario.lanes.classes {
         class.trust = class.trust.as_ref().map(|_| Trust::Firewall);
     }
-    let has_table =
-        |s: &Statement| matches!(s, Statement::Nft(line) if line == "add table inet fw");
     if dice.chance(60) {
         without_tracking(scenario);
-        if scenario.setup.iter().any(has_table) && dice.chance(60) {
+        if has_table(scenario) && dice.chance(60) {
             let does = dice.pick(&["drop", "accept", "counter", "meta mark set 0x1"]);
             let rules = [format!("{} {does}", flow(dice))];
             chain(scenario, "stateless", "forward", 20, &rules);
         }
-    } else if scenario.setup.iter().any(has_table) {
+    } else if has_table(scenario) {
         let rules = [format!("{} notrack", flow(dice))];
         chain(scenario, "untracked", "prerouting", -305, &rules);
     }

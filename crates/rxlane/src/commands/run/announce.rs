@@ -85,7 +85,7 @@ pub(super) fn announce(router: &Router) {
     }
     if router.tcp_stays() && trusts(&state.config, Trust::asks_linux).is_some() {
         info!(
-            "TCP of `established` classes takes the stack: connections cannot be marked without the module nf_conntrack_netlink; load it, or set net.netfilter.nf_conntrack_tcp_be_liberal=1"
+            "TCP of `firewall` and `established` classes takes the stack: connections cannot be marked without the module nf_conntrack_netlink; load it, or set net.netfilter.nf_conntrack_tcp_be_liberal=1"
         );
     }
     info!("{}", serving(router));
