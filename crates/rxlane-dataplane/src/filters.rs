@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rxlane_config::RouterConfig;
-use rxlane_system::firewall::{Hook, Place};
+use rxlane_ruleset::{Hook, Place};
 use rxlane_system::links::{Link as NetDevice, Links};
 use rxlane_system::{SystemError, firewall, sysctl, tc};
 use rxlane_topology::master;

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use rxlane_bpf::layout::{KEPT_TRACKED, KEPT_UNTRACKED, KeptFlows, MAX_KEPT_FLOWS};
+use rxlane_ruleset::{Meets, PerPacket};
 use rxlane_system::links::Link;
-use rxlane_system::ruleset::{Meets, PerPacket};
 
 /// All flows.
 const ALL: KeptFlows = KeptFlows {

@@ -7,10 +7,11 @@
 
 use rxlane_config::RouterConfig;
 use rxlane_policy::class::{Class, Lane, Trust};
-use rxlane_system::firewall::{Hook, Place};
+use rxlane_ruleset::{Hook, Place};
+use rxlane_ruleset::{Meets, PerPacket, Ruleset, Uses};
 use rxlane_system::links::Links;
 use rxlane_system::rules::Rule;
-use rxlane_system::ruleset::{self, Meets, PerPacket, Ruleset, Uses};
+use rxlane_system::ruleset;
 use rxlane_system::{SystemError, rules, sysctl, tc, xfrm};
 
 use crate::DataplaneError;
@@ -79,7 +80,7 @@ impl Surroundings {
             per_packet,
             uses,
             untracked_uses,
-        } = Ruleset::read(links)?;
+        } = ruleset::read(links)?;
         let (local_hooks, hooks) = hooks.into_iter().partition(|hook| hook.place.is_local());
         let mut found = Self {
             hooks,

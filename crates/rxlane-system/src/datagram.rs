@@ -6,6 +6,7 @@
 use std::io;
 
 use netlink_sys::{Socket, SocketAddr};
+pub(crate) use rxlane_ruleset::attribute::{Garbled, checked_attributes as attributes};
 
 /// Kinds and flags of include/uapi/linux/netlink.h.
 const NOOP: u16 = 1;
@@ -13,13 +14,8 @@ const ERROR: u16 = 2;
 const DONE: u16 = 3;
 const OVERRUN: u16 = 4;
 const DUMP_INTERRUPTED: u16 = 0x10;
-/// Bytes of `struct nlmsghdr`, and of `struct nlattr`.
+/// Bytes of `struct nlmsghdr`.
 const HEADER: usize = 16;
-const ATTRIBUTE: usize = 4;
-
-/// A length in a datagram is not true.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Garbled;
 
 /// A message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,27 +50,6 @@ fn message(bytes: &[u8]) -> Result<Raw<'_>, Garbled> {
         flags: word(6),
         body: bytes.get(HEADER..len).ok_or(Garbled)?,
         whole: bytes.get(..len).ok_or(Garbled)?,
-    })
-}
-
-/// The attributes in a value, by kind (`struct nlattr`).
-pub(crate) fn attributes(value: &[u8]) -> impl Iterator<Item = Result<(u16, &[u8]), Garbled>> {
-    const FLAGS: u16 = 0xc000;
-    let mut rest = value;
-    std::iter::from_fn(move || {
-        if rest.is_empty() {
-            return None;
-        }
-        let found = rest.get(..ATTRIBUTE).and_then(|head| {
-            let len = usize::from(u16::from_ne_bytes([head[0], head[1]]));
-            let kind = u16::from_ne_bytes([head[2], head[3]]) & !FLAGS;
-            Some((kind, rest.get(ATTRIBUTE..len)?))
-        });
-        let len = found.map_or(rest.len(), |(_, body)| {
-            (ATTRIBUTE + body.len()).next_multiple_of(4)
-        });
-        rest = rest.get(len..).unwrap_or_default();
-        Some(found.ok_or(Garbled))
     })
 }
 

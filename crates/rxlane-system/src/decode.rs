@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use netlink_packet_core::NetlinkPayload;
 use netlink_packet_route::RouteNetlinkMessage;
+use rxlane_ruleset::legacy::{self, Version};
+use rxlane_ruleset::{PerPacket, Ruleset, nft};
 
 use crate::datagram::{self, Raw};
 use crate::neighbours::Neighbour;
 use crate::netlink::Message;
 use crate::rules::Rule;
-use crate::ruleset::{self, PerPacket, Ruleset};
+use crate::ruleset;
 use crate::{SystemError, ends, genl, links, neighbours, netlink, routes, rules};
 use crate::{route_mtu, tc, xfrm};
 
@@ -70,18 +72,16 @@ pub fn firewall(datagram: &[u8]) -> Ruleset {
     let (rules, chains) = (of(NEW_RULE), of(NEW_CHAIN));
     let (sets, elements) = (of(NEW_SET), of(NEW_ELEMENTS));
     let devices = BTreeMap::from([(1, "lo".to_owned()), (2, "lan0".to_owned())]);
-    Ruleset::of(&ruleset::nft_tables(
-        &rules, &chains, &sets, &elements, &devices,
-    ))
+    Ruleset::of(&nft::tables(&rules, &chains, &sets, &elements, &devices))
 }
 
 /// A table of legacy iptables, as the kernel hands it over, of either version of IP; what it amounts to, if it can be read.
-pub fn legacy(bytes: &[u8]) -> [Option<Ruleset>; 2] {
-    ruleset::Version::BOTH.map(|version| {
+pub fn iptables(bytes: &[u8]) -> [Option<Ruleset>; 2] {
+    Version::BOTH.map(|version| {
         let mut copy = bytes.to_vec();
-        ruleset::without_counters(version, &mut copy);
+        legacy::without_counters(version, &mut copy);
         assert_eq!(copy.len(), bytes.len());
-        let table = ruleset::legacy_table(version, "mangle", bytes)?;
+        let table = legacy::table(version, "mangle", bytes)?;
         Some(Ruleset::of(&[table]))
     })
 }

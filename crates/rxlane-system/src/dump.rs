@@ -3,6 +3,8 @@
 use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST};
 use netlink_sys::{Socket, SocketAddr};
 
+pub(crate) use rxlane_ruleset::attribute::{attribute, attributes, be32, text};
+
 use crate::datagram::{self, Broken};
 use crate::{SystemError, Tried};
 
@@ -116,32 +118,6 @@ pub(crate) fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The attributes in a value, by kind, as far as their lengths hold (`struct nlattr` of include/uapi/linux/netlink.h).
-pub(crate) fn attributes(value: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    datagram::attributes(value).map_while(Result::ok)
-}
-
-/// An attribute as bytes, filled up to the next one.
-pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-    let length = 4 + value.len();
-    let mut bytes = Vec::with_capacity(length.next_multiple_of(4));
-    bytes.extend((length as u16).to_ne_bytes());
-    bytes.extend(kind.to_ne_bytes());
-    bytes.extend(value);
-    bytes.resize(length.next_multiple_of(4), 0);
-    bytes
-}
-
-/// A number in network byte order, as netfilter has them.
-pub(crate) fn be32(value: &[u8]) -> Option<u32> {
-    value.try_into().ok().map(u32::from_be_bytes)
-}
-
-/// Text with or without its zero.
-pub(crate) fn text(value: &[u8]) -> String {
-    String::from_utf8_lossy(value.strip_suffix(&[0]).unwrap_or(value)).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_and_attributes_whose_lengths_lie_end_the_list() {
+    fn messages_whose_lengths_lie_end_the_list() {
         let good = [
             20u8, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4,
         ];
@@ -162,10 +138,6 @@ mod tests {
             let mut bad = good;
             bad[0] = len;
             assert_eq!(messages(&bad).count(), 0, "{len}");
-        }
-        assert_eq!(attributes(&[8, 0, 1, 0x80, 1, 2, 3, 4]).count(), 1);
-        for len in [0u8, 3, 9] {
-            assert_eq!(attributes(&[len, 0, 1, 0, 1, 2, 3, 4]).count(), 0, "{len}");
         }
     }
 }

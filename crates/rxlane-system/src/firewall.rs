@@ -4,12 +4,12 @@
 //! nothing; any other may drop, mark, rewrite or translate.
 
 use netlink_sys::protocols::NETLINK_NETFILTER;
+use rxlane_ruleset::Hook;
 
 use crate::SystemError;
 use crate::dump::{attributes, be32, dump, text};
-pub use crate::hook::{Effects, Hook, Place};
 use crate::links::Link;
-use crate::ruleset::Ruleset;
+use crate::ruleset;
 
 /// `NFT_MSG_GETCHAIN` of the subsystem nf_tables, and the number in what it says of a hook.
 const GET_CHAIN: u16 = 10 << 8 | 4;
@@ -23,7 +23,7 @@ const BRIDGE: u8 = 7;
 /// # Errors
 /// When netfilter cannot be asked, for instance without CAP_NET_ADMIN.
 pub fn hooks(links: &[Link]) -> Result<Vec<Hook>, SystemError> {
-    let mut hooks = Ruleset::read(links)?.hooks;
+    let mut hooks = ruleset::read(links)?.hooks;
     hooks.retain(|hook| !hook.place.is_local());
     Ok(hooks)
 }

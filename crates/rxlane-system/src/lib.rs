@@ -19,7 +19,6 @@ pub mod features;
 pub mod filters;
 pub mod firewall;
 pub mod gro;
-mod hook;
 pub mod links;
 pub mod napi;
 pub mod neighbours;

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{beside, load, nft, read, sh};
-use rxlane_system::ruleset::Ruleset;
+use rxlane_ruleset::Ruleset;
 
 /// What was found of established flows, a line for each.
 fn said() -> Vec<String> {
@@ -69,9 +69,8 @@ fn common_firewalls_keep_no_established_flow() {
                 load(tool, &[], text);
                 assert_eq!(said(), [""; 0], "{name} by {tool}");
                 let read = read();
-                let filters = |h: &rxlane_system::firewall::Hook| {
-                    h.effects.filters && h.place.name() == "forward"
-                };
+                let filters =
+                    |h: &rxlane_ruleset::Hook| h.effects.filters && h.place.name() == "forward";
                 assert!(
                     read.hooks.iter().any(filters),
                     "{name} by {tool}: {:?}",
@@ -391,7 +390,7 @@ fn rules_say_what_is_not_tracked_and_what_looks_like_another_flow() {
             ));
             read()
         });
-        let of = |effect: fn(&rxlane_system::firewall::Effects) -> bool| {
+        let of = |effect: fn(&rxlane_ruleset::Effects) -> bool| {
             read.hooks.iter().any(|h| effect(&h.effects))
         };
         let found = (of(|e| e.untracks), of(|e| e.disguises));

@@ -1,7 +1,7 @@
 //! The kernel's messages.
 
+use rxlane_ruleset::Hook;
 use rxlane_system::decode;
-use rxlane_system::firewall::Hook;
 use rxlane_system::routes::{Event, Kind, Route};
 
 fn hold(route: &Route) {
@@ -32,7 +32,7 @@ pub(crate) fn routing(datagram: &[u8]) {
 /// Firewall, its legacy tables too, IPsec, traffic control, MTUs of routes and generic netlink, of which the gates are made.
 pub(crate) fn surroundings(datagram: &[u8]) {
     let harmless = |hook: &Hook| !hook.effects.any();
-    let legacy = decode::legacy(datagram).into_iter().flatten();
+    let legacy = decode::iptables(datagram).into_iter().flatten();
     for ruleset in legacy.chain([decode::firewall(datagram)]) {
         assert!(!ruleset.hooks.iter().any(harmless));
         for found in &ruleset.per_packet {

@@ -1,6 +1,6 @@
 use super::*;
-use rxlane_system::firewall::Effects;
-use rxlane_system::ruleset::Meets;
+use rxlane_ruleset::Effects;
+use rxlane_ruleset::Meets;
 
 fn hook(place: Place, effects: Effects) -> Surroundings {
     Surroundings {

@@ -7,11 +7,10 @@ use std::sync::Mutex;
 
 use netlink_sys::protocols::NETLINK_NETFILTER;
 
-use super::acts::WORST;
-use super::{Meets, PerPacket};
+use rxlane_ruleset::{Hook, Meets, PerPacket, Place, WORST};
+
 use crate::SystemError;
 use crate::dump::{attributes, be32, dump};
-use crate::hook::{Hook, Place};
 
 /// `BPF_LINK_TYPE_NETFILTER`, include/uapi/linux/bpf.h.
 const NETFILTER: u32 = libbpf_sys::BPF_LINK_TYPE_NETFILTER;

@@ -5,29 +5,28 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
-use super::legacy::{HEAD, INFO, Version, number};
+use rxlane_ruleset::legacy::{HEAD, INFO, Version, number};
+
 use crate::{SystemError, Tried};
 
-impl Version {
-    /// Tables that there are.
-    pub(crate) fn tables(self) -> Vec<String> {
-        // Of this thread, whose network namespace may be another one than that of the process.
-        let path = format!("/proc/thread-self/net/{}_tables_names", self.name());
-        let names = std::fs::read_to_string(path).unwrap_or_default();
-        names.lines().map(Into::into).collect()
-    }
+/// Tables that there are.
+pub(super) fn tables(version: Version) -> Vec<String> {
+    // Of this thread, whose network namespace may be another one than that of the process.
+    let path = format!("/proc/thread-self/net/{}_tables_names", version.name());
+    let names = std::fs::read_to_string(path).unwrap_or_default();
+    names.lines().map(Into::into).collect()
+}
 
-    /// The socket on which tables are asked for.
-    pub(crate) fn socket(self) -> Result<OwnedFd, SystemError> {
-        let family = if self.v6 {
-            AddressFamily::Inet6
-        } else {
-            AddressFamily::Inet
-        };
-        let flags = SockFlag::SOCK_CLOEXEC;
-        socket(family, SockType::Datagram, flags, None)
-            .tried(|| "open a socket for rules of iptables".into())
-    }
+/// The socket on which tables are asked for.
+pub(super) fn socket_of(version: Version) -> Result<OwnedFd, SystemError> {
+    let family = if version.v6 {
+        AddressFamily::Inet6
+    } else {
+        AddressFamily::Inet
+    };
+    let flags = SockFlag::SOCK_CLOEXEC;
+    socket(family, SockType::Datagram, flags, None)
+        .tried(|| "open a socket for rules of iptables".into())
 }
 
 /// How often a table is asked for that changes meanwhile.

@@ -1,7 +1,7 @@
 //! Filters of traffic control that must see every packet: their actions (include/uapi/linux/pkt_cls.h).
 
-use super::PerPacket;
-use super::meets::Meets;
+use rxlane_ruleset::{Meets, PerPacket};
+
 use super::tc_match::{differs_within_a_flow, is_for_others};
 use crate::SystemError;
 use crate::dump::{attributes, text};
@@ -143,3 +143,6 @@ fn of_action(action: &[u8]) -> Option<String> {
         other => format!("does what is not known here (action {other})"),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,10 +12,12 @@ use netlink_sys::protocols::NETLINK_NETFILTER;
 use netlink_sys::{Socket, SocketAddr};
 use nix::sys::socket::{NetlinkAddr, recvfrom};
 
-use super::legacy::{Version, without_counters};
-use super::nft::{GET_ELEMENTS, elements_request, family_number};
-use super::sockopt::blob_of;
-use super::{Uses, programs};
+use rxlane_ruleset::Uses;
+use rxlane_ruleset::legacy::{Version, without_counters};
+use rxlane_ruleset::nft::{elements_request, family_number};
+
+use super::sockopt::{self, blob_of};
+use super::{GET_ELEMENTS, programs};
 use crate::datagram::{self, Broken};
 use crate::dump::{attributes, request};
 use crate::{SystemError, Tried, tcx};
@@ -106,10 +108,10 @@ impl Unannounced {
 
     fn tables(&mut self, hasher: &mut DefaultHasher) -> Result<(), SystemError> {
         for (version, socket) in Version::BOTH.into_iter().zip(&mut self.legacy) {
-            for table in version.tables() {
+            for table in sockopt::tables(version) {
                 table.hash(hasher);
                 if socket.is_none() {
-                    *socket = Some(version.socket()?);
+                    *socket = Some(sockopt::socket_of(version)?);
                 }
                 if let Some(socket) = socket {
                     // What cannot be read is what its name stands for, so that only the name counts.

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use nix::sched::{CloneFlags, unshare};
+use rxlane_ruleset::Ruleset;
 use rxlane_system::links;
-use rxlane_system::ruleset::Ruleset;
 
 /// Runs on a thread in a network namespace of its own, with two ports.
 pub(crate) fn beside<T: Send>(work: impl FnOnce() -> T + Send) -> T {
@@ -43,5 +43,5 @@ pub(crate) fn nft(text: &str) {
 }
 
 pub(crate) fn read() -> Ruleset {
-    Ruleset::read(&links::all().unwrap()).unwrap()
+    rxlane_system::ruleset::read(&links::all().unwrap()).unwrap()
 }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::test::{Header, Test};
-use crate::dump::text;
+use crate::attribute::text;
+use crate::test::{Header, Test};
 
 /// What a register holds.
 #[derive(Debug, Clone)]
-pub(super) enum Value {
+pub(crate) enum Value {
     State {
         mask: u32,
     },
@@ -31,7 +31,7 @@ pub(super) enum Value {
 
 impl Value {
     /// Whether a register holds this.
-    pub(super) fn equals(&self, wanted: &[u8], devices: &BTreeMap<u32, String>) -> Test {
+    pub(crate) fn equals(&self, wanted: &[u8], devices: &BTreeMap<u32, String>) -> Test {
         let word = || <[u8; 4]>::try_from(wanted).ok().map(u32::from_ne_bytes);
         match self {
             Self::State { mask } => {
@@ -83,7 +83,7 @@ impl Value {
     }
 
     /// What a comparison asks of which nothing else is known.
-    pub(super) fn compared(&self) -> Test {
+    pub(crate) fn compared(&self) -> Test {
         match self {
             Self::Bytes {
                 header,
@@ -100,7 +100,7 @@ impl Value {
         }
     }
 
-    pub(super) fn masked(self, by: &[u8]) -> Self {
+    pub(crate) fn masked(self, by: &[u8]) -> Self {
         match self {
             Self::State { mask } => match <[u8; 4]>::try_from(by) {
                 Ok(by) => Self::State {
@@ -127,7 +127,7 @@ impl Value {
     }
 
     /// Whether it is a source port or a destination port, if it is one.
-    pub(super) fn port(&self) -> Option<bool> {
+    pub(crate) fn port(&self) -> Option<bool> {
         match self {
             Self::Bytes {
                 header: Header::Transport,

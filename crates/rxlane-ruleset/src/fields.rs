@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::meets::Meets;
-use super::test::{Header, Test};
+use crate::meets::Meets;
+use crate::test::{Header, Test};
 
 /// What a field of a header is.
 #[derive(Clone, Copy)]
@@ -65,7 +65,7 @@ const OTHER: Layout = &[
 const UNKNOWN: Layout = &[(0, usize::MAX, Field::Varies("asks for bytes of headers"))];
 
 /// What the comparison of bytes of a header asks of its fields.
-pub(super) fn fields(
+pub(crate) fn fields(
     header: Header,
     offset: usize,
     mask: &[u8],
@@ -156,7 +156,7 @@ fn of_field(field: Field, mask: &[u8], is: Option<&[u8]>) -> Test {
 }
 
 /// An address of 4 or 16 bytes.
-pub(super) fn address(bytes: &[u8]) -> IpAddr {
+pub(crate) fn address(bytes: &[u8]) -> IpAddr {
     if let Ok(v6) = <[u8; 16]>::try_from(bytes) {
         return Ipv6Addr::from(v6).into();
     }

@@ -3,18 +3,18 @@
 
 use std::collections::BTreeMap;
 
-use super::nft;
-use super::sockopt::blob_of;
-use super::test::Test;
-use super::walk::{Base, Chain, Rule, Step, Table, Verdict};
-use super::xt;
-use crate::SystemError;
-use crate::hook::{self, Hook, Place};
+use crate::expression::Verdict;
+use crate::hook::{Effects, Hook, Place};
+use crate::nft;
+use crate::program::{BaseChain, Chain, Rule, Step, Table};
+use crate::test::Test;
+use crate::xt;
 
 /// IPv4 or IPv6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Version {
-    pub(super) v6: bool,
+pub struct Version {
+    /// IPv6 and not IPv4.
+    pub v6: bool,
 }
 
 /// How entries are laid out: `struct ipt_entry`, `struct ip6t_entry`.
@@ -30,9 +30,11 @@ struct Layout {
 }
 
 impl Version {
-    pub(crate) const BOTH: [Self; 2] = [Self { v6: false }, Self { v6: true }];
+    /// Both.
+    pub const BOTH: [Self; 2] = [Self { v6: false }, Self { v6: true }];
 
-    pub(super) fn name(self) -> &'static str {
+    /// As names of tools and files begin.
+    pub fn name(self) -> &'static str {
         if self.v6 { "ip6" } else { "ip" }
     }
 
@@ -61,9 +63,9 @@ impl Version {
 }
 
 /// `struct ipt_getinfo`.
-pub(super) const INFO: usize = 84;
+pub const INFO: usize = 84;
 /// Of `struct ipt_get_entries`, before the entries.
-pub(super) const HEAD: usize = 40;
+pub const HEAD: usize = 40;
 /// `struct xt_entry_match` and `struct xt_entry_target` before their data.
 const EXTENSION: usize = 32;
 /// Hooks in their order, and the priority of each table.
@@ -85,31 +87,8 @@ fn priority(table: &str) -> i32 {
     }
 }
 
-/// All tables of the current network namespace, and of what cannot be read what its name stands for.
-///
-/// # Errors
-/// When tables cannot be asked for at all.
-pub(super) fn read() -> Result<(Vec<Table>, Vec<Hook>), SystemError> {
-    let (mut tables, mut unread) = (Vec::new(), Vec::new());
-    for version in Version::BOTH {
-        let names = version.tables();
-        if names.is_empty() {
-            continue;
-        }
-        let socket = version.socket()?;
-        for name in names {
-            let mut blob = Vec::new();
-            let read = blob_of(version, &socket, &name, &mut blob);
-            match read.ok().and_then(|()| table(version, &name, &blob)) {
-                Some(table) => tables.push(table),
-                None => unread.push(hook::legacy(version.name(), &name)),
-            }
-        }
-    }
-    Ok((tables, unread))
-}
-
-pub(super) fn number(bytes: &[u8], at: usize) -> Option<u32> {
+/// A number in the byte order of the machine.
+pub fn number(bytes: &[u8], at: usize) -> Option<u32> {
     let word = bytes.get(at..at.checked_add(4)?)?;
     Some(u32::from_ne_bytes(word.try_into().ok()?))
 }
@@ -135,7 +114,7 @@ fn entries(version: Version, all: &[u8]) -> Option<Vec<(usize, &[u8])>> {
 }
 
 /// Leaves out of a table what packets change: counters.
-pub(crate) fn without_counters(version: Version, blob: &mut [u8]) {
+pub fn without_counters(version: Version, blob: &mut [u8]) {
     let layout = version.layout();
     let Some(all) = blob.get_mut(INFO + HEAD..) else {
         return;
@@ -150,12 +129,12 @@ pub(crate) fn without_counters(version: Version, blob: &mut [u8]) {
 }
 
 /// A table from what the kernel says of it; `None` where that cannot be so.
-pub(crate) fn table(version: Version, name: &str, blob: &[u8]) -> Option<Table> {
+pub fn table(version: Version, name: &str, blob: &[u8]) -> Option<Table> {
     let info = blob.get(..INFO)?;
     let all = blob.get(INFO + HEAD..)?;
     let valid = number(info, 32)?;
     let entries = entries(version, all)?;
-    let mut starts: BTreeMap<usize, (Option<Base>, String)> = BTreeMap::new();
+    let mut starts: BTreeMap<usize, (Option<BaseChain>, String)> = BTreeMap::new();
     for (i, place) in PLACES.into_iter().enumerate() {
         if valid & 1 << i == 0 {
             continue;
@@ -163,8 +142,9 @@ pub(crate) fn table(version: Version, name: &str, blob: &[u8]) -> Option<Table> 
         let start = number(info, 36 + 4 * i)? as usize;
         let policy = number(info, 56 + 4 * i)? as usize;
         let (_, policy) = entries.iter().find(|(at, _)| *at == policy)?;
-        let base = Base {
+        let base = BaseChain {
             place,
+            priority: priority(name),
             tracked: nft::tracked(place, priority(name)),
             devices: Vec::new(),
             is_nat: name == "nat",
@@ -192,8 +172,12 @@ pub(crate) fn table(version: Version, name: &str, blob: &[u8]) -> Option<Table> 
         }
         let chain = of.as_ref().and_then(|key| chains.get_mut(key));
         if called(version, entry).is_none() {
-            let rule = rule(version, *at, entry)?;
-            chain?.rules.push(rule);
+            let chain = chain?;
+            chain.rules.push(Rule {
+                handle: chain.rules.len() as u64 + 1,
+                steps: steps(version, *at, entry)?,
+                expressions: Vec::new(),
+            });
         }
     }
     Some(Table {
@@ -238,7 +222,7 @@ fn called(version: Version, entry: &[u8]) -> Option<String> {
     (xt::name(name) == "ERROR").then(|| xt::name(data))
 }
 
-fn rule(version: Version, at: usize, entry: &[u8]) -> Option<Rule> {
+fn steps(version: Version, at: usize, entry: &[u8]) -> Option<Vec<Step>> {
     const GOTO: [u8; 2] = [2, 4];
     let layout = version.layout();
     let mut steps = packet(version, entry)?;
@@ -259,11 +243,7 @@ fn rule(version: Version, at: usize, entry: &[u8]) -> Option<Rule> {
     let verdict = match number(data, 0)? as i32 {
         ACCEPT => Verdict::Accept,
         RETURN => Verdict::Return,
-        QUEUE => {
-            let what = "queues packets to user space";
-            steps.push(Step::PerPacket(what.into()));
-            Verdict::Drop
-        }
+        QUEUE => Verdict::Queue(None),
         // The next entry, as of a rule without a target.
         to if usize::try_from(to) == Ok(at + entry.len()) => Verdict::Continue,
         to if to >= 0 && goes => Verdict::Goto(to.to_string()),
@@ -275,7 +255,7 @@ fn rule(version: Version, at: usize, entry: &[u8]) -> Option<Rule> {
 }
 
 /// What an entry asks of addresses, interfaces and the protocol.
-fn packet(version: Version, entry: &[u8]) -> Option<Rule> {
+fn packet(version: Version, entry: &[u8]) -> Option<Vec<Step>> {
     const IN: u8 = 1;
     const OUT: u8 = 2;
     const SOURCE: u8 = 8;
@@ -324,4 +304,29 @@ fn packet(version: Version, entry: &[u8]) -> Option<Rule> {
         when(Test::Fails, FRAGMENT);
     }
     Some(steps)
+}
+
+/// What the name of a table of legacy iptables stands for whose rules cannot be read.
+pub fn unread(version: Version, name: &str) -> Hook {
+    let family = version.name();
+    let place = match name {
+        "filter" | "security" => Place::Forward,
+        "nat" => Place::Postrouting,
+        _ => Place::Prerouting,
+    };
+    let all = place == Place::Prerouting;
+    Hook {
+        table: format!("{family}tables {name}"),
+        chain: "(any chain)".into(),
+        place,
+        device: None,
+        effects: Effects {
+            filters: place != Place::Postrouting,
+            marks: all || name == "security",
+            rewrites: all,
+            translates: name == "nat",
+            untracks: false,
+            disguises: all,
+        },
+    }
 }

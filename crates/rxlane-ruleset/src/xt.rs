@@ -1,11 +1,12 @@
 //! Matches and targets of x_tables, which legacy iptables has and nftables keeps for iptables-nft (include/uapi/linux/netfilter/xt_*.h).
 
-use super::acts::{DISGUISES, FILTERS, MARKS, REWRITES, TRANSLATES, UNTRACKS, WORST};
-use super::fields::address;
-use super::test::Test;
-use super::walk::{Step, Verdict};
-use super::{COUNTERS, MARKS_ANEW};
-use crate::dump::text;
+use crate::acts::{DISGUISES, FILTERS, MARKS, REWRITES, TRANSLATES, UNTRACKS, WORST};
+use crate::attribute::text;
+use crate::expression::Verdict;
+use crate::fields::address;
+use crate::per_packet::{COUNTERS, MARKS_ANEW};
+use crate::program::Step;
+use crate::test::Test;
 
 /// Data of a match or target, in the machine's byte order.
 struct Data<'a>(&'a [u8]);
@@ -27,13 +28,13 @@ impl Data<'_> {
 }
 
 /// A name that ends with a zero.
-pub(super) fn name(bytes: &[u8]) -> String {
+pub(crate) fn name(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
     text(&bytes[..end])
 }
 
 /// What a match asks.
-pub(super) fn matches(name: &str, revision: u32, data: &[u8]) -> Vec<Step> {
+pub(crate) fn matches(name: &str, revision: u32, data: &[u8]) -> Vec<Step> {
     let data = Data(data);
     let test = match name {
         "tcp" => ports_of(&data, true),
@@ -204,7 +205,7 @@ fn set(data: &Data<'_>, revision: u32) -> Vec<Step> {
 }
 
 /// What a target does; those that are not here end no rule.
-pub(super) fn target(name: &str, _revision: u32, data: &[u8]) -> Vec<Step> {
+pub(crate) fn target(name: &str, _revision: u32, data: &[u8]) -> Vec<Step> {
     let data = Data(data);
     let sees = |what: &str| vec![Step::PerPacket(what.to_owned())];
     match name {
@@ -215,10 +216,7 @@ pub(super) fn target(name: &str, _revision: u32, data: &[u8]) -> Vec<Step> {
             None => sees("logs packets"),
         },
         "NFQUEUE" | "QUEUE" => {
-            let number = data.half(0).unwrap_or(0);
-            let mut steps = sees(&format!("queues packets to user space (queue {number})"));
-            steps.extend([Step::Acts(FILTERS), Step::Then(Verdict::Drop)]);
-            steps
+            vec![Step::Then(Verdict::Queue(data.half(0)))]
         }
         "TEE" => {
             let mut steps = sees("copies packets (TEE)");
@@ -261,7 +259,7 @@ pub(super) fn target(name: &str, _revision: u32, data: &[u8]) -> Vec<Step> {
 }
 
 /// An address with its mask.
-pub(super) fn masked(source: bool, is: &[u8], mask: &[u8]) -> Test {
+pub(crate) fn masked(source: bool, is: &[u8], mask: &[u8]) -> Test {
     let set: u32 = mask.iter().map(|byte| byte.count_ones()).sum();
     let leading = mask.iter().position(|byte| *byte != u8::MAX);
     let leading = leading.map_or(mask.len() * 8, |at| {

@@ -38,7 +38,8 @@ impl Place {
         matches!(self, Self::Input | Self::Output)
     }
 
-    pub(crate) fn of(family: &str, number: u32) -> Option<Self> {
+    /// By the name of a family and the number of a hook.
+    pub fn of(family: &str, number: u32) -> Option<Self> {
         Some(match (family, number) {
             ("netdev", 0) | ("inet", 5) => Self::Ingress,
             ("netdev", 1) => Self::Egress,
@@ -107,29 +108,5 @@ impl std::fmt::Display for Hook {
         self.device
             .as_ref()
             .map_or(Ok(()), |d| write!(f, " of {d}"))
-    }
-}
-
-/// What the name of a table of legacy iptables stands for whose rules cannot be read.
-pub(crate) fn legacy(family: &str, name: &str) -> Hook {
-    let place = match name {
-        "filter" | "security" => Place::Forward,
-        "nat" => Place::Postrouting,
-        _ => Place::Prerouting,
-    };
-    let all = place == Place::Prerouting;
-    Hook {
-        table: format!("{family}tables {name}"),
-        chain: "(any chain)".into(),
-        place,
-        device: None,
-        effects: Effects {
-            filters: place != Place::Postrouting,
-            marks: all || name == "security",
-            rewrites: all,
-            translates: name == "nat",
-            untracks: false,
-            disguises: all,
-        },
     }
 }

@@ -2,21 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use netlink_sys::protocols::NETLINK_NETFILTER;
-
-use super::expression::{Context, Reader, verdict_of};
-use super::test::Tracked;
-use super::walk::{Base, Rule, Step, Table, Verdict};
-use crate::SystemError;
-use crate::dump::{attribute, attributes, be32, dump, text};
+use crate::attribute::{attribute, attributes, be32, text};
+use crate::decode::verdict_of;
+use crate::expression::Expression;
 use crate::hook::Place;
-use crate::links::Link;
-
-const SUBSYSTEM: u16 = 10;
-const GET_CHAIN: u16 = SUBSYSTEM << 8 | 4;
-const GET_RULE: u16 = SUBSYSTEM << 8 | 7;
-const GET_SET: u16 = SUBSYSTEM << 8 | 10;
-pub(crate) const GET_ELEMENTS: u16 = SUBSYSTEM << 8 | 13;
+use crate::program::{BaseChain, Element, Rule, Set, Table};
+use crate::reader::{Context, Reader};
+use crate::test::Tracked;
 
 /// Protocol families of netfilter (`NFPROTO_`), as far as they see forwarded packets.
 const FAMILIES: [(u8, &str, Option<bool>); 4] = [
@@ -26,64 +18,15 @@ const FAMILIES: [(u8, &str, Option<bool>); 4] = [
     (10, "ip6", Some(true)),
 ];
 
-/// A set or map.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Set {
-    pub(super) key_len: usize,
-    pub(super) is_interval: bool,
-    pub(super) is_concatenated: bool,
-    /// Elements come and go without a word.
-    pub(super) changes: bool,
-    /// Elements have limits, quotas or the like.
-    pub(super) counts: bool,
-    /// Kind of the objects that it maps to.
-    pub(super) objects: u32,
-    /// What it holds, where that was asked for.
-    pub(super) elements: Option<Vec<Element>>,
-}
-
-/// An element; what has no key is what all others have.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Element {
-    pub(super) key: Option<Vec<u8>>,
-    pub(super) verdict: Option<Verdict>,
-}
-
 /// Family and table, and name.
 type Key = (String, String);
 
-pub(super) fn sets_key(table: &str, name: &str) -> Key {
+pub(crate) fn sets_key(table: &str, name: &str) -> Key {
     (table.to_owned(), name.to_owned())
 }
 
-/// All tables of the current network namespace.
-///
-/// # Errors
-/// When netfilter cannot be asked.
-pub(super) fn read(links: &[Link]) -> Result<Vec<Table>, SystemError> {
-    let all = |kind, what| dump(NETLINK_NETFILTER, kind, &[0; 4], what);
-    let rules = all(GET_RULE, "list firewall rules")?;
-    let chains = all(GET_CHAIN, "list firewall chains")?;
-    let sets = all(GET_SET, "list firewall sets")?;
-    let mut elements = Vec::new();
-    for body in &sets {
-        if let Some(request) = asks_elements(body) {
-            let what = "list elements of firewall sets";
-            elements.extend(dump(NETLINK_NETFILTER, GET_ELEMENTS, &request, what)?);
-        }
-    }
-    let devices = links.iter().map(|l| (l.ifindex, l.name.clone()));
-    Ok(tables(
-        &rules,
-        &chains,
-        &sets,
-        &elements,
-        &devices.collect(),
-    ))
-}
-
 /// The tables that bodies of messages amount to.
-pub(crate) fn tables(
+pub fn tables(
     rules: &[impl AsRef<[u8]>],
     chains: &[impl AsRef<[u8]>],
     sets: &[impl AsRef<[u8]>],
@@ -123,7 +66,7 @@ fn family(body: &[u8]) -> Option<(&'static str, Option<bool>, &[u8])> {
     Some((name, *v6, body.get(4..)?))
 }
 
-fn chain(body: &[u8]) -> Option<(String, Option<bool>, String, Option<Base>)> {
+fn chain(body: &[u8]) -> Option<(String, Option<bool>, String, Option<BaseChain>)> {
     let (family, v6, body) = family(body)?;
     let (mut table, mut chain, mut hook) = (String::new(), String::new(), None);
     let (mut drops, mut is_nat) = (false, false);
@@ -154,8 +97,9 @@ fn chain(body: &[u8]) -> Option<(String, Option<bool>, String, Option<Base>)> {
         }
         devices.dedup();
         let place = place?;
-        Some(Base {
+        Some(BaseChain {
             place,
+            priority,
             tracked: tracked(place, priority),
             devices,
             is_nat,
@@ -174,13 +118,13 @@ fn names(list: &[u8]) -> impl Iterator<Item = String> {
 }
 
 /// Number of a family (`NFPROTO_`) by its name.
-pub(crate) fn family_number(name: &str) -> Option<u8> {
+pub fn family_number(name: &str) -> Option<u8> {
     let found = FAMILIES.iter().find(|(_, n, _)| *n == name);
     found.map(|(number, _, _)| *number)
 }
 
 /// Whether connection tracking comes before.
-pub(super) fn tracked(place: Place, priority: i32) -> Tracked {
+pub(crate) fn tracked(place: Place, priority: i32) -> Tracked {
     /// `NF_IP_PRI_CONNTRACK`.
     const CONNTRACK: i32 = -200;
     match place {
@@ -198,10 +142,12 @@ fn rule(
 ) -> Option<(String, String, Rule)> {
     let (family, _, body) = family(body)?;
     let (mut table, mut chain, mut expressions) = (String::new(), String::new(), &[][..]);
+    let mut handle = 0;
     for (kind, value) in attributes(body) {
         match kind {
             1 => table = format!("{family} {}", text(value)),
             2 => chain = text(value),
+            3 => handle = value.try_into().map_or(0, u64::from_be_bytes),
             4 => expressions = value,
             _ => {}
         }
@@ -211,12 +157,17 @@ fn rule(
         sets,
         devices,
     };
+    let expressions: Vec<Expression> = named(expressions)
+        .map(|(name, data)| Expression::of(&name, data))
+        .collect();
     let mut reader = Reader::new(&context);
-    for (name, data) in named(expressions) {
-        reader.read(&name, data);
-    }
-    let steps = reader.steps;
-    Some((table, chain, steps))
+    expressions.iter().for_each(|one| reader.read(one));
+    let rule = Rule {
+        handle,
+        steps: reader.steps,
+        expressions,
+    };
+    Some((table, chain, rule))
 }
 
 /// Expressions of a list: name and data.
@@ -292,15 +243,25 @@ fn set(body: &[u8]) -> Option<(Key, Set)> {
     Some((head.key, set))
 }
 
-/// The request for the elements of a set, where they decide what rules do.
-fn asks_elements(body: &[u8]) -> Option<Vec<u8>> {
+/// Of which sets the elements are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Elements {
+    /// Of those that are part of a rule, and of maps of verdicts.
+    ThatDecide,
+    /// Of all.
+    All,
+}
+
+/// The request for the elements of a set, where they are wanted.
+pub fn asks_elements(body: &[u8], which: Elements) -> Option<Vec<u8>> {
     let head = head(body)?;
-    let asks = head.flags & ANONYMOUS != 0 || head.data_type == VERDICTS;
+    let decides = head.flags & ANONYMOUS != 0 || head.data_type == VERDICTS;
+    let asks = decides || which == Elements::All;
     asks.then(|| elements_request(head.family, head.table, head.name))
 }
 
 /// The body of a request for the elements of a set; names as they came.
-pub(crate) fn elements_request(family: u8, table: &[u8], name: &[u8]) -> Vec<u8> {
+pub fn elements_request(family: u8, table: &[u8], name: &[u8]) -> Vec<u8> {
     [
         vec![family, 0, 0, 0],
         attribute(1, table),
@@ -329,13 +290,7 @@ fn element_of(value: &[u8]) -> Element {
     for (kind, value) in attributes(value) {
         match kind {
             1 => element.key = inside(value, 1).map(|(_, key)| key.to_vec()),
-            2 => {
-                let steps = inside(value, 2).map(|(_, verdict)| verdict_of(verdict));
-                element.verdict = steps.and_then(|steps| match steps.into_iter().next_back() {
-                    Some(Step::Then(verdict)) => Some(verdict),
-                    _ => None,
-                });
-            }
+            2 => element.verdict = inside(value, 2).map(|(_, verdict)| verdict_of(verdict)),
             _ => {}
         }
     }

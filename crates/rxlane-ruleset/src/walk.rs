@@ -2,77 +2,15 @@
 //!
 //! A small abstract evaluation: whatever is not understood may be met.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
-use super::acts::WORST;
-use super::meets::{Meets, Outcome};
-use super::test::{Test, Tracked};
-use super::{PerPacket, Uses};
+use crate::acts::WORST;
+use crate::expression::Verdict;
 use crate::hook::{Effects, Hook, Place};
-
-/// What a rule says at its end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Accept,
-    /// The packet goes no further: it is dropped, or somebody else's.
-    Drop,
-    Continue,
-    Return,
-    Jump(String),
-    Goto(String),
-}
-
-/// A part of a rule.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Step {
-    If(Test),
-    /// Something that must see every packet, such as `logs packets`.
-    PerPacket(String),
-    /// Asks for the source MAC address.
-    SourceMac,
-    /// Asks a set of nftables.
-    Asks(String),
-    /// Asks a set of ipset, by its index.
-    AsksIpset(u16),
-    Acts(Effects),
-    Then(Verdict),
-    /// The first that holds; without one the rule ends.
-    Map(Vec<(Test, Verdict)>),
-}
-
-pub(crate) type Rule = Vec<Step>;
-
-/// Where a base chain is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Base {
-    pub(crate) place: Place,
-    /// Whether connection tracking has packets already.
-    pub(crate) tracked: Tracked,
-    /// Devices that it is for; none: all.
-    pub(crate) devices: Vec<String>,
-    /// Only the first packet of a flow comes by.
-    pub(crate) is_nat: bool,
-    /// What its policy does.
-    pub(crate) drops: bool,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Chain {
-    pub(crate) bases: Vec<Base>,
-    pub(crate) rules: Vec<Rule>,
-    /// What it is called; its key where this is empty.
-    pub(crate) name: String,
-}
-
-/// Chains that can jump to each other.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Table {
-    /// Such as `inet filter` or `iptables mangle`.
-    pub(crate) name: String,
-    /// IP version of its packets, where it has one.
-    pub(crate) v6: Option<bool>,
-    pub(crate) chains: BTreeMap<String, Chain>,
-}
+use crate::meets::{Meets, Outcome};
+use crate::per_packet::{PerPacket, Uses};
+use crate::program::{BaseChain, Rule, Step, Table};
+use crate::test::Tracked;
 
 /// In so many ways a chain is walked; then once more, for all that may come.
 const WAYS: usize = 8;
@@ -106,7 +44,7 @@ impl Table {
     }
 
     /// What the rules can do that a base chain leads to.
-    fn effects(&self, key: &str, base: &Base) -> Effects {
+    fn effects(&self, key: &str, base: &BaseChain) -> Effects {
         let mut effects = Effects {
             filters: base.drops,
             ..Effects::default()
@@ -114,14 +52,14 @@ impl Table {
         let mut to_see = vec![key];
         let mut seen = BTreeSet::from([key]);
         while let Some(chain) = to_see.pop().and_then(|key| self.chains.get(key)) {
-            for step in chain.rules.iter().flatten() {
+            for step in chain.rules.iter().flat_map(|rule| &rule.steps) {
                 if let Step::Acts(acts) = step {
                     effects.add(*acts);
                     effects.translates |= base.is_nat && *acts == WORST;
                 }
                 for verdict in step.verdicts() {
                     match verdict {
-                        Verdict::Drop => effects.filters = true,
+                        Verdict::Drop | Verdict::Queue(_) => effects.filters = true,
                         Verdict::Jump(to) | Verdict::Goto(to) if seen.insert(to) => {
                             to_see.push(to);
                         }
@@ -168,21 +106,6 @@ impl Table {
                 }
             }
         }
-    }
-}
-
-impl Step {
-    fn verdicts(&self) -> impl Iterator<Item = &Verdict> {
-        let one = match self {
-            Self::Then(verdict) => Some(verdict),
-            _ => None,
-        };
-        let all = match self {
-            Self::Map(all) => &all[..],
-            _ => &[],
-        };
-        one.into_iter()
-            .chain(all.iter().map(|(_, verdict)| verdict))
     }
 }
 
@@ -240,7 +163,7 @@ fn counting(all: &[Varying]) -> impl Iterator<Item = &Varying> {
 
 /// Whether a rule does anything but count.
 fn does_something(rule: &Rule) -> bool {
-    rule.iter().any(|step| match step {
+    rule.steps.iter().any(|step| match step {
         Step::Then(verdict) => *verdict != Verdict::Continue,
         Step::Acts(_) | Step::Map(_) | Step::PerPacket(_) => true,
         _ => false,
@@ -259,7 +182,7 @@ enum Course {
 
 struct Walk<'a> {
     table: &'a Table,
-    base: &'a Base,
+    base: &'a BaseChain,
     tracked: Tracked,
     /// With what chains have been walked, and whether no packet came out.
     walked: HashMap<&'a str, Vec<(Meets, bool)>>,
@@ -304,7 +227,7 @@ impl<'a> Walk<'a> {
         let mut meets = meets.clone();
         let (mut is_certain, mut varies) = (true, Vec::<Varying>::new());
         let tracked = self.tracked;
-        for step in rule {
+        for step in &rule.steps {
             match step {
                 Step::If(test) => {
                     let met = test.meet(&meets, tracked);
@@ -342,7 +265,7 @@ impl<'a> Walk<'a> {
                     if *verdict != Verdict::Continue {
                         self.vary(key, &varies, &meets);
                     }
-                    let course = self.verdict(verdict, &meets);
+                    let course = self.verdict(key, verdict, &meets);
                     return if is_certain { course } else { Course::On };
                 }
                 Step::Map(map) => {
@@ -354,7 +277,7 @@ impl<'a> Walk<'a> {
                         self.vary(key, &varies, &met.meets);
                         let of_this = met.varies.map(|what| Varying::new(what, &meets));
                         self.vary(key, &of_this, &met.meets);
-                        let course = self.verdict(verdict, &met.meets);
+                        let course = self.verdict(key, verdict, &met.meets);
                         if met.outcome == Outcome::Holds {
                             return if is_certain { course } else { Course::On };
                         }
@@ -366,9 +289,15 @@ impl<'a> Walk<'a> {
         Course::On
     }
 
-    fn verdict(&mut self, verdict: &'a Verdict, meets: &Meets) -> Course {
+    fn verdict(&mut self, key: &'a str, verdict: &'a Verdict, meets: &Meets) -> Course {
         match verdict {
             Verdict::Accept | Verdict::Drop => Course::Ended,
+            Verdict::Queue(number) => {
+                let number = number.map_or_else(String::new, |n| format!(" (queue {n})"));
+                let what = format!("queues packets to user space{number}");
+                self.per_packet(key, what, meets);
+                Course::Ended
+            }
             Verdict::Continue => Course::On,
             Verdict::Return => Course::Returned,
             Verdict::Jump(to) if self.chain(to, meets) => Course::Ended,

@@ -1,42 +1,40 @@
 //! Expressions of nftables that ask sets, maps and objects.
 
-use super::acts::WORST;
-use super::expression::{Data, Reader, word};
-use super::nft::sets_key;
-use super::test::Test;
-use super::value::Value;
-use super::walk::Step;
+use crate::acts::WORST;
+use crate::expression::{Gives, Register};
+use crate::nft::sets_key;
+use crate::program::Step;
+use crate::reader::Reader;
+use crate::test::Test;
+use crate::value::Value;
 
 impl Reader<'_> {
-    pub(super) fn lookup(&mut self, data: &Data<'_>) {
-        const INVERTED: u32 = 1;
-        let name = data.text(1);
-        let key = sets_key(self.context.table, &name);
+    pub(crate) fn lookup(&mut self, name: &str, from: Register, gives: Gives, inverted: bool) {
+        let key = sets_key(self.context.table, name);
         let Some(set) = self.context.sets.get(&key) else {
             // A set that is not known.
             self.per_packet(format!("asks the set {name}, which is not known here"));
             return self.acts(WORST);
         };
         if set.changes {
-            self.steps.push(Step::Asks(name.clone()));
+            self.steps.push(Step::Asks(name.to_owned()));
         }
         if set.counts {
             self.per_packet(format!("counts packets in the set {name}"));
         }
-        let (value, len) = self.held(data.number(2));
+        let (value, len) = self.held(from);
         let is_one = set.key_len <= len.next_multiple_of(4) && !set.is_concatenated;
         // Each of the parts may be what it depends on.
         let any = match is_one {
             true => value.compared(),
-            false => Test::All(self.parts(data.number(2), set.key_len)),
+            false => Test::All(self.parts(from, set.key_len)),
         };
         let test = |key: &[u8]| match is_one && !set.is_interval {
             true => value.equals(key, self.context.devices),
             false => any.clone(),
         };
-        match data.number(3) {
-            // `NFT_REG_VERDICT`.
-            Some(0) => {
+        match gives {
+            Gives::Verdict => {
                 let elements = set.elements.iter().flatten();
                 let map = elements.filter_map(|element| {
                     let verdict = element.verdict.clone()?;
@@ -49,11 +47,11 @@ impl Reader<'_> {
                 let map = map.collect();
                 self.steps.push(Step::Map(map));
             }
-            Some(register) => {
+            Gives::Data(register) => {
                 self.when(Test::All(vec![any.clone(), Test::Fixed]));
-                self.set(Some(register), Value::Of(any), 16);
+                self.set(register, Value::Of(any), 16);
             }
-            None => {
+            Gives::Membership => {
                 let keys = set.elements.as_ref().filter(|_| is_one && !set.is_interval);
                 let found = keys.map_or(any.clone(), |all| {
                     let keys = all.iter().filter_map(|element| element.key.as_ref());
@@ -62,22 +60,14 @@ impl Reader<'_> {
                             .collect(),
                     )
                 });
-                self.when(found.inverted(data.number(5).unwrap_or(0) & INVERTED != 0));
+                self.when(found.inverted(inverted));
             }
         }
     }
 
-    /// What comparisons of registers ask that hold a key.
-    pub(super) fn parts(&self, register: Option<u32>, key_len: usize) -> Vec<Test> {
-        let start = word(register).unwrap_or(0);
-        let all = self.registers.iter().skip(start).take(key_len.div_ceil(4));
-        let parts = all.flatten().map(|(value, _)| value.compared());
-        parts.chain([Test::Fixed]).collect()
-    }
-
-    pub(super) fn objref(&mut self, data: &Data<'_>) {
-        let kind = data.number(1).or_else(|| {
-            let key = sets_key(self.context.table, &data.text(4));
+    pub(crate) fn object(&mut self, kind: Option<u32>, map: &str) {
+        let kind = kind.or_else(|| {
+            let key = sets_key(self.context.table, map);
             self.context.sets.get(&key).map(|set| set.objects)
         });
         match kind {

@@ -3,8 +3,8 @@
 
 use std::net::IpAddr;
 
-use super::fields::fields;
-use super::meets::{Meets, Outcome};
+use crate::fields::fields;
+use crate::meets::{Meets, Outcome};
 
 /// Where connection tracking has the packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

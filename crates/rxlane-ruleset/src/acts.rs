@@ -10,32 +10,32 @@ const NONE: Effects = Effects {
     untracks: false,
     disguises: false,
 };
-pub(super) const FILTERS: Effects = Effects {
+pub(crate) const FILTERS: Effects = Effects {
     filters: true,
     ..NONE
 };
-pub(super) const MARKS: Effects = Effects {
+pub(crate) const MARKS: Effects = Effects {
     marks: true,
     ..NONE
 };
-pub(super) const REWRITES: Effects = Effects {
+pub(crate) const REWRITES: Effects = Effects {
     rewrites: true,
     ..NONE
 };
-pub(super) const TRANSLATES: Effects = Effects {
+pub(crate) const TRANSLATES: Effects = Effects {
     translates: true,
     ..NONE
 };
-pub(super) const DISGUISES: Effects = Effects {
+pub(crate) const DISGUISES: Effects = Effects {
     disguises: true,
     ..REWRITES
 };
-pub(super) const UNTRACKS: Effects = Effects {
+pub(crate) const UNTRACKS: Effects = Effects {
     untracks: true,
     ..MARKS
 };
 /// Of what is not known.
-pub(super) const WORST: Effects = Effects {
+pub const WORST: Effects = Effects {
     filters: true,
     marks: true,
     rewrites: true,

@@ -1,0 +1,46 @@
+//! What must see every packet of the flows that meet it.
+
+use std::collections::BTreeSet;
+
+use crate::meets::Meets;
+
+/// Something that must see every packet of the flows that meet it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PerPacket {
+    /// What it does, such as `queues packets to user space (queue 3)`.
+    pub what: String,
+    /// Where: ``the chain inet fw perpacket at forward``, ``port `lan0` (tc, ingress)``.
+    pub place: String,
+    /// Which flows can meet it.
+    pub meets: Meets,
+}
+
+/// What a rule does that asks for packets or bytes of connections, those of the other direction, too.
+pub(crate) const COUNTERS: &str = "asks for counters of connections";
+
+/// What a rule does that gives packets another type of service or TTL.
+pub(crate) const MARKS_ANEW: &str = "gives packets other types of service or TTLs";
+
+impl PerPacket {
+    /// Whether it must also see what answers the flows that meet it.
+    pub fn sees_both_directions(&self) -> bool {
+        self.what == COUNTERS
+    }
+}
+
+impl std::fmt::Display for PerPacket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {} ({})", self.place, self.what, self.meets)
+    }
+}
+
+/// What rules ask about packets of flows beside what the witness compares.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Uses {
+    /// The source MAC address.
+    pub source_mac: bool,
+    /// Of nftables: family and table, and name.
+    pub sets: BTreeSet<(String, String)>,
+    /// Of ipset, by index.
+    pub ipsets: BTreeSet<u16>,
+}
