@@ -1,7 +1,9 @@
 //! How a kernel writes expressions: attributes by number.
 
 use crate::attribute::{attributes, be32, text};
-use crate::expression::{Base, Expression, Extension, Gives, Register, Span, Verdict, WORDS};
+use crate::expression::{
+    Base, Expression, Extension, Given, Gives, Register, Span, Verdict, WORDS,
+};
 
 /// Attributes of an expression.
 struct Data<'a>(&'a [u8]);
@@ -22,6 +24,15 @@ impl<'a> Data<'a> {
 
     fn register(&self, kind: u16) -> Register {
         word(self.number(kind)?)
+    }
+
+    /// The first of a range, and the last in the next attribute.
+    fn given(&self, first: u16) -> Given {
+        match (self.register(first), self.get(first + 1)) {
+            (None, _) => Given::Nothing,
+            (register, None) => Given::Value(register),
+            _ => Given::Some,
+        }
     }
 
     fn text(&self, kind: u16) -> String {
@@ -210,13 +221,18 @@ impl Expression {
             "tproxy" => Self::Tproxy,
             "nat" => Self::Nat {
                 source: data.number(1) == Some(0),
-                address: data.register(3),
-                port: data.register(5),
+                address: data.given(3),
+                port: data.given(5),
             },
-            "masq" | "redir" => Self::Nat {
-                source: name == "masq",
-                address: None,
-                port: None,
+            "masq" => Self::Nat {
+                source: true,
+                address: Given::Some,
+                port: data.given(2),
+            },
+            "redir" => Self::Nat {
+                source: false,
+                address: Given::Some,
+                port: data.given(1),
             },
             "match" => Self::Match {
                 name: data.text(1),

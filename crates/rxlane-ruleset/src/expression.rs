@@ -168,9 +168,8 @@ pub(crate) enum Expression {
     Tproxy,
     Nat {
         source: bool,
-        /// The first address and the first port that may be given.
-        address: Register,
-        port: Register,
+        address: Given,
+        port: Given,
     },
     /// Of x_tables.
     Match {
@@ -184,6 +183,16 @@ pub(crate) enum Expression {
         data: Vec<u8>,
     },
     Unknown(String),
+}
+
+/// What an address or port is translated to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Given {
+    /// It stays.
+    Nothing,
+    Value(Register),
+    /// One of several, or an address of a device.
+    Some,
 }
 
 /// What a set is asked for.

@@ -135,16 +135,19 @@ pub fn table(version: Version, name: &str, blob: &[u8]) -> Option<Table> {
     let valid = number(info, 32)?;
     let entries = entries(version, all)?;
     let mut starts: BTreeMap<usize, (Option<BaseChain>, String)> = BTreeMap::new();
+    let mut policies = Vec::new();
     for (i, place) in PLACES.into_iter().enumerate() {
         if valid & 1 << i == 0 {
             continue;
         }
         let start = number(info, 36 + 4 * i)? as usize;
         let policy = number(info, 56 + 4 * i)? as usize;
+        policies.push(policy);
         let (_, policy) = entries.iter().find(|(at, _)| *at == policy)?;
         let base = BaseChain {
             place,
             priority: priority(name),
+            handle: 0,
             tracked: nft::tracked(place, priority(name)),
             devices: Vec::new(),
             is_nat: name == "nat",
@@ -171,7 +174,7 @@ pub fn table(version: Version, name: &str, blob: &[u8]) -> Option<Table> {
             chains.insert(at.to_string(), chain);
         }
         let chain = of.as_ref().and_then(|key| chains.get_mut(key));
-        if called(version, entry).is_none() {
+        if called(version, entry).is_none() && !policies.contains(at) {
             let chain = chain?;
             chain.rules.push(Rule {
                 handle: chain.rules.len() as u64 + 1,
@@ -184,6 +187,7 @@ pub fn table(version: Version, name: &str, blob: &[u8]) -> Option<Table> {
         name: format!("{}tables {name}", version.name()),
         v6: Some(version.v6),
         chains,
+        sets: BTreeMap::new(),
     })
 }
 

@@ -7,6 +7,7 @@
 mod acts;
 pub mod attribute;
 mod decode;
+pub mod evaluate;
 mod expression;
 mod fields;
 mod hook;

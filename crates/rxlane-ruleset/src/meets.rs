@@ -39,6 +39,17 @@ pub(crate) enum Outcome {
     May,
 }
 
+impl Outcome {
+    /// The same, or its contrary.
+    pub(crate) fn inverted(self, inverted: bool) -> Self {
+        match self {
+            Self::Holds if inverted => Self::Fails,
+            Self::Fails if inverted => Self::Holds,
+            other => other,
+        }
+    }
+}
+
 impl Meets {
     /// Whether every flow meets the rule, or every one that connection tracking sees, or every other.
     pub fn is_universal(&self) -> bool {

@@ -39,9 +39,14 @@ pub fn tables(
         if let Some(set) = all.get_mut(&key) {
             let elements = set.elements.get_or_insert_default();
             elements.append(&mut of);
-            // What all others have comes last.
-            elements.sort_by_key(|element| element.key.is_none());
         }
+    }
+    // An interval ends before the next one begins; what all others have comes last.
+    for elements in all.values_mut().filter_map(|set| set.elements.as_mut()) {
+        elements.sort_by(|a, b| {
+            let of = |e: &Element| (e.key.is_none(), !e.is_end);
+            (of(a).0, &a.key, of(a).1).cmp(&(of(b).0, &b.key, of(b).1))
+        });
     }
     let mut tables: BTreeMap<String, Table> = BTreeMap::new();
     for (name, v6, key, base) in chains.iter().filter_map(|b| chain(b.as_ref())) {
@@ -57,6 +62,11 @@ pub fn tables(
             }
         }
     }
+    for ((table, name), set) in all {
+        if let Some(table) = tables.get_mut(&table) {
+            table.sets.insert(name, set);
+        }
+    }
     tables.into_values().collect()
 }
 
@@ -69,10 +79,11 @@ fn family(body: &[u8]) -> Option<(&'static str, Option<bool>, &[u8])> {
 fn chain(body: &[u8]) -> Option<(String, Option<bool>, String, Option<BaseChain>)> {
     let (family, v6, body) = family(body)?;
     let (mut table, mut chain, mut hook) = (String::new(), String::new(), None);
-    let (mut drops, mut is_nat) = (false, false);
+    let (mut drops, mut is_nat, mut handle) = (false, false, 0);
     for (kind, value) in attributes(body) {
         match kind {
             1 => table = format!("{family} {}", text(value)),
+            2 => handle = value.try_into().map_or(0, u64::from_be_bytes),
             3 => chain = text(value),
             4 => hook = Some(value),
             5 => drops = be32(value) != Some(1),
@@ -100,6 +111,7 @@ fn chain(body: &[u8]) -> Option<(String, Option<bool>, String, Option<BaseChain>
         Some(BaseChain {
             place,
             priority,
+            handle,
             tracked: tracked(place, priority),
             devices,
             is_nat,
@@ -185,6 +197,8 @@ const INTERVAL: u32 = 0x4;
 const TIMEOUT: u32 = 0x10;
 const EVAL: u32 = 0x20;
 const CONCAT: u32 = 0x80;
+/// `NFT_SET_ELEM_INTERVAL_END`.
+const INTERVAL_END: u32 = 0x1;
 /// `NFT_DATA_VERDICT`.
 const VERDICTS: u32 = 0xffff_ff00;
 
@@ -218,6 +232,7 @@ fn head(body: &[u8]) -> Option<Head<'_>> {
             3 => head.flags = number(),
             5 => head.set.key_len = number() as usize,
             6 => head.data_type = number(),
+            9 => head.set.parts = parts(value),
             15 => head.set.objects = number(),
             17 => {
                 let name = attributes(value).find(|(k, _)| *k == 1);
@@ -231,7 +246,20 @@ fn head(body: &[u8]) -> Option<Head<'_>> {
     head.set.is_interval = head.flags & INTERVAL != 0;
     head.set.is_concatenated = head.flags & CONCAT != 0;
     head.set.changes = head.flags & (TIMEOUT | EVAL) != 0;
+    head.set.is_dynamic = head.flags & EVAL != 0;
     Some(head)
+}
+
+/// Lengths of the parts of a key (`NFTA_SET_DESC_CONCAT`).
+fn parts(description: &[u8]) -> Vec<usize> {
+    let of = |(kind, value)| (kind == 2).then(|| attributes(value));
+    let fields = attributes(description).filter_map(of).flatten();
+    let len = |(_, field)| attributes(field).find(|(kind, _)| *kind == 1);
+    fields
+        .filter_map(len)
+        .filter_map(|(_, len)| be32(len))
+        .map(|len| len as usize)
+        .collect()
 }
 
 fn set(body: &[u8]) -> Option<(Key, Set)> {
@@ -290,7 +318,12 @@ fn element_of(value: &[u8]) -> Element {
     for (kind, value) in attributes(value) {
         match kind {
             1 => element.key = inside(value, 1).map(|(_, key)| key.to_vec()),
-            2 => element.verdict = inside(value, 2).map(|(_, verdict)| verdict_of(verdict)),
+            2 => {
+                element.verdict = inside(value, 2).map(|(_, verdict)| verdict_of(verdict));
+                element.data = inside(value, 1).map(|(_, data)| data.to_vec());
+            }
+            3 => element.is_end = be32(value).is_some_and(|flags| flags & INTERVAL_END != 0),
+            10 => element.last = inside(value, 1).map(|(_, key)| key.to_vec()),
             _ => {}
         }
     }

@@ -40,6 +40,8 @@ pub(crate) struct BaseChain {
     pub(crate) place: Place,
     /// The lower, the earlier.
     pub(crate) priority: i32,
+    /// Of chains of a table with the same priority the one that was made last comes first.
+    pub(crate) handle: u64,
     /// Whether connection tracking has packets already.
     pub(crate) tracked: Tracked,
     /// Devices that it is for; none: all.
@@ -66,6 +68,8 @@ pub struct Table {
     /// IP version of its packets, where it has one.
     pub(crate) v6: Option<bool>,
     pub(crate) chains: BTreeMap<String, Chain>,
+    /// By name.
+    pub(crate) sets: BTreeMap<String, Set>,
 }
 
 /// A set or map.
@@ -74,8 +78,12 @@ pub(crate) struct Set {
     pub(crate) key_len: usize,
     pub(crate) is_interval: bool,
     pub(crate) is_concatenated: bool,
+    /// Lengths of the parts of a concatenation in bytes; each begins at a word.
+    pub(crate) parts: Vec<usize>,
     /// Elements come and go without a word.
     pub(crate) changes: bool,
+    /// Packets add elements.
+    pub(crate) is_dynamic: bool,
     /// Elements have limits, quotas or the like.
     pub(crate) counts: bool,
     /// Kind of the objects that it maps to.
@@ -88,7 +96,13 @@ pub(crate) struct Set {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Element {
     pub(crate) key: Option<Vec<u8>>,
+    /// The last key of an interval, where the element says it.
+    pub(crate) last: Option<Vec<u8>>,
+    /// The interval that began before ends before this one.
+    pub(crate) is_end: bool,
     pub(crate) verdict: Option<Verdict>,
+    /// What a map gives.
+    pub(crate) data: Option<Vec<u8>>,
 }
 
 impl Step {

@@ -343,7 +343,7 @@ impl<'a> Reader<'a> {
 
 impl Extension {
     /// Options of IP and extension headers are in no packet that is asked about; of options of TCP some are in SYNs alone.
-    fn is_absent(self) -> bool {
+    pub(crate) fn is_absent(self) -> bool {
         const TCP: u32 = 1;
         const SCTP: u32 = 3;
         self.of != TCP && self.of != SCTP || matches!(self.kind, Some(2..=4))

@@ -257,11 +257,7 @@ fn contrary(test: &Test, meets: &Meets, tracked: Tracked) -> Met {
     }
     let met = test.meet(meets, tracked);
     Met {
-        outcome: match met.outcome {
-            Outcome::Holds => Outcome::Fails,
-            Outcome::Fails => Outcome::Holds,
-            Outcome::May => Outcome::May,
-        },
+        outcome: met.outcome.inverted(true),
         meets: meets.clone(),
         varies: met.varies,
     }

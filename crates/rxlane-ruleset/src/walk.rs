@@ -38,7 +38,7 @@ impl Table {
         hooks
     }
 
-    fn called<'a>(&'a self, key: &'a str) -> &'a str {
+    pub(crate) fn called<'a>(&'a self, key: &'a str) -> &'a str {
         let name = self.chains.get(key).map_or("", |chain| &chain.name);
         if name.is_empty() { key } else { name }
     }

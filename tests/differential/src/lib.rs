@@ -15,6 +15,7 @@ pub mod hunt;
 mod neighbours;
 pub mod packets;
 pub mod report;
+pub mod rules;
 pub mod scenario;
 mod sessions;
 pub mod shrink;

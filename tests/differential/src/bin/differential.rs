@@ -11,7 +11,7 @@ use rxlane_differential::hunt::{Hunt, Tally};
 use rxlane_differential::report::{Finding, describe};
 use rxlane_differential::scenario::Statement;
 use rxlane_differential::trial::{self, InTunnels, Second, Settings};
-use rxlane_differential::{OracleError, grammar, world};
+use rxlane_differential::{OracleError, grammar, rules, world};
 use rxlane_system::stop;
 
 /// Looks for packets that a router with rxlane treats otherwise than plain Linux does.
@@ -28,6 +28,8 @@ enum Command {
     Run(RunArgs),
     /// Do once more what a file says (needs root)
     Replay(ReplayArgs),
+    /// Draw rulesets, and compare what the evaluator says of flows with what the kernel does (needs root)
+    Rules(RulesArgs),
     /// Print what a seed draws
     Show {
         /// The seed
@@ -39,6 +41,25 @@ enum Command {
         #[arg(long, value_name = "KINDS", default_value = "all")]
         kinds: Kinds,
     },
+}
+
+#[derive(clap::Args)]
+struct RulesArgs {
+    /// Rulesets
+    #[arg(long, default_value_t = 100)]
+    rulesets: u64,
+    /// Flows that talk through each
+    #[arg(long, default_value_t = 40)]
+    flows: usize,
+    /// Seed of the first ruleset; the next has the next. Default: the time
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Stop after so many differences
+    #[arg(long, default_value_t = 1)]
+    differences: usize,
+    /// Print what the seed draws, and send nothing
+    #[arg(long)]
+    show: bool,
 }
 
 #[derive(clap::Args)]
@@ -152,6 +173,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Run(args) => run(args),
         Command::Replay(args) => replay(&args),
+        Command::Rules(args) => rules(&args),
         Command::Show {
             seed,
             packets_per_configuration,
@@ -170,13 +192,10 @@ fn main() -> ExitCode {
 
 fn run(args: RunArgs) -> Result<ExitCode, OracleError> {
     world::remove_left_over();
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let seconds = args.seconds.or(args.minutes.map(|m| m * 60));
     let hunt = Hunt {
         second: args.router.second(),
-        seed: args
-            .seed
-            .unwrap_or_else(|| now.map_or(1, |n| n.as_secs() << 16)),
+        seed: args.seed.unwrap_or_else(of_the_time),
         configurations: args.configurations,
         time: seconds.map(Duration::from_secs),
         packets: args.packets_per_configuration,
@@ -271,6 +290,48 @@ fn summary(tally: &Tally, time: Duration) -> String {
         lines.push(format!("difference: seed {seed}, {}", file.display()));
     }
     lines.join("\n")
+}
+
+/// A seed that no run before had.
+fn of_the_time() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(1, |n| n.as_secs() << 16)
+}
+
+fn rules(args: &RulesArgs) -> Result<ExitCode, OracleError> {
+    let seed = args.seed.unwrap_or_else(of_the_time);
+    if args.show {
+        print!("{}", rules::drawn(seed));
+        return Ok(ExitCode::SUCCESS);
+    }
+    world::remove_left_over();
+    println!("seed {seed}");
+    let bar = ProgressBar::new(args.rulesets);
+    let tally = rules::hunt(seed, args.rulesets, args.flows, |tally| {
+        bar.set_position(tally.rulesets);
+        tally.differences.len() >= args.differences || stop::check().is_err()
+    })?;
+    bar.finish_and_clear();
+    println!(
+        "{} rulesets, {} packets, answers {:?}",
+        tally.rulesets, tally.packets, tally.answers
+    );
+    let mut reasons: Vec<_> = tally.reasons.iter().collect();
+    reasons.sort_by_key(|(_, times)| std::cmp::Reverse(**times));
+    for (why, times) in reasons {
+        println!("depends {times} times: it {why}");
+    }
+    for (said, times) in &tally.refused {
+        println!("refused {times} times: {said}");
+    }
+    for difference in &tally.differences {
+        println!("difference: {difference}");
+    }
+    println!("{} differences", tally.differences.len());
+    Ok(match tally.differences.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
 }
 
 fn replay(args: &ReplayArgs) -> Result<ExitCode, OracleError> {

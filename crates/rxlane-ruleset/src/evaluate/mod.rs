@@ -1,0 +1,353 @@
+//! What becomes of a flow: its packets go through the rules, as far as is known of them.
+//!
+//! A rule holds, does not, or that depends on something which the packets of a flow do not have in common, or which is not known. Then
+//! both ways are followed.
+
+mod asked;
+mod flow;
+mod loads;
+mod machine;
+mod packet;
+mod partly;
+mod stations;
+mod steps;
+
+use std::collections::BTreeMap;
+
+pub use flow::{Answer, Deciding, Flow, Outcome, Stage};
+use machine::{Machine, Ran};
+use packet::{Packet, Tracking, Translated};
+use partly::Partly;
+use stations::{Chains, Station, stations};
+
+use crate::expression::Verdict;
+use crate::hook::Place;
+use crate::program::{BaseChain, Rule, Table};
+
+/// Rules, and what they are asked in.
+#[derive(Debug, Clone, Copy)]
+pub struct Evaluator<'a> {
+    /// Read with the elements of all sets.
+    pub tables: &'a [Table],
+    /// Names of devices, by index.
+    pub devices: &'a BTreeMap<u32, String>,
+}
+
+/// As deep as the kernel lets chains call each other.
+const DEPTH: usize = 16;
+/// Rules that are run for an answer at most: where much is unknown, there are many ways.
+const RULES: usize = 1 << 18;
+/// Rules that are named of those which decide.
+const NAMED: usize = 20;
+
+impl<'a> Evaluator<'a> {
+    /// What becomes of packets of a flow.
+    pub fn answer(&self, flow: &Flow, stage: Stage) -> Answer {
+        let mut translated = Translated::default();
+        if stage == Stage::Established {
+            let mut first = self.walk(flow, Stage::Opening, Translated::default());
+            first.run();
+            translated = first.translated;
+        }
+        let mut walk = self.walk(flow, stage, translated);
+        walk.run();
+        walk.answered()
+    }
+
+    fn walk(&self, flow: &Flow, stage: Stage, translated: Translated) -> Walk<'a> {
+        Walk {
+            evaluator: *self,
+            packet: Packet::new(flow, stage),
+            translated,
+            place: Place::Ingress,
+            is_sure: true,
+            rules: 0,
+            fates: Vec::new(),
+            dropped: Vec::new(),
+            is_dropped: false,
+            accepted: Vec::new(),
+            beside: Vec::new(),
+        }
+    }
+}
+
+/// What may become of packets in a base chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Accept,
+    Drop,
+}
+
+struct Walk<'a> {
+    evaluator: Evaluator<'a>,
+    packet: Packet,
+    translated: Translated,
+    place: Place,
+    /// Whether all packets are at the rule that are still in the base chain.
+    is_sure: bool,
+    rules: usize,
+    /// Of this base chain.
+    fates: Vec<(Fate, Deciding)>,
+    /// What drops packets, or may.
+    dropped: Vec<Deciding>,
+    /// Whether that is all packets.
+    is_dropped: bool,
+    accepted: Vec<Deciding>,
+    beside: Vec<Deciding>,
+}
+
+impl<'a> Walk<'a> {
+    fn run(&mut self) {
+        for station in stations(self.evaluator.tables, self.packet.v6) {
+            match station {
+                Station::Tracks => {
+                    if self.packet.tracking == Tracking::NotYet {
+                        self.packet.tracking = Tracking::In(self.packet.stage);
+                    }
+                }
+                Station::Translates(place) => self.translate(place),
+                Station::Routes => {
+                    self.translated_at(Place::Prerouting);
+                    self.packet.hop();
+                }
+                Station::Chains(chains) => self.chains(&chains),
+            }
+            if self.is_dropped {
+                return;
+            }
+        }
+        self.translated_at(Place::Postrouting);
+    }
+
+    fn chains(&mut self, chains: &Chains<'a>) {
+        if chains.as_tracking && self.packet.tracking == Tracking::NotYet {
+            self.packet.tracking = Tracking::Unknown;
+        }
+        if chains.as_translation && self.translates() {
+            for is_source in [true, false] {
+                self.forget_end(is_source);
+            }
+        }
+        if chains.is_unordered() {
+            // What one of them changes, the others see or not.
+            let before = self.packet.clone();
+            let found = (self.beside.len(), self.accepted.len(), self.dropped.len());
+            self.bases(chains);
+            self.beside.truncate(found.0);
+            self.accepted.truncate(found.1);
+            self.dropped.truncate(found.2);
+            self.is_dropped = false;
+            self.packet.join(&before);
+        }
+        self.bases(chains);
+    }
+
+    fn bases(&mut self, chains: &Chains<'a>) {
+        for (table, key, base) in &chains.all {
+            self.base(table, key, base);
+            if self.is_dropped {
+                return;
+            }
+        }
+    }
+
+    /// Whether there are rules that translate.
+    fn translates(&self) -> bool {
+        self.evaluator.tables.iter().any(|table| {
+            let mut bases = table.chains.values().flat_map(|chain| &chain.bases);
+            bases.any(|base| base.is_nat)
+        })
+    }
+
+    /// An end of the flow is somebody else's, or not.
+    fn forget_end(&mut self, is_source: bool) {
+        let len = self.packet.address(is_source).len();
+        self.packet.set_address(is_source, &Partly::unknown(len));
+        let port = if is_source { 0 } else { 2 };
+        self.packet.transport.put(port, &Partly::unknown(2));
+    }
+
+    /// Notes how the first packet looks after rules of nat.
+    fn translated_at(&mut self, place: Place) {
+        if self.packet.stage == Stage::Opening {
+            let (network, transport) = (self.packet.network.clone(), self.packet.transport.clone());
+            self.translated.places.push((place, network, transport));
+        }
+    }
+
+    fn translate(&mut self, place: Place) {
+        match self.packet.stage {
+            Stage::Opening => {}
+            Stage::Established => {
+                let all = self.translated.places.iter();
+                let Some((_, network, transport)) = all.rev().find(|(at, _, _)| *at == place)
+                else {
+                    return;
+                };
+                let mut first = self.packet.clone();
+                (first.network, first.transport) = (network.clone(), transport.clone());
+                for is_source in [true, false] {
+                    let address = first.address(is_source);
+                    self.packet.set_address(is_source, &address);
+                }
+                self.packet.transport.put(0, &transport.get(0, 4));
+            }
+            Stage::Answering => {
+                if self.translates() {
+                    self.forget_end(place == Place::Postrouting);
+                }
+            }
+        }
+    }
+
+    fn base(&mut self, table: &'a Table, key: &'a str, base: &'a BaseChain) {
+        self.place = base.place;
+        // Of a connection only the first packet comes by rules of nat; without one none does.
+        if base.is_nat && self.packet.tracking != Tracking::In(Stage::Opening) {
+            return;
+        }
+        let device = match base.place {
+            Place::Ingress => self.packet.ingress.as_ref(),
+            Place::Egress => self.packet.egress.as_ref(),
+            _ => None,
+        };
+        let comes_by = match (base.devices.is_empty(), device) {
+            (true, _) => true,
+            (false, Some(device)) => {
+                if !base.devices.contains(device) {
+                    return;
+                }
+                true
+            }
+            (false, None) => false,
+        };
+        self.is_sure = comes_by;
+        self.fates.clear();
+        let before = self.packet.clone();
+        let falls = self.chain(table, key, 0);
+        if !comes_by {
+            self.packet.join(&before);
+        }
+        if falls {
+            let fate = if base.drops { Fate::Drop } else { Fate::Accept };
+            let what = if base.drops { "drops" } else { "accepts" };
+            let deciding = self.deciding(table, key, None, (what, None));
+            self.fates.push((fate, deciding));
+        }
+        let fates = std::mem::take(&mut self.fates);
+        let is_all = comes_by && fates.iter().all(|(fate, _)| *fate == Fate::Drop);
+        let some_drop = fates.iter().any(|(fate, _)| *fate == Fate::Drop);
+        for (fate, deciding) in fates {
+            // Where some are dropped, that is also because of what lets others pass.
+            let decides = fate == Fate::Drop || some_drop && deciding.why.is_some();
+            let all = if decides {
+                &mut self.dropped
+            } else {
+                &mut self.accepted
+            };
+            if !all.contains(&deciding) {
+                all.push(deciding);
+            }
+        }
+        self.is_dropped = is_all;
+    }
+
+    fn deciding(
+        &self,
+        table: &Table,
+        key: &str,
+        rule: Option<&Rule>,
+        (what, why): (&str, Option<&str>),
+    ) -> Deciding {
+        Deciding {
+            table: table.name.clone(),
+            chain: table.called(key).to_owned(),
+            place: self.place,
+            handle: rule.map(|rule| rule.handle),
+            what: what.to_owned(),
+            why: why.map(str::to_owned),
+        }
+    }
+
+    /// Whether packets may come out of a chain.
+    fn chain(&mut self, table: &'a Table, key: &str, depth: usize) -> bool {
+        let Some(chain) = table.chains.get(key).filter(|_| depth <= DEPTH) else {
+            return true;
+        };
+        let mut falls = false;
+        for rule in &chain.rules {
+            self.rules += 1;
+            if self.rules > RULES {
+                let why = "is one of too many ways through the rules";
+                let deciding = self.deciding(table, key, Some(rule), ("drops", Some(why)));
+                self.fates.push((Fate::Drop, deciding));
+                return true;
+            }
+            let ran = self.ran(table, rule);
+            let why = ran.why.as_deref();
+            for what in &ran.beside {
+                let deciding = self.deciding(table, key, Some(rule), (what, why));
+                if !self.beside.contains(&deciding) {
+                    self.beside.push(deciding);
+                }
+            }
+            let mut goes_on = ran.goes_on;
+            let is_one = ran.verdicts.len() == 1 && !ran.goes_on;
+            let fates_before = self.fates.len();
+            for verdict in &ran.verdicts {
+                let ends = |walk: &mut Self, fate, what: &str| {
+                    let deciding = walk.deciding(table, key, Some(rule), (what, why));
+                    walk.fates.push((fate, deciding));
+                };
+                match verdict {
+                    Verdict::Accept => ends(self, Fate::Accept, "accepts"),
+                    Verdict::Drop => ends(self, Fate::Drop, "drops"),
+                    Verdict::Queue(_) => {
+                        // User space says, of each packet.
+                        ends(self, Fate::Drop, "queues packets to user space");
+                        ends(self, Fate::Accept, "queues packets to user space");
+                    }
+                    Verdict::Continue => goes_on = true,
+                    Verdict::Return => falls = true,
+                    Verdict::Jump(to) | Verdict::Goto(to) => {
+                        self.is_sure &= is_one;
+                        let comes_out = self.chain(table, to, depth + 1);
+                        match verdict {
+                            Verdict::Jump(_) => goes_on |= comes_out,
+                            _ => falls |= comes_out,
+                        }
+                    }
+                }
+            }
+            if !goes_on {
+                return falls;
+            }
+            // Some packets may be gone, with what they were given until here.
+            self.is_sure &= !falls && self.fates.len() == fates_before;
+        }
+        true
+    }
+
+    fn ran(&mut self, table: &'a Table, rule: &Rule) -> Ran {
+        let (devices, place, is_sure) = (self.evaluator.devices, self.place, self.is_sure);
+        Machine::new(table, devices, place, &mut self.packet, is_sure).run(rule)
+    }
+
+    fn answered(mut self) -> Answer {
+        let outcome = match (self.is_dropped, self.dropped.is_empty()) {
+            (true, _) => Outcome::Drop,
+            (false, false) => Outcome::Depends,
+            (false, true) => Outcome::Accept,
+        };
+        let mut because = match outcome {
+            Outcome::Accept => std::mem::take(&mut self.accepted),
+            _ => std::mem::take(&mut self.dropped),
+        };
+        because.truncate(NAMED);
+        Answer {
+            outcome,
+            because,
+            beside: self.beside,
+        }
+    }
+}
