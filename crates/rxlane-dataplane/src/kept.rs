@@ -100,6 +100,7 @@ mod tests {
             what: "queues packets".into(),
             place: "the chain c".into(),
             meets,
+            rules: vec![7],
         }
     }
 

@@ -164,6 +164,7 @@ impl Surroundings {
                 tracked: Some(false),
                 ..Meets::default()
             },
+            rules: Vec::new(),
         }));
         self
     }

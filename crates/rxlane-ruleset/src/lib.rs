@@ -26,7 +26,7 @@ mod xt;
 pub use acts::WORST;
 pub use hook::{Effects, Hook, Place};
 pub use meets::Meets;
-pub use per_packet::{PerPacket, Uses};
+pub use per_packet::{PerPacket, Uses, without_rules};
 pub use program::Table;
 use walk::Found;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::meets::Meets;
 
 /// Something that must see every packet of the flows that meet it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PerPacket {
     /// What it does, such as `queues packets to user space (queue 3)`.
     pub what: String,
@@ -13,6 +13,8 @@ pub struct PerPacket {
     pub place: String,
     /// Which flows can meet it.
     pub meets: Meets,
+    /// Which rules there: handles of nftables, of iptables their numbers in the chain.
+    pub rules: Vec<u64>,
 }
 
 /// What a rule does that asks for packets or bytes of connections, those of the other direction, too.
@@ -30,8 +32,19 @@ impl PerPacket {
 
 impl std::fmt::Display for PerPacket {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {} ({})", self.place, self.what, self.meets)
+        write!(f, "{} {} ({})", self.place, self.what, self.meets)?;
+        match &self.rules[..] {
+            [] => Ok(()),
+            [one] => write!(f, ", rule {one}"),
+            [first, .., last] => write!(f, ", rules {first} to {last}"),
+        }
     }
+}
+
+/// What a [`PerPacket`] says of itself, without the numbers of its rules.
+pub fn without_rules(said: &str) -> &str {
+    said.rsplit_once("), rule")
+        .map_or(said, |(rest, _)| &said[..=rest.len()])
 }
 
 /// What rules ask about packets of flows beside what the witness compares.

@@ -67,7 +67,7 @@ fn queues_are_found_by_expression_and_by_verdict() {
         let found = of_rule(&[protocol.concat(), last]);
         assert_eq!(found.per_packet.len(), 1);
         let wanted = format!(
-            "the chain inet t f at forward queues packets to user space (queue {queue}) (of flows: UDP)"
+            "the chain inet t f at forward queues packets to user space (queue {queue}) (of flows: UDP), rule 0"
         );
         assert_eq!(found.per_packet[0].to_string(), wanted);
         assert!(found.hooks[0].effects.filters);

@@ -94,6 +94,7 @@ impl Table {
                     }
                     let mut walk = Walk {
                         table: self,
+                        handle: 0,
                         base,
                         tracked: match are_tracked {
                             true => base.tracked,
@@ -119,13 +120,22 @@ pub(crate) struct Found {
 impl Found {
     pub(crate) fn add(&mut self, new: PerPacket) {
         let same = |old: &PerPacket| old.what == new.what && old.place == new.place;
-        let known = |old: &PerPacket| same(old) && old.meets.covers(&new.meets);
-        if self.per_packet.iter().any(known) {
+        let known = |old: &&mut PerPacket| same(old) && old.meets.covers(&new.meets);
+        if let Some(old) = self.per_packet.iter_mut().find(known) {
+            old.rules.extend(&new.rules);
+            old.rules.sort_unstable();
+            old.rules.dedup();
             return;
         }
-        self.per_packet
-            .retain(|old| !(same(old) && new.meets.covers(&old.meets)));
-        self.per_packet.push(new);
+        let covered = |old: &PerPacket| same(old) && new.meets.covers(&old.meets);
+        let (covered, mut others): (Vec<_>, Vec<_>) = self.per_packet.drain(..).partition(covered);
+        let mut new = new.clone();
+        new.rules
+            .extend(covered.into_iter().flat_map(|old| old.rules));
+        new.rules.sort_unstable();
+        new.rules.dedup();
+        others.push(new);
+        self.per_packet = others;
     }
 }
 
@@ -182,6 +192,8 @@ enum Course {
 
 struct Walk<'a> {
     table: &'a Table,
+    /// Of the rule that is looked at.
+    handle: u64,
     base: &'a BaseChain,
     tracked: Tracked,
     /// With what chains have been walked, and whether no packet came out.
@@ -224,6 +236,7 @@ impl<'a> Walk<'a> {
     }
 
     fn rule(&mut self, key: &'a str, rule: &'a Rule, meets: &Meets) -> Course {
+        self.handle = rule.handle;
         let mut meets = meets.clone();
         let (mut is_certain, mut varies) = (true, Vec::<Varying>::new());
         let tracked = self.tracked;
@@ -278,6 +291,7 @@ impl<'a> Walk<'a> {
                         let of_this = met.varies.map(|what| Varying::new(what, &meets));
                         self.vary(key, &of_this, &met.meets);
                         let course = self.verdict(key, verdict, &met.meets);
+                        self.handle = rule.handle;
                         if met.outcome == Outcome::Holds {
                             return if is_certain { course } else { Course::On };
                         }
@@ -321,6 +335,7 @@ impl<'a> Walk<'a> {
             what,
             place: format!("the chain {table} {chain} at {at}"),
             meets: meets.clone(),
+            rules: vec![self.handle],
         });
     }
 }

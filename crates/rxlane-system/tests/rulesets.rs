@@ -15,7 +15,11 @@ fn said() -> Vec<String> {
 fn said_of(are_tracked: bool) -> Vec<String> {
     let mut all = read().per_packet;
     all.retain(|p| p.meets.tracked.is_none_or(|tracked| tracked == are_tracked));
-    all.iter_mut().for_each(|p| p.meets.tracked = None);
+    for p in &mut all {
+        assert!(!p.rules.is_empty(), "{p} names no rule");
+        p.rules.clear();
+        p.meets.tracked = None;
+    }
     all.iter().map(ToString::to_string).collect()
 }
 

@@ -322,7 +322,14 @@ impl Router {
 
 /// Says of classes what they do and why, where that is new, and of which that has `ended`.
 fn say(now: &[(String, Vec<String>)], before: &[(String, Vec<String>)], does: &str, ended: &str) {
-    if now == before {
+    // The numbers of rules change with each reload of a firewall, which is no news.
+    let unnumbered = |all: &[(String, Vec<String>)]| -> Vec<(String, Vec<String>)> {
+        let of = |why: &String| rxlane_ruleset::without_rules(why).to_owned();
+        let all = all.iter();
+        all.map(|(class, why)| (class.clone(), why.iter().map(of).collect()))
+            .collect()
+    };
+    if unnumbered(now) == unnumbered(before) {
         return;
     }
     for (class, why) in now {

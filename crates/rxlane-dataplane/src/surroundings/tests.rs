@@ -136,6 +136,7 @@ fn limits(effects: Effects) -> Surroundings {
             tracked: Some(tracked),
             ..Meets::default()
         },
+        rules: Vec::new(),
     };
     Surroundings {
         per_packet: vec![limit(true), limit(false)],
@@ -206,6 +207,7 @@ fn what_all_flows_meet_holds_established_back_and_what_some_meet_is_kept() {
             what: "logs packets".into(),
             place: "the chain inet fw c at forward".into(),
             meets,
+            rules: Vec::new(),
         }],
         ..Surroundings::default()
     };

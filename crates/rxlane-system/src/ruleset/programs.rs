@@ -74,6 +74,7 @@ pub(super) fn netfilter() -> Result<Vec<(Hook, PerPacket)>, SystemError> {
                 },
                 ..Meets::default()
             },
+            rules: Vec::new(),
         };
         all.push((hook, per_packet));
     }

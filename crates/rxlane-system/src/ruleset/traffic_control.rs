@@ -22,6 +22,7 @@ pub fn per_packet_at(device: &Link, ours: &[u32]) -> Result<Vec<PerPacket>, Syst
             what: format!("has the BPF program {program}, which may do anything with each packet"),
             place: format!("port `{}` (tcx, {place})", device.name),
             meets: meets(&device.name, place),
+            rules: Vec::new(),
         });
     }
     all.dedup();
@@ -80,6 +81,7 @@ pub(crate) fn of_filter(device: &str, place: &str, body: &[u8]) -> Option<PerPac
         what: format!("{what} ({kind})"),
         place: format!("port `{device}` (tc, {place})"),
         meets,
+        rules: Vec::new(),
     })
 }
 
