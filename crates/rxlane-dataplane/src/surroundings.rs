@@ -80,6 +80,7 @@ impl Surroundings {
             per_packet,
             uses,
             untracked_uses,
+            ..
         } = ruleset::read(links)?;
         let (local_hooks, hooks) = hooks.into_iter().partition(|hook| hook.place.is_local());
         let mut found = Self {

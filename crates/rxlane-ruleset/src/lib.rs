@@ -39,6 +39,8 @@ pub struct Ruleset {
     pub per_packet: Vec<PerPacket>,
     /// What rules ask about established packets.
     pub uses: Uses,
+    /// Whether rules ask for connections, or translate them: then Linux tracks them.
+    pub tracks: bool,
     /// What they ask about packets that connection tracking does not see.
     pub untracked_uses: Uses,
 }
@@ -58,6 +60,7 @@ impl Ruleset {
             hooks: tables.iter().flat_map(Table::hooks).collect(),
             per_packet: joined(tracked.per_packet, untracked.per_packet),
             uses: tracked.uses,
+            tracks: tables.iter().any(Table::tracks),
             untracked_uses: untracked.uses,
         }
     }

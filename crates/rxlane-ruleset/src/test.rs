@@ -108,6 +108,16 @@ impl Test {
         if inverted { self.not() } else { self }
     }
 
+    /// Whether it asks where connection tracking has a packet.
+    pub(crate) fn asks_state(&self) -> bool {
+        match self {
+            Self::State { .. } => true,
+            Self::All(all) | Self::Any(all) => all.iter().any(Self::asks_state),
+            Self::Not(test) => test.asks_state(),
+            _ => false,
+        }
+    }
+
     /// Whether packets of a flow may be answered in different ways.
     pub(crate) fn varies(&self) -> bool {
         match self {

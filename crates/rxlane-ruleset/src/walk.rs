@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::acts::WORST;
-use crate::expression::Verdict;
+use crate::expression::{Expression, Verdict};
 use crate::hook::{Effects, Hook, Place};
 use crate::meets::{Meets, Outcome};
 use crate::per_packet::{PerPacket, Uses};
@@ -36,6 +36,25 @@ impl Table {
         }
         hooks.retain(|hook| hook.effects.any());
         hooks
+    }
+
+    /// Whether something asks for connections, or translates them.
+    pub(crate) fn tracks(&self) -> bool {
+        self.chains.values().any(|chain| {
+            let steps = chain.rules.iter().flat_map(|rule| &rule.steps);
+            let mut tests = steps.filter_map(|step| match step {
+                Step::If(test) => Some(test.asks_state()),
+                Step::Map(map) => Some(map.iter().any(|(test, _)| test.asks_state())),
+                _ => None,
+            });
+            let mut expressions = chain.rules.iter().flat_map(|rule| &rule.expressions);
+            let of_connections =
+                |e: &Expression| matches!(e, Expression::Ct { .. } | Expression::SetCt { .. });
+            let mut bases = chain.bases.iter();
+            bases.any(|base| base.is_nat)
+                || tests.any(|asks| asks)
+                || expressions.any(of_connections)
+        })
     }
 
     pub(crate) fn called<'a>(&'a self, key: &'a str) -> &'a str {

@@ -35,7 +35,7 @@ pub enum Stage {
     Opening,
     /// Those of a connection that is established, in the direction of the first; of TCP none that opens or closes it.
     Established,
-    /// The same in the other direction.
+    /// What answers a flow: packets of that connection in the other direction, with the same type of service.
     Answering,
 }
 

@@ -43,22 +43,26 @@ const NAMED: usize = 20;
 impl<'a> Evaluator<'a> {
     /// What becomes of packets of a flow.
     pub fn answer(&self, flow: &Flow, stage: Stage) -> Answer {
-        let mut translated = Translated::default();
-        if stage == Stage::Established {
-            let mut first = self.walk(flow, Stage::Opening, Translated::default());
-            first.run();
-            translated = first.translated;
-        }
-        let mut walk = self.walk(flow, stage, translated);
+        let mut walk = self.walk(Packet::new(flow, Stage::Opening));
         walk.run();
+        if stage != Stage::Opening {
+            let packet = match stage {
+                Stage::Answering => Packet::answering(flow, &walk.packet),
+                _ => Packet::new(flow, stage),
+            };
+            let translated = walk.translated;
+            walk = self.walk(packet);
+            walk.translated = translated;
+            walk.run();
+        }
         walk.answered()
     }
 
-    fn walk(&self, flow: &Flow, stage: Stage, translated: Translated) -> Walk<'a> {
+    fn walk(&self, packet: Packet) -> Walk<'a> {
         Walk {
             evaluator: *self,
-            packet: Packet::new(flow, stage),
-            translated,
+            packet,
+            translated: Translated::default(),
             place: Place::Ingress,
             is_sure: true,
             rules: 0,
@@ -162,9 +166,8 @@ impl<'a> Walk<'a> {
     /// An end of the flow is somebody else's, or not.
     fn forget_end(&mut self, is_source: bool) {
         let len = self.packet.address(is_source).len();
-        self.packet.set_address(is_source, &Partly::unknown(len));
-        let port = if is_source { 0 } else { 2 };
-        self.packet.transport.put(port, &Partly::unknown(2));
+        let (address, port) = (Partly::unknown(len), Partly::unknown(2));
+        self.packet.set_end(is_source, &address, &port);
     }
 
     /// Notes how the first packet looks after rules of nat.
@@ -176,6 +179,17 @@ impl<'a> Walk<'a> {
     }
 
     fn translate(&mut self, place: Place) {
+        if matches!(self.packet.tracking, Tracking::NotYet | Tracking::Never) {
+            return;
+        }
+        let before = self.packet.clone();
+        self.translate_as_first(place);
+        if self.packet.tracking == Tracking::Unknown {
+            self.packet.join(&before);
+        }
+    }
+
+    fn translate_as_first(&mut self, place: Place) {
         match self.packet.stage {
             Stage::Opening => {}
             Stage::Established => {
@@ -187,15 +201,15 @@ impl<'a> Walk<'a> {
                 let mut first = self.packet.clone();
                 (first.network, first.transport) = (network.clone(), transport.clone());
                 for is_source in [true, false] {
-                    let address = first.address(is_source);
-                    self.packet.set_address(is_source, &address);
+                    let (address, port) = (first.address(is_source), first.port(is_source));
+                    self.packet.set_end(is_source, &address, &port);
                 }
-                self.packet.transport.put(0, &transport.get(0, 4));
             }
             Stage::Answering => {
-                if self.translates() {
-                    self.forget_end(place == Place::Postrouting);
-                }
+                // Answers go to whom the flow came from, and come from whom it went to.
+                let is_source = place == Place::Postrouting;
+                let (address, port) = self.packet.first_end(!is_source);
+                self.packet.set_end(is_source, &address, &port);
             }
         }
     }
@@ -203,7 +217,8 @@ impl<'a> Walk<'a> {
     fn base(&mut self, table: &'a Table, key: &'a str, base: &'a BaseChain) {
         self.place = base.place;
         // Of a connection only the first packet comes by rules of nat; without one none does.
-        if base.is_nat && self.packet.tracking != Tracking::In(Stage::Opening) {
+        let is_known = self.packet.tracking != Tracking::Unknown;
+        if base.is_nat && is_known && self.packet.tracking != Tracking::In(Stage::Opening) {
             return;
         }
         let device = match base.place {
@@ -221,6 +236,7 @@ impl<'a> Walk<'a> {
             }
             (false, None) => false,
         };
+        let comes_by = comes_by && (is_known || !base.is_nat);
         self.is_sure = comes_by;
         self.fates.clear();
         let before = self.packet.clone();

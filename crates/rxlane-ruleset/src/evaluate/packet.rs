@@ -84,6 +84,41 @@ impl Packet {
         }
     }
 
+    /// What answers a flow whose first packet left like this: where it came from at last is where answers go to.
+    pub(crate) fn answering(flow: &Flow, left: &Self) -> Self {
+        let mut packet = Self::new(
+            &Flow {
+                ttl: None,
+                ..flow.clone()
+            },
+            Stage::Answering,
+        );
+        std::mem::swap(&mut packet.ingress, &mut packet.egress);
+        packet.link.put(6, &Partly::unknown(6));
+        for is_source in [true, false] {
+            let (address, port) = (left.address(!is_source), left.port(!is_source));
+            packet.set_end(is_source, &address, &port);
+        }
+        packet
+    }
+
+    /// One end of the flow: its address, and its port, if its protocol has ports.
+    pub(crate) fn set_end(&mut self, is_source: bool, address: &Partly, port: &Partly) {
+        self.set_address(is_source, address);
+        if self.has_ports() {
+            self.transport.put(if is_source { 0 } else { 2 }, port);
+        }
+    }
+
+    /// The end that the flow had at first.
+    pub(crate) fn first_end(&self, is_source: bool) -> (Partly, Partly) {
+        let (source, destination, ports) = &self.original;
+        match is_source {
+            true => (source.clone(), ports.get(0, 2)),
+            false => (destination.clone(), ports.get(2, 2)),
+        }
+    }
+
     /// Where addresses lie in the network header: offset of the source, and length.
     fn addresses(&self) -> (usize, usize) {
         if self.v6 { (8, 16) } else { (12, 4) }
@@ -169,11 +204,7 @@ impl Packet {
 
     /// What connection tracking calls the ends of a connection in its first direction.
     pub(crate) fn original(&self) -> Option<&(Partly, Partly, Partly)> {
-        let from_there = matches!(
-            self.tracking,
-            Tracking::In(Stage::Opening | Stage::Established)
-        );
-        from_there.then_some(&self.original)
+        matches!(self.tracking, Tracking::In(_)).then_some(&self.original)
     }
 
     /// Routing takes one of the hops that are left.

@@ -172,7 +172,6 @@ impl Rules<'_> {
         if let wrong @ Some(_) = self.judge(&flow, Stage::Established, &answer, &arrived, tally) {
             return Ok(wrong);
         }
-        let flow = talk.answering();
         let answer = evaluator.answer(&flow, Stage::Answering);
         let arrived = talk.come_back()?;
         Ok(self.judge(&flow, Stage::Answering, &answer, &arrived, tally))

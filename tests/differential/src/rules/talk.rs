@@ -141,20 +141,6 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// The direction of answers.
-    pub(super) fn answering(&self) -> Flow {
-        let (source, destination, ports) = self.turned();
-        Flow {
-            ingress: Some(PORTS[self.to].into()),
-            egress: Some(PORTS[self.from].into()),
-            source,
-            destination,
-            ports: self.has_ports().then_some(ports),
-            source_mac: Some(host_mac(self.to, 0)),
-            ..self.flow()
-        }
-    }
-
     fn turned(&self) -> (IpAddr, IpAddr, (u16, u16)) {
         let (from, to) = self.ports;
         self.back

@@ -1,14 +1,18 @@
 //! `rxlane explain`: which line of a configuration decides about a packet, and what becomes of it then.
 
+mod firewall;
 mod packet;
+mod saved;
 
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
 
 use rxlane_config::{ClassLines, Datapath, RouterConfig};
 use rxlane_policy::class::{Class, Lane, Trust};
 use rxlane_policy::headers::{Headers, Obstacle, Parsed, parse};
 use serde::Serialize;
 
+use self::firewall::Firewall;
 use self::packet::{MAC, Packet};
 use super::config;
 use crate::{one_line, output};
@@ -20,14 +24,25 @@ const UDP: u8 = 17;
 #[command(after_help = "Examples:
   rxlane explain --from wan0 'udp 10.1.0.2:4000 > 10.2.0.2:5060 dscp EF'
   rxlane explain -c examples/voice.toml --from lan0 'tcp [2001:db8::2]:80 > [2001:db8::1]:40000'
-  rxlane explain --from lan0 --json 'icmp 10.2.0.2 > 10.1.0.2 ttl 1'    for machines, and tests of a configuration")]
+  rxlane explain --from lan0 --json 'icmp 10.2.0.2 > 10.1.0.2 ttl 1'    for machines, and tests of a configuration
+  sudo rxlane explain --live --from lan0 --to wan0 'udp 10.1.0.2:4000 > 10.2.0.2:5060 dscp EF'    which rules decide here
+  nft list ruleset | rxlane explain --ruleset - --from lan0 --to wan0 'tcp 10.1.0.2:4000 > 10.2.0.2:22'    in a saved ruleset")]
 pub(crate) struct Args {
-    /// Configuration file; - is standard input
-    #[arg(short, long, value_name = "FILE", default_value = config::DEFAULT)]
-    config: std::path::PathBuf,
+    /// Configuration file; - is standard input [default: /etc/rxlane/rxlane.toml]
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// The port that receives the packet
     #[arg(long, value_name = "PORT")]
     from: String,
+    /// The interface that it leaves by, where rules ask for it
+    #[arg(long, value_name = "INTERFACE")]
+    to: Option<String>,
+    /// Which rules of a saved ruleset decide: what `nft list ruleset` or `iptables-save` has printed; - is standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "live")]
+    ruleset: Option<PathBuf>,
+    /// Which rules of this machine decide; needs root
+    #[arg(long)]
+    live: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -58,6 +73,15 @@ struct Explanation {
     engine: bool,
 }
 
+/// What is said of a packet; without a configuration what its rules say.
+#[derive(Debug, Serialize)]
+struct Answer {
+    #[serde(flatten)]
+    explanation: Option<Explanation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    firewall: Option<Firewall>,
+}
+
 /// A class that was asked.
 #[derive(Debug, Serialize)]
 struct Asked {
@@ -77,10 +101,48 @@ struct AskedRule {
 
 pub(crate) fn run(args: &Args) -> Result<(), String> {
     let packet: Packet = args.packet.parse()?;
-    let text = rxlane_config::text_of(&args.config).map_err(|e| config::show(&e))?;
+    let is_stdin = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
+    if is_stdin(&args.config) && is_stdin(&args.ruleset) {
+        return Err("standard input cannot be the configuration and the ruleset: name a file for one of them".into());
+    }
+    let asks_rules = args.live || args.ruleset.is_some();
+    let file = args.config.as_deref().unwrap_or(Path::new(config::DEFAULT));
+    // Whoever asks about rules needs no configuration.
+    let is_wanted = args.config.is_some() || !asks_rules || file.exists();
+    let (explanation, ports) = match is_wanted {
+        true => by_classes(file, args, &packet).map(|(e, ports)| (Some(e), ports))?,
+        false => (None, Vec::new()),
+    };
+    let firewall = asks_rules.then(|| by_rules(args, &packet, &ports));
+    let answer = Answer {
+        explanation,
+        firewall: firewall.transpose()?,
+    };
+    if args.json {
+        return output::json(&answer);
+    }
+    let mut text = String::new();
+    // Memory takes everything.
+    if let Some(explanation) = &answer.explanation {
+        text = in_words(explanation, &file.display().to_string());
+    }
+    if let Some(firewall) = &answer.firewall {
+        let _ = firewall.write_words(&mut text);
+    }
+    print!("{}", text.trim_start());
+    Ok(())
+}
+
+/// What a configuration says of a packet, and its ports.
+fn by_classes(
+    file: &Path,
+    args: &Args,
+    packet: &Packet,
+) -> Result<(Explanation, Vec<String>), String> {
+    let text = rxlane_config::text_of(file).map_err(|e| config::show(&e))?;
     let router = rxlane_config::parse(&text).map_err(|complaints| {
         config::show(&rxlane_config::ConfigError::Wrong {
-            path: args.config.clone(),
+            path: file.to_owned(),
             complaints,
         })
     })?;
@@ -101,12 +163,18 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         }
     };
     let explanation = explain(&router, &rxlane_config::lines(&text), &headers);
-    if args.json {
-        return output::json(&explanation);
+    Ok((explanation, router.ports))
+}
+
+/// What the rules of a firewall say of the flow of a packet.
+fn by_rules(args: &Args, packet: &Packet, ports: &[String]) -> Result<Firewall, String> {
+    if let Some(file) = &args.ruleset {
+        let text = saved::read(file)?;
+        let ends = [Some(&args.from), args.to.as_ref()].into_iter().flatten();
+        let devices: Vec<&str> = ports.iter().chain(ends).map(String::as_str).collect();
+        saved::load(&text, &devices)?;
     }
-    let file = args.config.display().to_string();
-    print!("{}", in_words(&explanation, &file));
-    Ok(())
+    firewall::ask(&packet.flow(&args.from, args.to.as_deref()))
 }
 
 fn explain(router: &RouterConfig, lines: &[ClassLines], packet: &Headers) -> Explanation {

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use rxlane_policy::dscp;
 use rxlane_policy::headers::{PORT_PROTOCOLS, ipv4_checksum};
+use rxlane_ruleset::evaluate::Flow;
 
 /// Whom frames are addressed to: any address does, as long as it is the port's.
 pub(super) const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -29,7 +30,8 @@ pub(super) struct Packet {
     from: End,
     to: End,
     dscp: u8,
-    ttl: u8,
+    /// 64 where it is not said.
+    ttl: Option<u8>,
     vlan: Option<u16>,
     pcp: Option<u8>,
 }
@@ -49,7 +51,7 @@ impl std::str::FromStr for Packet {
             from: end(from, protocol)?,
             to: end(to, protocol)?,
             dscp: 0,
-            ttl: 64,
+            ttl: None,
             vlan: None,
             pcp: None,
         };
@@ -90,12 +92,28 @@ impl Packet {
         };
         match key {
             "dscp" => self.dscp = dscp::parse(value).map_err(|e| e.to_string())?,
-            "ttl" => self.ttl = number(255)? as u8,
+            "ttl" => self.ttl = Some(number(255)? as u8),
             "vlan" => self.vlan = Some(number(4095)?),
             "pcp" => self.pcp = Some(number(7)? as u8),
             _ => return Err(format!("`{key}` says nothing about a packet: {USE}")),
         }
         Ok(())
+    }
+
+    /// What its flow has in common.
+    pub(super) fn flow(&self, ingress: &str, egress: Option<&str>) -> Flow {
+        let has_ports = PORT_PROTOCOLS.contains(&self.protocol);
+        Flow {
+            ingress: Some(ingress.to_owned()),
+            egress: egress.map(str::to_owned),
+            source: self.from.address,
+            destination: self.to.address,
+            protocol: self.protocol,
+            ports: has_ports.then_some((self.from.port, self.to.port)),
+            tos: Some(self.dscp << 2),
+            ttl: self.ttl,
+            source_mac: None,
+        }
     }
 
     /// The frame, with eight bytes behind the IP header.
@@ -107,6 +125,7 @@ impl Packet {
             let tag = u16::from(self.pcp.unwrap_or(0)) << 13 | self.vlan.unwrap_or(0);
             frame.extend(tag.to_be_bytes());
         }
+        let ttl = self.ttl.unwrap_or(64);
         let mut payload = [0u8; 8];
         match self.protocol {
             ICMP => payload[0] = ECHO,
@@ -122,7 +141,7 @@ impl Packet {
                 frame.extend(0x86ddu16.to_be_bytes());
                 frame.extend((6 << 28 | class).to_be_bytes());
                 frame.extend((payload.len() as u16).to_be_bytes());
-                frame.extend([self.protocol, self.ttl]);
+                frame.extend([self.protocol, ttl]);
                 frame.extend(from.octets());
                 frame.extend(to.octets());
             }
@@ -131,7 +150,7 @@ impl Packet {
                 header[0] = 0x45;
                 header[1] = self.dscp << 2;
                 header[2..4].copy_from_slice(&(20 + payload.len() as u16).to_be_bytes());
-                header[8] = self.ttl;
+                header[8] = ttl;
                 header[9] = self.protocol;
                 header[12..16].copy_from_slice(&from.octets());
                 header[16..].copy_from_slice(&to.octets());
