@@ -80,9 +80,35 @@ pub(crate) enum Test {
         mask: Vec<u8>,
         are: Option<Vec<u8>>,
     },
+    /// The same for all packets of a flow, and known of some flows.
+    Of(Fact),
     All(Vec<Test>),
     Any(Vec<Test>),
     Not(Box<Test>),
+}
+
+/// What a flow may have in common beside what tells it from others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Fact {
+    /// The type of service, masked, is this.
+    Tos {
+        mask: u8,
+        is: u8,
+    },
+    /// The TTL or hop limit is one of these.
+    Ttl(u8, u8),
+    /// The mark of a packet, masked, is this.
+    Mark {
+        mask: u32,
+        is: u32,
+    },
+    SourceMac([u8; 6]),
+    /// An address is one of these, in network byte order.
+    Range {
+        source: bool,
+        first: Vec<u8>,
+        last: Vec<u8>,
+    },
 }
 
 /// The answer.
@@ -147,7 +173,7 @@ impl Test {
         let outcome = match self {
             Self::Holds => Outcome::Holds,
             Self::Fails => Outcome::Fails,
-            Self::Fixed => Outcome::May,
+            Self::Fixed | Self::Of(_) => Outcome::May,
             Self::Varies(what) => {
                 return Met {
                     outcome: Outcome::May,

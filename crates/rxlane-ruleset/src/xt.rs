@@ -6,7 +6,7 @@ use crate::expression::Verdict;
 use crate::fields::address;
 use crate::per_packet::{COUNTERS, MARKS_ANEW};
 use crate::program::Step;
-use crate::test::Test;
+use crate::test::{Fact, Test};
 
 /// Data of a match or target, in the machine's byte order.
 struct Data<'a>(&'a [u8]);
@@ -43,7 +43,16 @@ pub(crate) fn matches(name: &str, revision: u32, data: &[u8]) -> Vec<Step> {
         "conntrack" => conntrack(&data, revision),
         "state" => data.word(0).map(of_state),
         "comment" => Some(Test::Holds),
-        "mac" => return vec![Step::SourceMac, Step::If(Test::Fixed)],
+        "mac" => {
+            let test = facts(name, revision, &data).unwrap_or(Test::Fixed);
+            return vec![Step::SourceMac, Step::If(test)];
+        }
+        "dscp" | "tos" | "ttl" | "hl" | "mark" | "iprange" => facts(name, revision, &data),
+        // `PACKET_HOST`: what is forwarded is sent to this machine.
+        "pkttype" => data.word(0).zip(data.word(4)).map(|(kind, inverted)| {
+            let is_host = if kind == 0 { Test::Holds } else { Test::Fails };
+            is_host.inverted(inverted != 0)
+        }),
         "set" => return set(&data, revision),
         "limit" | "hashlimit" => Some(Test::Varies("limits packets")),
         "quota" | "quota2" => Some(Test::Varies("counts bytes against a quota")),
@@ -66,10 +75,11 @@ pub(crate) fn matches(name: &str, revision: u32, data: &[u8]) -> Vec<Step> {
         "icmp" | "icmp6" | "esp" | "sctp" | "dccp" | "udplite" => Some(Test::Fails),
         "ecn" => Some(Test::Varies("asks for marks of congestion")),
         "l2tp" => Some(Test::Varies("looks into packets")),
-        "addrtype" | "ah" | "cgroup" | "cluster" | "connmark" | "devgroup" | "dscp" | "dst"
-        | "eui64" | "frag" | "hbh" | "helper" | "hl" | "ipcomp" | "iprange" | "ipv6header"
-        | "ipvs" | "mark" | "mh" | "osf" | "owner" | "physdev" | "pkttype" | "policy" | "realm"
-        | "rpfilter" | "rt" | "socket" | "srh" | "tcpmss" | "tos" | "ttl" => Some(Test::Fixed),
+        "addrtype" | "ah" | "cgroup" | "cluster" | "connmark" | "devgroup" | "dst" | "eui64"
+        | "frag" | "hbh" | "helper" | "ipcomp" | "ipv6header" | "ipvs" | "mh" | "osf" | "owner"
+        | "physdev" | "policy" | "realm" | "rpfilter" | "rt" | "socket" | "srh" | "tcpmss" => {
+            Some(Test::Fixed)
+        }
         _ => {
             let what = format!("asks what is not known here (match {name})");
             return vec![
@@ -80,6 +90,58 @@ pub(crate) fn matches(name: &str, revision: u32, data: &[u8]) -> Vec<Step> {
         }
     };
     vec![Step::If(test.unwrap_or(Test::Fixed))]
+}
+
+/// What flows have in common.
+fn facts(name: &str, revision: u32, data: &Data<'_>) -> Option<Test> {
+    let fact = |fact, inverted: u8| Some(Test::Of(fact).inverted(inverted != 0));
+    match (name, revision) {
+        ("dscp", _) => {
+            let is = data.byte(0)? << 2;
+            fact(Fact::Tos { mask: 0xfc, is }, data.byte(1)?)
+        }
+        ("tos", 1) => {
+            let (mask, is) = (data.byte(0)?, data.byte(1)?);
+            fact(Fact::Tos { mask, is }, data.byte(2)?)
+        }
+        ("ttl" | "hl", _) => {
+            let ttl = data.byte(1)?;
+            match data.byte(0)? {
+                0 => fact(Fact::Ttl(ttl, ttl), 0),
+                1 => fact(Fact::Ttl(ttl, ttl), 1),
+                2 => fact(Fact::Ttl(0, ttl.checked_sub(1)?), 0),
+                3 => fact(Fact::Ttl(ttl.checked_add(1)?, u8::MAX), 0),
+                _ => None,
+            }
+        }
+        ("mark", 1) => {
+            let (is, mask) = (data.word(0)?, data.word(4)?);
+            fact(Fact::Mark { mask, is }, data.byte(8)?)
+        }
+        ("mac", _) => {
+            let address = data.0.get(..6)?.try_into().ok()?;
+            fact(Fact::SourceMac(address), u8::from(data.word(8)? != 0))
+        }
+        ("iprange", 1) => iprange(data),
+        _ => None,
+    }
+}
+
+/// `struct xt_iprange_mtinfo`: addresses of 16 bytes, of which IPv4 has the first four.
+fn iprange(data: &Data<'_>) -> Option<Test> {
+    let flags = data.byte(64)?;
+    let mut all = Vec::new();
+    for (source, at, asked, inverted) in [(true, 0, 1, 0x10), (false, 32, 2, 0x20)] {
+        if flags & asked != 0 {
+            let range = Fact::Range {
+                source,
+                first: data.0.get(at..at + 16)?.to_vec(),
+                last: data.0.get(at + 16..at + 32)?.to_vec(),
+            };
+            all.push(Test::Of(range).inverted(flags & inverted != 0));
+        }
+    }
+    Some(Test::All(all))
 }
 
 /// `struct xt_tcp` and `struct xt_udp`.

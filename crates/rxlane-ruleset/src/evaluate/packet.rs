@@ -144,6 +144,23 @@ impl Packet {
         self.transport.get(if is_source { 0 } else { 2 }, 2)
     }
 
+    pub(crate) fn source_mac(&self) -> Partly {
+        self.link.get(6, 6)
+    }
+
+    /// The type of service or traffic class.
+    pub(crate) fn tos(&self) -> Partly {
+        if !self.v6 {
+            return self.network.get(1, 1);
+        }
+        self.network.get(0, 2).shifted_by_four()
+    }
+
+    /// The TTL or hop limit.
+    pub(crate) fn ttl(&self) -> Partly {
+        self.network.get(if self.v6 { 7 } else { 8 }, 1)
+    }
+
     /// The flags of TCP.
     pub(crate) fn flags(&self) -> Partly {
         self.transport.get(13, 1)

@@ -113,6 +113,15 @@ impl Partly {
         new
     }
 
+    /// The byte in the middle of two.
+    pub(crate) fn shifted_by_four(&self) -> Self {
+        let middle = |all: &[u8]| vec![all[0] << 4 | all[1] >> 4];
+        Self {
+            value: middle(&self.value),
+            known: middle(&self.known),
+        }
+    }
+
     /// One less, of a byte.
     pub(crate) fn decrement(&mut self, at: usize) {
         if self.known[at] == u8::MAX {

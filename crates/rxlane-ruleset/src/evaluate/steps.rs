@@ -9,7 +9,7 @@ use crate::acts::WORST;
 use crate::hook::Effects;
 use crate::meets::Outcome;
 use crate::program::Step;
-use crate::test::{Header, Test};
+use crate::test::{Fact, Header, Test};
 
 impl Machine<'_> {
     pub(super) fn steps(&mut self, steps: &[Step]) -> Then {
@@ -86,6 +86,7 @@ impl Machine<'_> {
                 let held = from.get(*offset, mask.len()).masked(mask, &[]);
                 are.as_ref().map_or(Outcome::May, |are| held.equals(are))
             }
+            Test::Of(fact) => packet.has(fact),
             Test::All(all) => return self.every(all),
             Test::Any(any) => {
                 let mut outcome = (Outcome::Fails, NOT_SAID);
@@ -138,6 +139,27 @@ fn within(address: &Partly, (prefix, len): (IpAddr, u8)) -> Outcome {
 }
 
 impl Packet {
+    fn has(&self, fact: &Fact) -> Outcome {
+        match fact {
+            Fact::Tos { mask, is } => self.tos().masked(&[*mask], &[0]).equals(&[*is]),
+            Fact::Ttl(first, last) => self.ttl().lies_within(&[*first], &[*last]),
+            Fact::Mark { mask, is } => {
+                let masked = self.mark.masked(&mask.to_ne_bytes(), &[0; 4]);
+                masked.equals(&is.to_ne_bytes())
+            }
+            Fact::SourceMac(address) => self.source_mac().equals(address),
+            Fact::Range {
+                source,
+                first,
+                last,
+            } => {
+                let address = self.address(*source);
+                let bound = |all: &[u8]| all[..address.len().min(all.len())].to_vec();
+                address.lies_within(&bound(first), &bound(last))
+            }
+        }
+    }
+
     /// Something that is not known in detail.
     fn affect(&mut self, effects: Effects) {
         if effects.marks {

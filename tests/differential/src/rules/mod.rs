@@ -4,6 +4,7 @@
 //! kind must arrive, where it says `drop` none may. `depends` is counted by its reasons.
 
 mod grammar;
+mod iptables;
 mod talk;
 
 use std::collections::BTreeMap;
@@ -77,9 +78,20 @@ pub fn drawn(seed: u64) -> String {
 fn one(world: &World, seed: u64, flows: usize, tally: &mut Tally) -> Result<(), OracleError> {
     let mut dice = Dice::new(seed);
     let drawn = grammar::draw(&mut dice);
-    let Some(text) = load(world, &drawn, tally) else {
+    let Some(mut text) = load(world, &drawn, tally) else {
         return Ok(());
     };
+    restore(world, "iptables-legacy-restore", iptables::EMPTY)?;
+    if dice.chance(40) {
+        let (tool, rules) = iptables::draw(&mut dice);
+        match restore(world, tool, &rules) {
+            Ok(_) => text += &format!("\n{tool}:\n{rules}"),
+            Err(refused) => {
+                let said = refused.to_string().replace('\n', " ");
+                *tally.refused.entry(said).or_default() += 1;
+            }
+        }
+    }
     tally.rulesets += 1;
     let (tables, devices) = netns::within(world.router(), false, || {
         let links = links::all()?;
@@ -111,6 +123,11 @@ fn one(world: &World, seed: u64, flows: usize, tally: &mut Tally) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// Loads rules of iptables.
+fn restore(world: &World, tool: &str, rules: &str) -> Result<String, OracleError> {
+    tool_with_input("ip", &["netns", "exec", world.router(), tool], rules)
 }
 
 /// Loads a ruleset without the rules that `nft` refuses, such as comparisons that contradict each other, chains that call each other. What was
