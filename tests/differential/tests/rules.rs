@@ -6,11 +6,11 @@ use rxlane_differential::{rules, world};
 #[ignore = "needs root: make test"]
 fn the_kernel_does_with_flows_what_the_evaluator_says() {
     world::remove_left_over();
-    let tally = rules::hunt(20_261_129, 120, 30, |tally| !tally.differences.is_empty())
+    let tally = rules::hunt(20_261_129, 160, 30, |tally| !tally.differences.is_empty())
         .expect("rulesets are loaded");
     let differences = tally.differences.join("\n\n");
     assert!(differences.is_empty(), "{differences}");
-    assert_eq!(tally.rulesets, 120, "{:?}", tally.refused);
+    assert_eq!(tally.rulesets, 160, "{:?}", tally.refused);
     for (said, least) in [("accept", 1000), ("drop", 500), ("depends", 50)] {
         let times = tally.answers.get(said).copied().unwrap_or_default();
         assert!(times > least, "{said}: {:?}", tally.answers);

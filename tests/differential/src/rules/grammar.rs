@@ -30,6 +30,7 @@ const SETS: &str = "
  set filled { type ipv4_addr; flags dynamic; size 4096; }
  set both { type ipv4_addr . inet_service; elements = { 10.1.0.10 . 80, 10.1.0.11 . 53, 10.2.0.11 . 443 } }
  set ranges { type ipv4_addr . inet_service; flags interval; elements = { 10.1.0.0/30 . 1-100, 10.1.0.10-10.1.0.11 . 50-5060, 10.2.0.0/24 . 5004 } }
+ set ports_of { type inet_service . ipv4_addr; flags interval; elements = { 50-100 . 10.1.0.0/24, 5000-5100 . 10.2.0.10-10.2.0.12, 443 . 10.1.0.8/30 } }
  set ways { type ifname . inet_proto; elements = { \"lan0\" . udp, \"wan0\" . tcp } }
  set macs { type ether_addr; elements = { 02:00:00:00:11:00, 02:00:00:00:11:02, 02:00:00:00:10:01 } }
  map by_port { type inet_service : verdict; elements = { 53 : accept, 80 : drop, 5004 : jump sub, 5060 : goto other } }
@@ -95,7 +96,64 @@ fn table(dice: &mut Dice, family: &str, n: usize) -> String {
         }
         text += " }\n";
     }
+    if dice.chance(40) {
+        text += &story(dice, family);
+    }
     text + "}\n"
+}
+
+/// Chains of which one asks what another does: rules at random seldom do.
+fn story(dice: &mut Dice, family: &str) -> String {
+    let which = asked(dice, family, "forward");
+    let chain = |name: &str, head: &str, rules: &str| {
+        format!(" chain {name} {{ type {head}; policy accept;\n  {rules}\n }}\n")
+    };
+    let forward = "filter hook forward priority 20";
+    let verdict = dice.pick(&["drop", "accept"]);
+    match dice.below(if family == "ip6" { 3 } else { 4 }) {
+        // Two of one priority.
+        0 => {
+            let rules = [
+                "meta mark set 0x1".to_owned(),
+                format!("meta mark 0x1 {which} drop"),
+            ];
+            let (first, second) = if dice.chance(50) { (0, 1) } else { (1, 0) };
+            chain("twin", forward, &rules[first]) + &chain("other_twin", forward, &rules[second])
+        }
+        1 => {
+            let raw = chain(
+                "unseen",
+                "filter hook prerouting priority raw",
+                &format!("{which} notrack"),
+            );
+            let state = dice.pick(&["untracked", "new,established"]);
+            raw + &chain(
+                "seen",
+                forward,
+                &format!("ct state {state} {verdict}\n  drop"),
+            )
+        }
+        2 => {
+            let differs = dice.pick(&["meta length > 100", "meta random 0x0-0x7fffffff"]);
+            let rules = format!(
+                "{differs} meta mark set 0x1\n  meta mark 0x1 {which} {verdict}\n  meta mark 0 drop"
+            );
+            chain("some", forward, &rules)
+        }
+        _ => {
+            let only = if family == "inet" {
+                "meta nfproto ipv4 "
+            } else {
+                ""
+            };
+            let ip = if family == "inet" { "ip " } else { "" };
+            let told =
+                format!("iifname lan0 meta l4proto {{ tcp, udp }} {only}dnat {ip}to 10.1.0.11");
+            let rules = format!("ip daddr 10.1.0.11 {verdict}\n  iifname lan0 drop");
+            chain("told", "nat hook prerouting priority dstnat", &told)
+                + &chain("there", forward, &rules)
+        }
+    }
 }
 
 fn rule(dice: &mut Dice, family: &str, place: &str, jumps: bool) -> String {
@@ -206,7 +264,7 @@ fn asked(dice: &mut Dice, family: &str, place: &str) -> String {
     }
     let sets = family != "netdev";
     let host = 10 + dice.below(4);
-    let of_addresses = match (dice.below(9), v6) {
+    let of_addresses = match (dice.below(10), v6) {
         (0, false) => format!("ip saddr 10.{}.0.{host}", 1 + dice.below(2)),
         (1, false) => format!("ip daddr != 10.{}.0.0/28", 1 + dice.below(2)),
         (2, false) if sets => format!("ip daddr {}@hosts", not(dice)),
@@ -215,6 +273,7 @@ fn asked(dice: &mut Dice, family: &str, place: &str) -> String {
         (5, false) if sets => "ip saddr @empty".into(),
         (6, false) if sets => format!("ip daddr . th dport {}@both", not(dice)),
         (7, false) if sets => format!("ip daddr . th dport {}@ranges", not(dice)),
+        (8, false) if sets => format!("th dport . ip daddr {}@ports_of", not(dice)),
         (_, false) => "ip daddr { 10.1.0.10, 10.2.0.0/30, 10.1.0.12-10.1.0.13 }".into(),
         (0..=2, true) => format!("ip6 saddr fd0{}::{}", 1 + dice.below(2), 10 + dice.below(4)),
         (3..=5, true) if sets => format!("ip6 daddr {}@nets6", not(dice)),

@@ -119,7 +119,7 @@ fn act(dice: &mut Dice, table: &str, chain: &str) -> &'static str {
 fn asked(dice: &mut Dice, protocol: &str, chain: &str) -> String {
     let not = if dice.chance(25) { " !" } else { "" };
     let port = dice.pick(&PORTS_TO);
-    match dice.below(17) {
+    match dice.below(19) {
         0 | 1 => format!(
             "{not} -s 10.{}.0.0/{}",
             1 + dice.below(2),
@@ -132,8 +132,9 @@ fn asked(dice: &mut Dice, protocol: &str, chain: &str) -> String {
         }
         6 | 7 if !protocol.is_empty() => format!(" -m {protocol}{not} --dport {port}"),
         8 if !protocol.is_empty() => format!(" -m multiport{not} --dports 53,80:443,{port}"),
-        9 => format!(
-            " -m conntrack{not} --ctstate {}",
+        9 | 17 => format!(
+            " -m conntrack{} --ctstate {}",
+            if dice.chance(50) { " !" } else { "" },
             dice.pick(&["NEW", "ESTABLISHED,RELATED", "INVALID", "UNTRACKED"])
         ),
         10 => format!(
