@@ -28,9 +28,14 @@ impl<'a> Data<'a> {
 
     /// The first of a range, and the last in the next attribute.
     fn given(&self, first: u16) -> Given {
-        match (self.register(first), self.get(first + 1)) {
+        const FLAGS: u16 = 7;
+        const NETMAP: u32 = 1 << 6;
+        let is_net = self.number(FLAGS).unwrap_or(0) & NETMAP != 0;
+        match (self.register(first), self.register(first + 1)) {
             (None, _) => Given::Nothing,
-            (register, None) => Given::Value(register),
+            (register, last) if !is_net && (last.is_none() || last == register) => {
+                Given::Value(register)
+            }
             _ => Given::Some,
         }
     }
@@ -229,11 +234,7 @@ impl Expression {
                 address: Given::Some,
                 port: data.given(2),
             },
-            "redir" => Self::Nat {
-                source: false,
-                address: Given::Some,
-                port: data.given(1),
-            },
+            "redir" => Self::Redirect,
             "match" => Self::Match {
                 name: data.text(1),
                 revision: data.number(2).unwrap_or(u32::MAX),

@@ -166,6 +166,8 @@ pub(crate) enum Expression {
     Reject,
     Notrack,
     Tproxy,
+    /// To this machine.
+    Redirect,
     Nat {
         source: bool,
         address: Given,

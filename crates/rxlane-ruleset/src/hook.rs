@@ -1,7 +1,7 @@
 //! Where netfilter has rules for packets, and what those can do.
 
 /// Where on the way of a forwarded packet a hook is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
     /// Before anything else.
     Ingress,

@@ -110,8 +110,8 @@ impl Meets {
         Self {
             v6: same(self.v6, other.v6),
             protocol: same(self.protocol, other.protocol),
-            source: same(self.source, other.source),
-            destination: same(self.destination, other.destination),
+            source: both(self.source, other.source),
+            destination: both(self.destination, other.destination),
             source_ports: hull(self.source_ports, other.source_ports),
             destination_ports: hull(self.destination_ports, other.destination_ports),
             ingress: same(self.ingress, other.ingress),
@@ -189,6 +189,19 @@ fn one<T: PartialEq>(known: &mut Option<T>, wanted: T) -> Outcome {
             Outcome::May
         }
     }
+}
+
+/// The longest prefix that has both.
+fn both(a: Option<(IpAddr, u8)>, b: Option<(IpAddr, u8)>) -> Option<(IpAddr, u8)> {
+    let ((a, a_len), (b, b_len)) = (a?, b?);
+    let wide = |address: IpAddr, len| Some((IpNet::new(address, len).ok()?.network(), len));
+    let common = match (a, b) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
+        (IpAddr::V6(a), IpAddr::V6(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
+        _ => return None,
+    };
+    let len = (common as u8).min(a_len).min(b_len);
+    wide(a, len).filter(|_| len > 0)
 }
 
 fn contains(wide: (IpAddr, u8), narrow: (IpAddr, u8)) -> bool {

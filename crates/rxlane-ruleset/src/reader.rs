@@ -119,7 +119,7 @@ impl<'a> Reader<'a> {
             Expression::Reject => self.then(Verdict::Drop),
             Expression::Notrack => self.acts(UNTRACKS),
             Expression::Tproxy => self.acts(MARKS),
-            Expression::Nat { .. } => {
+            Expression::Nat { .. } | Expression::Redirect => {
                 self.acts(TRANSLATES);
                 self.then(Verdict::Accept);
             }

@@ -53,6 +53,8 @@ pub(crate) enum Test {
         is: u32,
     },
     Protocol(u8),
+    /// Of protocols other than TCP and UDP: types, ports, numbers.
+    Other,
     Version {
         v6: bool,
     },
@@ -172,7 +174,7 @@ impl Test {
         let mut of = meets.clone();
         let outcome = match self {
             Self::Holds => Outcome::Holds,
-            Self::Fails => Outcome::Fails,
+            Self::Fails | Self::Other => Outcome::Fails,
             Self::Fixed | Self::Of(_) => Outcome::May,
             Self::Varies(what) => {
                 return Met {

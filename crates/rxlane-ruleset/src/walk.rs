@@ -12,6 +12,8 @@ use crate::per_packet::{PerPacket, Uses};
 use crate::program::{BaseChain, Rule, Step, Table};
 use crate::test::Tracked;
 
+/// Of so many kinds of flows, one by one, a chain can be said to do something.
+const KINDS: usize = 64;
 /// In so many ways a chain is walked; then once more, for all that may come.
 const WAYS: usize = 8;
 
@@ -137,18 +139,26 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    pub(crate) fn add(&mut self, new: PerPacket) {
-        let same = |old: &PerPacket| old.what == new.what && old.place == new.place;
+    pub(crate) fn add(&mut self, mut new: PerPacket) {
+        let (place, what) = (new.place.clone(), new.what.clone());
+        let same = |old: &PerPacket| old.what == what && old.place == place;
         let known = |old: &&mut PerPacket| same(old) && old.meets.covers(&new.meets);
         if let Some(old) = self.per_packet.iter_mut().find(known) {
-            old.rules.extend(&new.rules);
-            old.rules.sort_unstable();
-            old.rules.dedup();
+            for rule in new.rules {
+                if let Err(at) = old.rules.binary_search(&rule) {
+                    old.rules.insert(at, rule);
+                }
+            }
             return;
         }
-        let covered = |old: &PerPacket| same(old) && new.meets.covers(&old.meets);
+        // The witness asks for no more kinds of flows one by one, and nobody reads more.
+        if self.per_packet.iter().filter(|old| same(old)).count() >= KINDS {
+            let alike = self.per_packet.iter().filter(|old| same(old));
+            new.meets = alike.fold(new.meets, |met, old| met.join(old.meets.clone()));
+        }
+        let meets = new.meets.clone();
+        let covered = |old: &PerPacket| same(old) && meets.covers(&old.meets);
         let (covered, mut others): (Vec<_>, Vec<_>) = self.per_packet.drain(..).partition(covered);
-        let mut new = new.clone();
         new.rules
             .extend(covered.into_iter().flat_map(|old| old.rules));
         new.rules.sort_unstable();

@@ -72,7 +72,7 @@ pub(crate) fn matches(name: &str, revision: u32, data: &[u8]) -> Vec<Step> {
             Some(Test::Varies("looks into packets"))
         }
         // Packets that are asked about have none of these.
-        "icmp" | "icmp6" | "esp" | "sctp" | "dccp" | "udplite" => Some(Test::Fails),
+        "icmp" | "icmp6" | "esp" | "sctp" | "dccp" | "udplite" => Some(Test::Other),
         "ecn" => Some(Test::Varies("asks for marks of congestion")),
         "l2tp" => Some(Test::Varies("looks into packets")),
         "addrtype" | "ah" | "cgroup" | "cluster" | "connmark" | "devgroup" | "dst" | "eui64"

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use netlink_sys::{Socket, SocketAddr};
+use netlink_sys::Socket;
 pub(crate) use rxlane_ruleset::attribute::{Garbled, checked_attributes as attributes};
 
 /// Kinds and flags of include/uapi/linux/netlink.h.
@@ -148,8 +148,17 @@ pub(crate) fn read_news(
 /// The next datagram that the kernel has sent. Others may send to a netlink socket, too; they are not listened to.
 pub(crate) fn receive(socket: &Socket) -> io::Result<Vec<u8>> {
     const KERNEL: u32 = 0;
+    /// The kernel fills datagrams of a dump up to the room that it has seen, and this at most. Each begins at the first element of a set
+    /// anew, so a large set takes long in small pieces.
+    const ROOM: usize = 32 << 10;
+    let mut datagram: Vec<u8> = Vec::with_capacity(ROOM);
     loop {
-        let (datagram, from): (Vec<u8>, SocketAddr) = socket.recv_from_full()?;
+        datagram.clear();
+        let look = libc::MSG_PEEK | libc::MSG_TRUNC;
+        let (len, _) = socket.recv_from(&mut datagram, look)?;
+        datagram.clear();
+        datagram.reserve(len);
+        let (_, from) = socket.recv_from(&mut datagram, 0)?;
         if from.port_number() == KERNEL {
             return Ok(datagram);
         }

@@ -123,8 +123,8 @@ fn rules_are_asked_as_the_kernel_asks_them() {
         // Both ways end alike.
         (
             "meta length > 500 accept",
-            "accept (a rule of f accepts: it asks for the length of packets)",
-            "accept (a rule of f accepts: it asks for the length of packets)",
+            "accept (a rule of f accepts)",
+            "accept (a rule of f accepts)",
         ),
     ] {
         beside(|| {

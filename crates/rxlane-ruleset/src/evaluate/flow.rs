@@ -62,7 +62,7 @@ impl Outcome {
 }
 
 /// A rule that decides, or the policy of a chain.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Deciding {
     /// Family and table.
     pub table: String,
@@ -98,6 +98,8 @@ impl fmt::Display for Deciding {
 pub struct Answer {
     /// What becomes of them.
     pub outcome: Outcome,
+    /// Whether connection tracking sees them, where anything asks it to: a rule may say `notrack`.
+    pub tracked: Option<bool>,
     /// Why: of what passes, what each base chain says; else the rules that drop packets or may.
     pub because: Vec<Deciding>,
     /// What rules do with them beside: count, log, mark, translate.

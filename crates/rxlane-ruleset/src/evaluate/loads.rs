@@ -103,6 +103,11 @@ impl Machine<'_> {
         if matches!(tracking, Tracking::NotYet | Tracking::Never) {
             return self.when(Outcome::Fails, NOT_SAID);
         }
+        const STATUS: u32 = 2;
+        if key == STATUS {
+            let status = self.packet.status();
+            return self.set(to, &status, "asks for the status of connections");
+        }
         let ends = self.packet.original().filter(|_| direction == Some(0));
         let known = match (key, ends) {
             (1, _) => match tracking {
@@ -119,7 +124,6 @@ impl Machine<'_> {
         };
         let why = match key {
             1 => NOT_SAID,
-            2 => "asks for the status of connections",
             3 => "asks for marks of connections",
             5 => "asks when connections expire",
             13 => "asks for labels of connections",

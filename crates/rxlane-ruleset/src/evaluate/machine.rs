@@ -179,7 +179,7 @@ impl<'a> Machine<'a> {
             Expression::SetMeta { key, from } => {
                 const MARK: u32 = 3;
                 if *key != MARK {
-                    return self.beside("gives packets a priority, a class or the like");
+                    return self.beside("sets a priority, a class or the like");
                 }
                 let mark = self.held(*from, 4);
                 self.change(|packet| packet.mark = mark);
@@ -191,7 +191,7 @@ impl<'a> Machine<'a> {
                 if *key == ZONE {
                     self.change(|packet| packet.tracking = Tracking::Unknown);
                 }
-                self.beside("marks connections, or gives them labels, zones or the like")
+                self.beside("sets a mark, a label, a zone or the like of connections")
             }
             Expression::Payload { span, to } => {
                 let value = self.packet.load(*span);
@@ -311,9 +311,13 @@ impl<'a> Machine<'a> {
                         packet.tracking = Tracking::Never;
                     }
                 });
-                self.beside("has connection tracking not see packets")
+                self.beside("keeps packets from connection tracking")
             }
             Expression::Tproxy => self.worst("gives packets to sockets of this machine".into()),
+            Expression::Redirect => {
+                self.beside("sends packets to this machine");
+                self.then(Verdict::Drop)
+            }
             Expression::Nat {
                 source,
                 address,

@@ -12,7 +12,7 @@ mod partly;
 mod stations;
 mod steps;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 pub use flow::{Answer, Deciding, Flow, Outcome, Stage};
 use machine::{Machine, Ran};
@@ -50,9 +50,12 @@ impl<'a> Evaluator<'a> {
                 Stage::Answering => Packet::answering(flow, &walk.packet),
                 _ => Packet::new(flow, stage),
             };
+            let seen = |is_source| walk.packet.is_translated(is_source);
+            let was_translated = Some((seen(true), seen(false)));
             let translated = walk.translated;
             walk = self.walk(packet);
             walk.translated = translated;
+            walk.packet.was_translated = was_translated;
             walk.run();
         }
         walk.answered()
@@ -65,12 +68,14 @@ impl<'a> Evaluator<'a> {
             translated: Translated::default(),
             place: Place::Ingress,
             is_sure: true,
+            why_some: None,
             rules: 0,
             fates: Vec::new(),
             dropped: Vec::new(),
             is_dropped: false,
             accepted: Vec::new(),
             beside: Vec::new(),
+            named: HashSet::new(),
         }
     }
 }
@@ -87,8 +92,9 @@ struct Walk<'a> {
     packet: Packet,
     translated: Translated,
     place: Place,
-    /// Whether all packets are at the rule that are still in the base chain.
+    /// Whether all packets are at the rule that are still in the base chain, and what not all of them passed.
     is_sure: bool,
+    why_some: Option<String>,
     rules: usize,
     /// Of this base chain.
     fates: Vec<(Fate, Deciding)>,
@@ -98,6 +104,7 @@ struct Walk<'a> {
     is_dropped: bool,
     accepted: Vec<Deciding>,
     beside: Vec<Deciding>,
+    named: HashSet<Deciding>,
 }
 
 impl<'a> Walk<'a> {
@@ -133,25 +140,41 @@ impl<'a> Walk<'a> {
             }
         }
         if chains.is_unordered() {
-            // What one of them changes, the others see or not.
-            let before = self.packet.clone();
-            let found = (self.beside.len(), self.accepted.len(), self.dropped.len());
-            self.bases(chains);
-            self.beside.truncate(found.0);
-            self.accepted.truncate(found.1);
-            self.dropped.truncate(found.2);
-            self.is_dropped = false;
-            self.packet.join(&before);
+            self.in_any_order(chains);
+            return;
         }
-        self.bases(chains);
-    }
-
-    fn bases(&mut self, chains: &Chains<'a>) {
         for (table, key, base) in &chains.all {
             self.base(table, key, base);
             if self.is_dropped {
                 return;
             }
+        }
+    }
+
+    /// What one of the chains changes, the others see or not.
+    fn in_any_order(&mut self, chains: &Chains<'a>) {
+        // Each time at least one more bit is not known.
+        loop {
+            let start = self.packet.clone();
+            let mut all = start.clone();
+            let found = (self.beside.len(), self.accepted.len(), self.dropped.len());
+            for (table, key, base) in &chains.all {
+                self.packet = start.clone();
+                self.base(table, key, base);
+                all.join(&self.packet);
+                if self.is_dropped {
+                    return;
+                }
+            }
+            let is_all = all == start;
+            self.packet = all;
+            if is_all {
+                return;
+            }
+            self.beside.truncate(found.0);
+            self.accepted.truncate(found.1);
+            self.dropped.truncate(found.2);
+            self.named = self.beside.iter().cloned().collect();
         }
     }
 
@@ -238,6 +261,7 @@ impl<'a> Walk<'a> {
         };
         let comes_by = comes_by && (is_known || !base.is_nat);
         self.is_sure = comes_by;
+        self.why_some = None;
         self.fates.clear();
         let before = self.packet.clone();
         let falls = self.chain(table, key, 0);
@@ -281,7 +305,7 @@ impl<'a> Walk<'a> {
             place: self.place,
             handle: rule.map(|rule| rule.handle),
             what: what.to_owned(),
-            why: why.map(str::to_owned),
+            why: why.map(str::to_owned).or_else(|| self.why_some.clone()),
         }
     }
 
@@ -303,9 +327,12 @@ impl<'a> Walk<'a> {
             let why = ran.why.as_deref();
             for what in &ran.beside {
                 let deciding = self.deciding(table, key, Some(rule), (what, why));
-                if !self.beside.contains(&deciding) {
+                if self.named.insert(deciding.clone()) {
                     self.beside.push(deciding);
                 }
+            }
+            if !ran.verdicts.is_empty() && self.why_some.is_none() {
+                self.why_some.clone_from(&ran.why);
             }
             let mut goes_on = ran.goes_on;
             let is_one = ran.verdicts.len() == 1 && !ran.goes_on;
@@ -360,8 +387,17 @@ impl<'a> Walk<'a> {
             _ => std::mem::take(&mut self.dropped),
         };
         because.truncate(NAMED);
+        if outcome != Outcome::Depends {
+            // Whatever some of them met, all end alike.
+            because.iter_mut().for_each(|deciding| deciding.why = None);
+        }
         Answer {
             outcome,
+            tracked: match self.packet.tracking {
+                Tracking::In(_) => Some(true),
+                Tracking::NotYet | Tracking::Never => Some(false),
+                Tracking::Unknown => None,
+            },
             because,
             beside: self.beside,
         }

@@ -6,9 +6,10 @@ use super::flow::{Flow, Stage};
 use super::partly::Partly;
 use crate::expression::{Base, Span};
 use crate::hook::Place;
+use crate::meets::Outcome;
 
-const TCP: u8 = 6;
-const UDP: u8 = 17;
+pub(crate) const TCP: u8 = 6;
+pub(crate) const UDP: u8 = 17;
 /// Protocols whose header begins with two ports: DCCP, SCTP and UDP-Lite, too.
 const HAVE_PORTS: [u8; 5] = [TCP, UDP, 33, 132, 136];
 
@@ -28,7 +29,7 @@ pub(crate) struct Translated {
     pub(crate) places: Vec<(Place, Partly, Partly)>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Packet {
     pub(crate) v6: bool,
     pub(crate) protocol: u8,
@@ -43,6 +44,10 @@ pub(crate) struct Packet {
     pub(crate) stage: Stage,
     /// Where it came from and where to at first: source, destination, ports.
     original: (Partly, Partly, Partly),
+    /// Whether rules of nat have translated the source and the destination of the first packet; of that packet itself it is seen.
+    pub(crate) was_translated: Option<(Outcome, Outcome)>,
+    /// Whether other rules have written addresses or ports.
+    is_rewritten: bool,
 }
 
 fn bytes_of(address: IpAddr) -> Vec<u8> {
@@ -81,6 +86,8 @@ impl Packet {
             tracking: Tracking::NotYet,
             stage,
             original,
+            was_translated: None,
+            is_rewritten: false,
         }
     }
 
@@ -184,6 +191,7 @@ impl Packet {
             Base::Inside => return,
         };
         to.put(span.offset, &bytes.get(0, span.len));
+        self.is_rewritten |= span.base != Base::Link;
     }
 
     /// What has the same fields as both: some packets took another way.
@@ -192,6 +200,7 @@ impl Packet {
         self.transport = self.transport.common(&other.transport);
         self.link = self.link.common(&other.link);
         self.mark = self.mark.common(&other.mark);
+        self.is_rewritten |= other.is_rewritten;
         if self.tracking != other.tracking {
             self.tracking = Tracking::Unknown;
         }
@@ -219,9 +228,58 @@ impl Packet {
         Partly::known(&state.to_ne_bytes())
     }
 
+    /// Whether an end is another one than it was at first.
+    pub(crate) fn is_translated(&self, is_source: bool) -> Outcome {
+        if self.is_rewritten {
+            return Outcome::May;
+        }
+        let (address, port) = self.first_end(is_source);
+        let same = |now: &Partly, first: &Partly| match first.bytes() {
+            Some(first) => now.equals(first),
+            None => Outcome::Holds,
+        };
+        let address = same(&self.address(is_source), &address);
+        let port = match self.has_ports() {
+            true => same(&self.port(is_source), &port),
+            false => Outcome::Holds,
+        };
+        match (address, port) {
+            (Outcome::Holds, Outcome::Holds) => Outcome::Fails,
+            (Outcome::Fails, _) | (_, Outcome::Fails) => Outcome::Holds,
+            _ => Outcome::May,
+        }
+    }
+
+    /// Bits of `ct status`, in the machine's byte order: of these whether it is translated.
+    pub(crate) fn status(&self) -> Partly {
+        const SOURCE: u32 = 1 << 4;
+        const DESTINATION: u32 = 1 << 5;
+        let seen = || (self.is_translated(true), self.is_translated(false));
+        let (source, destination) = self.was_translated.unwrap_or_else(seen);
+        let (mut value, mut known) = (0, 0);
+        for (bit, outcome) in [(SOURCE, source), (DESTINATION, destination)] {
+            value |= if outcome == Outcome::Holds { bit } else { 0 };
+            known |= if outcome == Outcome::May { 0 } else { bit };
+        }
+        Partly::known(&u32::to_ne_bytes(value)).with_known(&u32::to_ne_bytes(known))
+    }
+
     /// What connection tracking calls the ends of a connection in its first direction.
     pub(crate) fn original(&self) -> Option<&(Partly, Partly, Partly)> {
         matches!(self.tracking, Tracking::In(_)).then_some(&self.original)
+    }
+
+    pub(crate) fn forget_tos_and_ttl(&mut self) {
+        let unknown = Partly::unknown(2);
+        if self.v6 {
+            let version = Partly::known(&[0x60, 0]).with_known(&[0xf0, 0]);
+            self.network.put(0, &version);
+            self.network.put(7, &Partly::unknown(1));
+            return;
+        }
+        self.network.put(1, &Partly::unknown(1));
+        self.network.put(8, &Partly::unknown(1));
+        self.network.put(10, &unknown);
     }
 
     /// Routing takes one of the hops that are left.

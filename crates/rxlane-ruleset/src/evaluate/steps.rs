@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::machine::{Machine, NOT_EVALUATED, NOT_SAID, Then};
-use super::packet::{Packet, Tracking};
+use super::packet::{Packet, TCP, Tracking, UDP};
 use super::partly::Partly;
 use crate::acts::WORST;
 use crate::hook::Effects;
@@ -49,6 +49,8 @@ impl Machine<'_> {
         let outcome = match test {
             Test::Holds => Outcome::Holds,
             Test::Fails => Outcome::Fails,
+            Test::Other if matches!(packet.protocol, TCP | UDP) => Outcome::Fails,
+            Test::Other => return (Outcome::May, NOT_EVALUATED),
             Test::Fixed => return (Outcome::May, NOT_EVALUATED),
             Test::Varies(why) => return (Outcome::May, why),
             Test::State { mask, is } => packet
@@ -165,9 +167,15 @@ impl Packet {
         if effects.marks {
             self.mark = Partly::unknown(4);
         }
-        if effects.disguises || effects.rewrites || effects.translates {
-            self.network = Partly::unknown(self.network.len());
-            self.transport = Partly::unknown(self.transport.len());
+        // What rewrites without that changes options, or a checksum.
+        if effects.disguises {
+            self.forget_tos_and_ttl();
+        }
+        if effects.translates {
+            for is_source in [true, false] {
+                let len = self.address(is_source).len();
+                self.set_end(is_source, &Partly::unknown(len), &Partly::unknown(2));
+            }
         }
         if effects.untracks && self.tracking == Tracking::NotYet {
             self.tracking = Tracking::Unknown;

@@ -16,6 +16,10 @@ const COUNTS: &str = "counts packets";
 /// What `--json` prints.
 #[derive(Debug, Serialize)]
 pub(super) struct Firewall {
+    /// Whether there are any rules for forwarded packets.
+    rules: bool,
+    /// Whether connection tracking sees the flow.
+    tracked: Option<bool>,
     /// The first packet of the flow.
     first: Said,
     /// Those that follow, once connection tracking has seen an answer.
@@ -71,19 +75,26 @@ pub(super) fn ask(flow: &Flow) -> Result<Firewall, String> {
         tables: &tables,
         devices: &devices,
     };
-    let said = |stage| Said::of(evaluator.answer(flow, stage), &texts);
+    let (first, established, answers) = (
+        evaluator.answer(flow, Stage::Opening),
+        evaluator.answer(flow, Stage::Established),
+        evaluator.answer(flow, Stage::Answering),
+    );
     let rules = Ruleset::of(&tables);
-    let (tracks, untracks) = (rules.tracks, rules.hooks.iter().any(|h| h.effects.untracks));
-    let is_kind = |tracked: bool| if tracked { tracks } else { !tracks || untracks };
-    let keeps = rules
-        .per_packet
-        .iter()
-        .filter(|rule| rule.meets.tracked.is_none_or(is_kind) && is_met(&rule.meets, flow));
+    // Without a rule that asks for connections nothing is tracked.
+    let tracked = established.tracked.map(|tracked| tracked && rules.tracks);
+    let is_dropped = established.outcome == Outcome::Drop;
+    let keeps = rules.per_packet.iter().filter(|rule| {
+        let of_kind = tracked.is_none() || rule.meets.tracked.is_none_or(|of| Some(of) == tracked);
+        !is_dropped && of_kind && is_met(&rule.meets, flow)
+    });
     Ok(Firewall {
-        first: said(Stage::Opening),
-        established: said(Stage::Established),
-        answers: said(Stage::Answering),
-        keeps: keeps.map(|rule| rule.to_string()).collect(),
+        rules: !rules.hooks.is_empty() || !first.because.is_empty(),
+        tracked,
+        keeps: keeps.map(ToString::to_string).collect(),
+        first: Said::of(first, &texts),
+        established: Said::of(established, &texts),
+        answers: Said::of(answers, &texts),
     })
 }
 
@@ -150,8 +161,10 @@ fn texts(printed: &str) -> BTreeMap<(String, u64), String> {
 
 impl Firewall {
     pub(super) fn write_words(&self, out: &mut String) -> std::fmt::Result {
+        if !self.rules {
+            return writeln!(out, "\nThe firewall has no rules for forwarded packets.");
+        }
         writeln!(out, "\nThe rules of the firewall:")?;
-        let established = self.established.outcome == Outcome::Drop.name();
         for (whose, said) in [
             ("its first packet", &self.first),
             ("its packets, once it is established", &self.established),
@@ -160,7 +173,7 @@ impl Firewall {
             let outcome = match said.outcome {
                 "accept" => "accepted",
                 "drop" => "dropped",
-                _ => "accepted or dropped, that depends",
+                _ => "accepted or dropped; it depends",
             };
             writeln!(out, "- {whose}: {outcome}")?;
             // Most rules count.
@@ -170,18 +183,22 @@ impl Firewall {
                 .chain(beside)
                 .try_for_each(|rule| writeln!(out, "    {rule}"))?;
         }
-        if established {
+        if self.established.outcome == Outcome::Drop.name() {
             return Ok(());
         }
         if self.keeps.is_empty() {
-            return writeln!(out, "No rule must see each packet of it.");
+            return writeln!(out, "No rule has to see every packet of this flow.");
         }
         for rule in &self.keeps {
             writeln!(out, "It stays with the kernel: {rule}")?;
         }
+        let before = match self.tracked {
+            Some(false) => "ct state untracked accept",
+            _ => "ct state established,related accept",
+        };
         writeln!(
             out,
-            "Where such a rule need not see every packet, let one before it accept established flows: ct state established,related accept"
+            "If such a rule need not see every packet, put a rule before it that accepts the others, such as: {before}"
         )
     }
 }

@@ -91,9 +91,19 @@ fn reader(text: &str) -> Reader {
     let of_iptables = text.lines().any(|line| line.starts_with('*'));
     match of_iptables {
         false => Reader::Nft,
-        true if text.contains("ip6tables-save") => Reader::Iptables("ip6tables-nft-restore"),
+        true if text.contains("ip6tables-save") || has_v6(text) => {
+            Reader::Iptables("ip6tables-nft-restore")
+        }
         true => Reader::Iptables("iptables-nft-restore"),
     }
+}
+
+/// Whether a rule of iptables has an address of IPv6.
+fn has_v6(text: &str) -> bool {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words
+        .windows(2)
+        .any(|two| matches!(two[0], "-s" | "-d") && two[1].contains(':'))
 }
 
 fn run(tool: &str, arguments: &[&str], input: &str) -> Result<(), String> {
@@ -114,8 +124,25 @@ fn run(tool: &str, arguments: &[&str], input: &str) -> Result<(), String> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    let first: Vec<&str> = said.lines().take(3).map(str::trim).collect();
-    Err(format!("`{tool}` refuses the ruleset: {}", first.join(" ")))
+    let is_pointer = |line: &&str| line.chars().all(|c| matches!(c, '^' | '~' | ' '));
+    let lines = said.lines().map(str::trim).filter(|line| !is_pointer(line));
+    let first: Vec<&str> = lines.take(2).collect();
+    let cure = match &said {
+        said if input.contains("xt match")
+            || input.contains("xt target")
+            || said.contains("xtables") =>
+        {
+            "; save rules of iptables with `iptables-save`"
+        }
+        said if said.contains("No such file or directory") => {
+            "; this kernel lacks what it names: leave such lines out"
+        }
+        _ => "",
+    };
+    Err(format!(
+        "`{tool}` refuses the ruleset: {}{cure}",
+        first.join(": ")
+    ))
 }
 
 /// Devices that must be there when rules are read, because they are known by their index.
