@@ -39,6 +39,8 @@ pub struct Surroundings {
     pub taken: Vec<(String, String)>,
     /// What must see every packet of flows that meet it.
     pub per_packet: Vec<PerPacket>,
+    /// What rules record that express packets pass by, as their comments say.
+    pub excepted: Vec<PerPacket>,
     /// What rules ask about established packets.
     pub uses: Uses,
     /// What they ask about packets that connection tracking does not see.
@@ -78,6 +80,7 @@ impl Surroundings {
         let Ruleset {
             hooks,
             per_packet,
+            excepted,
             uses,
             untracked_uses,
             ..
@@ -87,6 +90,7 @@ impl Surroundings {
             hooks,
             local_hooks,
             per_packet,
+            excepted,
             uses,
             untracked_uses,
             rules: rules::all()?,
@@ -357,8 +361,20 @@ pub fn against(
     all
 }
 
+/// What rules record that express packets pass by, of each class that asks Linux.
+fn excepted(config: &RouterConfig, around: &Surroundings) -> Vec<(String, Vec<String>)> {
+    let asks = |class: &&Class| match &class.lane {
+        Lane::Express { trust, .. } => trust.asks_linux(),
+        _ => false,
+    };
+    let why: Vec<String> = around.excepted.iter().map(ToString::to_string).collect();
+    let classes = config.classes.iter().filter(asks);
+    let classes = classes.filter(|_| !why.is_empty());
+    classes.map(|c| (c.name.clone(), why.clone())).collect()
+}
+
 /// What the classes of a configuration pass by because it was accepted.
-pub fn accepted(config: &RouterConfig, around: &Surroundings) -> Vec<(String, Vec<String>)> {
+fn accepted(config: &RouterConfig, around: &Surroundings) -> Vec<(String, Vec<String>)> {
     let all = against(config, around, false);
     let left = against(config, around, true);
     let accepted = all.into_iter().filter_map(|(class, mut why)| {
@@ -371,13 +387,23 @@ pub fn accepted(config: &RouterConfig, around: &Surroundings) -> Vec<(String, Ve
         .collect()
 }
 
+/// What a line of the log says of classes, and of which for what reasons.
+pub type Said = (&'static str, Vec<(String, Vec<String>)>);
+
+/// What the classes of a configuration pass by, and who said that they may.
+pub fn passed_by(config: &RouterConfig, around: &Surroundings, is_accepted: bool) -> [Said; 2] {
+    let accepted = match is_accepted {
+        true => accepted(config, around),
+        false => Vec::new(),
+    };
+    [
+        ("passes by, as accepted", accepted),
+        ("passes by, as their comments say", excepted(config, around)),
+    ]
+}
+
 /// What a start would say of classes: which stay with the kernel, which flows are kept there, what is passed by as accepted.
 pub fn warnings(config: &RouterConfig, around: &Surroundings, is_accepted: bool) -> Vec<String> {
-    let passed = if is_accepted {
-        accepted(config, around)
-    } else {
-        Vec::new()
-    };
     let all = [
         (
             "stays with the kernel",
@@ -387,13 +413,13 @@ pub fn warnings(config: &RouterConfig, around: &Surroundings, is_accepted: bool)
             "keeps flows with the kernel",
             kept_of_classes(config, around, is_accepted),
         ),
-        ("passes by, as accepted", passed),
     ];
-    let of = |(does, classes): (&'static str, Vec<(String, Vec<String>)>)| {
+    let passed = passed_by(config, around, is_accepted);
+    let of = |(does, classes): Said| {
         let classes = classes.into_iter();
         classes.map(move |(class, why)| format!("class `{class}` {does}: {}", why.join("; ")))
     };
-    all.into_iter().flat_map(of).collect()
+    all.into_iter().chain(passed).flat_map(of).collect()
 }
 
 /// Refuses a configuration that could not be served as it asks. Classes of established flows may stay with the kernel for what only has

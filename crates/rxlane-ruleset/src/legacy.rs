@@ -176,7 +176,9 @@ pub fn table(version: Version, name: &str, blob: &[u8]) -> Option<Table> {
         let chain = of.as_ref().and_then(|key| chains.get_mut(key));
         if called(version, entry).is_none() && !policies.contains(at) {
             let chain = chain?;
+            let comment = comment(version, entry).unwrap_or_default();
             chain.rules.push(Rule {
+                comment,
                 handle: chain.rules.len() as u64 + 1,
                 steps: steps(version, *at, entry)?,
                 expressions: Vec::new(),
@@ -224,6 +226,20 @@ fn standard(version: Version, entry: &[u8]) -> Option<i32> {
 fn called(version: Version, entry: &[u8]) -> Option<String> {
     let (name, _, data) = target(version, entry)?;
     (xt::name(name) == "ERROR").then(|| xt::name(data))
+}
+
+/// The comment of an entry, if it has one.
+fn comment(version: Version, entry: &[u8]) -> Option<String> {
+    let layout = version.layout();
+    let (mut next, end) = (layout.matches, half(entry, layout.offsets)?);
+    while next < end {
+        let (name, _, data) = extension(entry.get(next..end)?)?;
+        if xt::name(name) == xt::COMMENT {
+            return Some(xt::name(data));
+        }
+        next += half(entry, next)?.max(1);
+    }
+    None
 }
 
 fn steps(version: Version, at: usize, entry: &[u8]) -> Option<Vec<Step>> {

@@ -37,6 +37,8 @@ pub struct Ruleset {
     pub hooks: Vec<Hook>,
     /// What must see every packet of flows that are forwarded.
     pub per_packet: Vec<PerPacket>,
+    /// What rules record that express packets need not pass, because their comment says so (`rxlane: express`).
+    pub excepted: Vec<PerPacket>,
     /// What rules ask about established packets.
     pub uses: Uses,
     /// Whether rules ask for connections, or translate them: then Linux tracks them.
@@ -59,6 +61,7 @@ impl Ruleset {
         Self {
             hooks: tables.iter().flat_map(Table::hooks).collect(),
             per_packet: joined(tracked.per_packet, untracked.per_packet),
+            excepted: joined(tracked.excepted, untracked.excepted),
             uses: tracked.uses,
             tracks: tables.iter().any(Table::tracks),
             untracked_uses: untracked.uses,

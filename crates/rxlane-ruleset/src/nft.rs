@@ -9,6 +9,7 @@ use crate::hook::Place;
 use crate::program::{BaseChain, Element, Rule, Set, Table};
 use crate::reader::{Context, Reader};
 use crate::test::Tracked;
+use crate::xt;
 
 /// Protocol families of netfilter (`NFPROTO_`), as far as they see forwarded packets.
 const FAMILIES: [(u8, &str, Option<bool>); 4] = [
@@ -154,13 +155,14 @@ fn rule(
 ) -> Option<(String, String, Rule)> {
     let (family, _, body) = family(body)?;
     let (mut table, mut chain, mut expressions) = (String::new(), String::new(), &[][..]);
-    let mut handle = 0;
+    let (mut handle, mut comment) = (0, String::new());
     for (kind, value) in attributes(body) {
         match kind {
             1 => table = format!("{family} {}", text(value)),
             2 => chain = text(value),
             3 => handle = value.try_into().map_or(0, u64::from_be_bytes),
             4 => expressions = value,
+            7 => comment = comment_in(value).unwrap_or_default(),
             _ => {}
         }
     }
@@ -174,12 +176,28 @@ fn rule(
         .collect();
     let mut reader = Reader::new(&context);
     expressions.iter().for_each(|one| reader.read(one));
+    let comment = Some(comment).filter(|comment| !comment.is_empty());
+    let comment = comment.or_else(|| expressions.iter().find_map(xt::comment));
     let rule = Rule {
         handle,
+        comment: comment.unwrap_or_default(),
         steps: reader.steps,
         expressions,
     };
     Some((table, chain, rule))
+}
+
+/// The comment among what `nft` notes for itself: kind, length, bytes (`NFTNL_UDATA_RULE_COMMENT`).
+fn comment_in(mut notes: &[u8]) -> Option<String> {
+    const COMMENT: u8 = 0;
+    while let [kind, len, rest @ ..] = notes {
+        let value = rest.get(..usize::from(*len))?;
+        if *kind == COMMENT {
+            return Some(text(value));
+        }
+        notes = &rest[value.len()..];
+    }
+    None
 }
 
 /// Expressions of a list: name and data.

@@ -23,7 +23,21 @@ pub(crate) const COUNTERS: &str = "asks for counters of connections";
 /// What a rule does that gives packets another type of service or TTL.
 pub(crate) const MARKS_ANEW: &str = "gives packets other types of service or TTLs";
 
+/// The comment with which an operator says of a rule that it need not record express packets.
+const EXCEPTED: &str = "rxlane: express";
+
+/// Whether the comment of a rule says so.
+pub(crate) fn is_excepted(comment: &str) -> bool {
+    comment.trim() == EXCEPTED
+}
+
 impl PerPacket {
+    /// Whether it does no more than record packets, which changes nothing for them.
+    pub(crate) fn records(&self) -> bool {
+        let what = &self.what;
+        what.starts_with("logs packets") || what.starts_with("counts packets in the set")
+    }
+
     /// Whether it must also see what answers the flows that meet it.
     pub fn sees_both_directions(&self) -> bool {
         self.what == COUNTERS

@@ -11,6 +11,8 @@ use crate::test::{Test, Tracked};
 pub(crate) struct Rule {
     /// Of nftables; the number of the rule in its chain of iptables, from 1.
     pub(crate) handle: u64,
+    /// Empty where there is none.
+    pub(crate) comment: String,
     pub(crate) steps: Vec<Step>,
     /// As nftables has them; none of iptables.
     pub(crate) expressions: Vec<Expression>,

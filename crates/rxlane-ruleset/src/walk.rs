@@ -8,7 +8,7 @@ use crate::acts::WORST;
 use crate::expression::{Expression, Verdict};
 use crate::hook::{Effects, Hook, Place};
 use crate::meets::{Meets, Outcome};
-use crate::per_packet::{PerPacket, Uses};
+use crate::per_packet::{PerPacket, Uses, is_excepted};
 use crate::program::{BaseChain, Rule, Step, Table};
 use crate::test::Tracked;
 
@@ -116,6 +116,7 @@ impl Table {
                     let mut walk = Walk {
                         table: self,
                         handle: 0,
+                        is_excepted: false,
                         base,
                         tracked: match are_tracked {
                             true => base.tracked,
@@ -135,6 +136,8 @@ impl Table {
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) per_packet: Vec<PerPacket>,
+    /// Of rules whose operator does not want them to see express packets.
+    pub(crate) excepted: Vec<PerPacket>,
     pub(crate) uses: Uses,
 }
 
@@ -223,6 +226,7 @@ struct Walk<'a> {
     table: &'a Table,
     /// Of the rule that is looked at.
     handle: u64,
+    is_excepted: bool,
     base: &'a BaseChain,
     tracked: Tracked,
     /// With what chains have been walked, and whether no packet came out.
@@ -265,7 +269,7 @@ impl<'a> Walk<'a> {
     }
 
     fn rule(&mut self, key: &'a str, rule: &'a Rule, meets: &Meets) -> Course {
-        self.handle = rule.handle;
+        (self.handle, self.is_excepted) = (rule.handle, is_excepted(&rule.comment));
         let mut meets = meets.clone();
         let (mut is_certain, mut varies) = (true, Vec::<Varying>::new());
         let tracked = self.tracked;
@@ -320,7 +324,7 @@ impl<'a> Walk<'a> {
                         let of_this = met.varies.map(|what| Varying::new(what, &meets));
                         self.vary(key, &of_this, &met.meets);
                         let course = self.verdict(key, verdict, &met.meets);
-                        self.handle = rule.handle;
+                        (self.handle, self.is_excepted) = (rule.handle, is_excepted(&rule.comment));
                         if met.outcome == Outcome::Holds {
                             return if is_certain { course } else { Course::On };
                         }
@@ -360,11 +364,16 @@ impl<'a> Walk<'a> {
     fn per_packet(&mut self, key: &str, what: String, meets: &Meets) {
         let table = &self.table.name;
         let (chain, at) = (self.table.called(key), self.base.place.name());
-        self.found.add(PerPacket {
+        let new = PerPacket {
             what,
             place: format!("the chain {table} {chain} at {at}"),
             meets: meets.clone(),
             rules: vec![self.handle],
-        });
+        };
+        match self.is_excepted && new.records() {
+            true if !self.found.excepted.contains(&new) => self.found.excepted.push(new),
+            true => {}
+            false => self.found.add(new),
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::acts::{DISGUISES, FILTERS, MARKS, REWRITES, TRANSLATES, UNTRACKS, WORST};
 use crate::attribute::text;
-use crate::expression::Verdict;
+use crate::expression::{Expression, Verdict};
 use crate::fields::address;
 use crate::per_packet::{COUNTERS, MARKS_ANEW};
 use crate::program::Step;
@@ -33,6 +33,17 @@ pub(crate) fn name(bytes: &[u8]) -> String {
     text(&bytes[..end])
 }
 
+/// The comment of a rule, if the match is one.
+pub(crate) fn comment(expression: &Expression) -> Option<String> {
+    match expression {
+        Expression::Match { name: of, data, .. } if of == COMMENT => Some(name(data)),
+        _ => None,
+    }
+}
+
+/// The match that asks nothing.
+pub(crate) const COMMENT: &str = "comment";
+
 /// What a match asks.
 pub(crate) fn matches(name: &str, revision: u32, data: &[u8]) -> Vec<Step> {
     let data = Data(data);
@@ -42,7 +53,7 @@ pub(crate) fn matches(name: &str, revision: u32, data: &[u8]) -> Vec<Step> {
         "multiport" => multiport(&data, revision),
         "conntrack" => conntrack(&data, revision),
         "state" => data.word(0).map(of_state),
-        "comment" => Some(Test::Holds),
+        COMMENT => Some(Test::Holds),
         "mac" => {
             let test = facts(name, revision, &data).unwrap_or(Test::Fixed);
             return vec![Step::SourceMac, Step::If(test)];

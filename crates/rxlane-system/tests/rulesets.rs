@@ -262,7 +262,12 @@ fn rules_of_legacy_iptables_are_read_and_not_guessed() {
         sh("iptables-legacy -L -n > /dev/null; iptables-legacy -t nat -L -n > /dev/null");
         read()
     });
-    assert_eq!(read, Ruleset::default(), "empty tables do nothing");
+    let nothing = Ruleset {
+        // A table of nat is enough.
+        tracks: true,
+        ..Ruleset::default()
+    };
+    assert_eq!(read, nothing, "empty tables do nothing");
     for (version, rule, wanted) in [
         (
             "iptables",
@@ -464,5 +469,39 @@ fn verdicts_in_maps_are_seen() {
         assert_eq!(found, filters, "{rule}: {:?}", read.hooks);
         let marks = read.hooks.iter().any(|h| h.effects.marks);
         assert_eq!(marks, rule.contains("marks"), "{rule}");
+    }
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_comment_excepts_rules_that_only_record_packets() {
+    let kept_and_excepted = || {
+        let read = read();
+        (said().len(), read.excepted.len())
+    };
+    for (rule, wanted) in [
+        ("log comment \"rxlane: express\"", (0, 1)),
+        ("log comment \"rxlane: expressly\"", (1, 0)),
+        ("log", (1, 0)),
+        // What it lets pass depends on what it has seen.
+        (
+            "limit rate 5/second drop comment \"rxlane: express\"",
+            (1, 0),
+        ),
+        ("update @s { ip saddr } comment \"rxlane: express\"", (1, 0)),
+    ] {
+        beside(|| {
+            nft(&format!(
+                "table ip t {{;; {SETS} chain f {{ {FORWARD} {rule};; }};; }}"
+            ));
+            assert_eq!(kept_and_excepted(), wanted, "{rule}");
+        });
+    }
+    let rules = "*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -p udp -m comment --comment \"rxlane: express\" -j NFLOG --nflog-group 5\nCOMMIT\n";
+    for tool in ["iptables-legacy-restore", "iptables-nft-restore"] {
+        beside(|| {
+            load(tool, &[], rules);
+            assert_eq!(kept_and_excepted(), (0, 1), "{tool}");
+        });
     }
 }

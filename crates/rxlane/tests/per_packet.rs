@@ -117,6 +117,37 @@ fn what_all_flows_meet_refuses_no_start_and_is_passed_by_when_accepted() {
 
 #[test]
 #[ignore = "needs root: make test"]
+fn a_rule_whose_comment_says_so_need_not_log_express_packets() {
+    let mut t = TestLab::up("excepted", |_| ());
+    let rules = r#"nft 'table inet fw { chain every { type filter hook forward priority 0; ct state established,new log group 5 comment "rxlane: express"; }; }'"#;
+    t.must(Place::Router, rules);
+    let config = t.config("router", &(VOICE_ESTABLISHED.to_owned() + REST));
+    let (router, log) = run(&t, &config);
+    let host = udp(&t, Place::Gen, "10.10.0.2:6000");
+    let sink = udp(&t, Place::Sink, "10.20.0.2:7000");
+    for socket in [&host, &sink] {
+        setsockopt(socket, sockopt::Ipv4Tos, &0xb8).unwrap();
+    }
+    t.settle(2, || {
+        for (from, to, at) in [
+            (&host, &sink, "10.20.0.2:7000"),
+            (&sink, &host, "10.10.0.2:6000"),
+        ] {
+            from.send_to(b"said", at).expect("sent");
+            to.recv(&mut [0; 64]).expect("received");
+        }
+    });
+    let said = std::fs::read_to_string(&log).unwrap();
+    assert!(
+        said.contains("passes by, as their comments say: the chain inet fw every at forward logs packets to group 5"),
+        "{said}"
+    );
+    router.end(Signal::SIGTERM);
+    let _ = std::fs::remove_file(log);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
 fn rules_that_are_gone_when_a_daemon_takes_over_keep_nothing() {
     let mut t = TestLab::up("keptgone", |_| ());
     let rules = "nft 'table inet fw { chain forwarded { type filter hook forward priority 0; udp dport 7000 limit rate over 100000/second drop; ct state established,new accept; }; }'";

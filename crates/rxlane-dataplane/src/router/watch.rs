@@ -177,17 +177,18 @@ impl Router {
         smallest.map(|mtu| mtu.map(|mtu| mtu.min(self.port_mtu)))
     }
 
-    /// What each class passes by because it was accepted: hooks by table and chain, filters by port.
+    /// What each class passes by because that was accepted, or because the comment of a rule says so.
     ///
     /// # Errors
     /// When the kernel cannot be asked.
-    pub fn accepted(&self) -> Result<Vec<(String, Vec<String>)>, DataplaneError> {
-        let config = &self.state.config;
-        if !self.state.options.accept_bypass {
-            return Ok(Vec::new());
-        }
+    pub fn passed_by(&self) -> Result<[surroundings::Said; 2], DataplaneError> {
         let around = self.surroundings(&rxlane_system::links::all()?)?;
-        Ok(surroundings::accepted(config, &around))
+        let accepted = self.state.options.accept_bypass;
+        Ok(surroundings::passed_by(
+            &self.state.config,
+            &around,
+            accepted,
+        ))
     }
 
     /// Follows the MTUs of routes, and lets routes be looked up again for flows that are known. Returns whether there were news, of

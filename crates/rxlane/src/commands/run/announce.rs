@@ -62,8 +62,10 @@ pub(super) fn announce(router: &Router) {
     {
         warn!("{warning}");
     }
-    for (class, why) in router.accepted().unwrap_or_default() {
-        warn!(class, "passes by, as accepted: {}", why.join("; "));
+    for (does, classes) in router.passed_by().into_iter().flatten() {
+        for (class, why) in classes {
+            warn!(class, "{does}: {}", why.join("; "));
+        }
     }
     for feature in state.features.missing() {
         warn!(
