@@ -111,6 +111,7 @@ fn one(world: &World, seed: u64, flows: usize, tally: &mut Tally) -> Result<(), 
         let Some(mut wrong) = wrong else { continue };
         let mut again = 1;
         while again < AGAIN {
+            talk.be_patient();
             talk.renew(&mut dice);
             match rules.try_flow(&mut talk, tally)? {
                 Some(difference) => wrong = difference,

@@ -12,7 +12,7 @@ use crate::scenario::{PORTS, Statement};
 use crate::wire;
 use crate::world::{World, port_mac};
 
-/// How long something may be late that should come.
+/// How long something may be late that should come; each time that a difference is looked at again ten times as long.
 const LATE: Duration = Duration::from_millis(5);
 /// Hosts of each network: `.10` and so on.
 const HOSTS: u8 = 4;
@@ -72,6 +72,7 @@ pub(super) struct Talk<'a> {
     back: Option<(IpAddr, IpAddr, (u16, u16))>,
     number: u32,
     is_short: bool,
+    late: Duration,
 }
 
 impl<'a> Talk<'a> {
@@ -104,9 +105,15 @@ impl<'a> Talk<'a> {
             back: None,
             number: dice.any_u32(),
             is_short: false,
+            late: LATE,
         };
         talk.renew(dice);
         talk
+    }
+
+    /// Waits longer from now on: a machine that stood still has dropped nothing.
+    pub(super) fn be_patient(&mut self) {
+        self.late *= 10;
     }
 
     /// The same with other ports: a connection that is not known yet.
@@ -212,7 +219,7 @@ impl<'a> Talk<'a> {
         wires[from].send(&spec.frame())?;
         let mut found = self.received(to)?;
         // What is dropped is not waited for, but for what may be late.
-        if found.is_none() && wire::wait(wires[to..=to].iter(), LATE) {
+        if found.is_none() && wire::wait(wires[to..=to].iter(), self.late) {
             found = self.received(to)?;
         }
         if let (Some(frame), false) = (&found, back) {
