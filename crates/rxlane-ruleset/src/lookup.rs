@@ -3,10 +3,40 @@
 use crate::acts::WORST;
 use crate::expression::{Gives, Register};
 use crate::nft::sets_key;
-use crate::program::Step;
+use crate::program::{Element, Step};
 use crate::reader::Reader;
-use crate::test::Test;
+use crate::test::{ALTERNATIVES, Test};
 use crate::value::Value;
+
+/// What the intervals of a set ask: each begins with an element, and ends before the next one that says so, or never.
+fn intervals(value: &Value, all: &[Element]) -> Option<Vec<Test>> {
+    let mut found = Vec::new();
+    for (at, element) in all.iter().enumerate().filter(|(_, e)| !e.is_end) {
+        // What all others have is anything.
+        let first = element.key.as_ref()?;
+        let last = match all.get(at + 1).and_then(|next| next.key.as_ref()) {
+            Some(next) => before(next)?,
+            None => vec![u8::MAX; first.len()],
+        };
+        found.extend(value.between(first, &last)?);
+        if found.len() > ALTERNATIVES {
+            return None;
+        }
+    }
+    Some(found)
+}
+
+/// The key before another one.
+fn before(key: &[u8]) -> Option<Vec<u8>> {
+    let mut key = key.to_vec();
+    for byte in key.iter_mut().rev() {
+        *byte = byte.wrapping_sub(1);
+        if *byte != u8::MAX {
+            return Some(key);
+        }
+    }
+    None
+}
 
 impl Reader<'_> {
     pub(crate) fn lookup(&mut self, name: &str, from: Register, gives: Gives, inverted: bool) {
@@ -52,14 +82,17 @@ impl Reader<'_> {
                 self.set(register, Value::Of(any), 16);
             }
             Gives::Membership => {
-                let keys = set.elements.as_ref().filter(|_| is_one && !set.is_interval);
-                let found = keys.map_or(any.clone(), |all| {
-                    let keys = all.iter().filter_map(|element| element.key.as_ref());
-                    Test::Any(
-                        keys.map(|key| value.equals(key, self.context.devices))
-                            .collect(),
-                    )
-                });
+                let all = set.elements.as_deref().filter(|_| is_one);
+                let found = match all {
+                    Some(all) if set.is_interval => intervals(&value, all),
+                    Some(all) => {
+                        let keys = all.iter().filter_map(|element| element.key.as_ref());
+                        let equals = |key: &Vec<u8>| value.equals(key, self.context.devices);
+                        Some(keys.map(equals).collect())
+                    }
+                    None => None,
+                };
+                let found = found.map_or(any, Test::Any);
                 self.when(found.inverted(inverted));
             }
         }

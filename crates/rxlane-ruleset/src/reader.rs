@@ -25,6 +25,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) context: &'a Context<'a>,
     registers: [Option<(Value, usize)>; WORDS],
     pub(crate) steps: Vec<Step>,
+    /// What a register was just found to be at least.
+    at_least: Option<(Register, Vec<u8>)>,
 }
 
 impl<'a> Reader<'a> {
@@ -33,11 +35,13 @@ impl<'a> Reader<'a> {
             context,
             registers: [const { None }; WORDS],
             steps: Vec::new(),
+            at_least: None,
         }
     }
 
     /// The next expression of the rule.
     pub(crate) fn read(&mut self, expression: &Expression) {
+        let at_least = self.at_least.take();
         match expression {
             Expression::Counter | Expression::Offload => {}
             Expression::Meta { key, to } => self.meta(*key, *to),
@@ -67,7 +71,22 @@ impl<'a> Reader<'a> {
                 let (value, len) = self.held(*from);
                 self.set(*to, Value::Of(value.compared()), len);
             }
-            Expression::Compare { from, op, with } => self.compare(*from, *op, with),
+            Expression::Compare { from, op, with } => {
+                self.compare(*from, *op, with);
+                // Both ends of a range, as `nft` writes it.
+                const AT_MOST: u32 = 3;
+                const AT_LEAST: u32 = 5;
+                match (*op, at_least) {
+                    (AT_LEAST, _) => self.at_least = Some((*from, with.clone())),
+                    (AT_MOST, Some((of, least))) if of == *from => {
+                        let (value, _) = self.held(*from);
+                        if let Some(within) = value.between(&least, with) {
+                            self.when(Test::Any(within));
+                        }
+                    }
+                    _ => {}
+                }
+            }
             Expression::Range {
                 from,
                 inverted,
@@ -329,14 +348,8 @@ impl<'a> Reader<'a> {
 
     fn range(&mut self, from: Register, inverted: bool, first: &[u8], last: &[u8]) {
         let (value, _) = self.held(from);
-        let bound = |bytes| <[u8; 2]>::try_from(bytes).ok();
-        let test = match (value.port(), bound(first).zip(bound(last))) {
-            (Some(source), Some((first, last))) => Test::Ports {
-                source,
-                range: (u16::from_be_bytes(first), u16::from_be_bytes(last)),
-            },
-            _ => value.compared(),
-        };
+        let within = value.between(first, last);
+        let test = within.map_or_else(|| value.compared(), Test::Any);
         self.when(test.inverted(inverted));
     }
 }

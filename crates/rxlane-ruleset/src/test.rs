@@ -124,7 +124,7 @@ pub(crate) struct Met {
 }
 
 /// How many alternatives are looked at one by one.
-const ALTERNATIVES: usize = 256;
+pub(crate) const ALTERNATIVES: usize = 256;
 
 impl Test {
     pub(crate) fn not(self) -> Self {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::attribute::text;
-use crate::test::{Header, Test};
+use crate::test::{ALTERNATIVES, Header, Test};
 
 /// What a register holds.
 #[derive(Debug, Clone)]
@@ -124,6 +124,46 @@ impl Value {
             }
             other => Self::Of(other.compared()),
         }
+    }
+
+    /// Whether bytes lie between two values, both included: a comparison for each prefix there. None of what is no such bytes, or takes
+    /// more of them than are looked at.
+    pub(crate) fn between(&self, first: &[u8], last: &[u8]) -> Option<Vec<Test>> {
+        let half = |bytes| <[u8; 2]>::try_from(bytes).ok().map(u16::from_be_bytes);
+        if let (Some(source), Some(first), Some(last)) = (self.port(), half(first), half(last)) {
+            let range = (first, last);
+            return Some(vec![Test::Ports { source, range }]);
+        }
+        let Self::Bytes { mask, .. } = self else {
+            return None;
+        };
+        let len = mask.len();
+        let number = |bytes: &[u8]| {
+            let mut whole = [0; 16];
+            whole[16usize.checked_sub(len)?..].copy_from_slice(bytes.get(..len)?);
+            Some(u128::from_be_bytes(whole))
+        };
+        let bits = 8 * len as u32;
+        let (mut at, last) = (number(first)?, number(last)?);
+        let mut all = Vec::new();
+        while at <= last {
+            // As many of the lowest bits as are free here, and as stay within.
+            let within = |size: u32| 1u128.checked_shl(size).is_some_and(|n| last - at >= n - 1);
+            let size = (0..=at.trailing_zeros().min(bits))
+                .rev()
+                .find(|size| within(*size));
+            let size = size.unwrap_or(0);
+            let span = 1u128.checked_shl(size)?;
+            let of = |n: u128| n.to_be_bytes()[16 - len..].to_vec();
+            let test = self.clone().masked(&of(!(span - 1)));
+            all.push(test.equals(&of(at), &BTreeMap::new()));
+            match at.checked_add(span) {
+                Some(next) if all.len() <= ALTERNATIVES => at = next,
+                Some(_) => return None,
+                None => break,
+            }
+        }
+        Some(all)
     }
 
     /// Whether it is a source port or a destination port, if it is one.

@@ -93,6 +93,27 @@ fn what_must_see_every_packet_is_found_with_the_flows_that_meet_it() {
             "ip saddr 10.0.0.0/8 tcp sport 80-90 log group 7",
             "logs packets to group 7 (of flows: TCP, IPv4, from 10.0.0.0/8, from ports 80 to 90)",
         ),
+        // Ranges and sets of a rule itself.
+        (
+            "ip saddr 10.2.0.128-10.2.0.255 log group 7",
+            "logs packets to group 7 (of flows: IPv4, from 10.2.0.128/25)",
+        ),
+        (
+            "ip saddr { 10.2.0.98, 10.2.0.99 } log group 7",
+            "logs packets to group 7 (of flows: IPv4, from 10.2.0.98/31)",
+        ),
+        (
+            "ip daddr { 10.1.0.0/24, 10.1.1.3-10.1.1.9 } log group 7",
+            "logs packets to group 7 (of flows: IPv4, to 10.1.0.0/23)",
+        ),
+        (
+            "udp dport { 5000-5100, 6000 } log group 7",
+            "logs packets to group 7 (of flows: UDP, to ports 5000 to 6000)",
+        ),
+        (
+            "ip6 saddr { fd00::/16, fd01::1-fd01::ffff } log group 7",
+            "logs packets to group 7 (of flows: IPv6, from fd00::/15)",
+        ),
         (
             "iifname lan0 oifname wan0 limit rate over 5/second drop",
             "limits packets (of flows: in by `lan0`, out by `wan0`)",

@@ -141,10 +141,12 @@ fn a_port_keeps_its_counters_when_others_come_and_go() {
             .as_u64()
             .unwrap()
     };
-    assert_eq!(counted("in0"), 5);
+    // A machine that stood still may have sent fewer.
+    let before = counted("in0");
+    assert!((1..=5).contains(&before), "{before}");
     for ports in [&["x0", "in0", "out0"][..], &["out0", "in0"]] {
         std::fs::write(&file, only_from(ports, "in0")).unwrap();
         t.reloaded();
-        assert_eq!(counted("in0"), 5, "{ports:?}");
+        assert_eq!(counted("in0"), before, "{ports:?}");
     }
 }

@@ -58,9 +58,11 @@ pub(super) fn ask(flow: &Flow) -> Result<Firewall, String> {
     let read = || -> Result<_, SystemError> {
         let links = links::all()?;
         let (tables, unread) = ruleset::tables(&links, Elements::All)?;
-        Ok((links, tables, unread))
+        // A router knows no more of sets, whose elements come and go.
+        let (as_router, _) = ruleset::tables(&links, Elements::ThatDecide)?;
+        Ok((links, tables, unread, Ruleset::of(&as_router)))
     };
-    let (links, tables, unread) = read().map_err(crate::one_line)?;
+    let (links, tables, unread, rules) = read().map_err(crate::one_line)?;
     if let Some(table) = unread.first() {
         return Err(format!(
             "cannot read {}: load its rules by nftables",
@@ -80,7 +82,6 @@ pub(super) fn ask(flow: &Flow) -> Result<Firewall, String> {
         evaluator.answer(flow, Stage::Established),
         evaluator.answer(flow, Stage::Answering),
     );
-    let rules = Ruleset::of(&tables);
     // Without a rule that asks for connections nothing is tracked.
     let tracked = established.tracked.map(|tracked| tracked && rules.tracks);
     let is_dropped = established.outcome == Outcome::Drop;
