@@ -1,6 +1,8 @@
-//! Which elements of a set a key may find.
+//! Which elements of a set a key may find, and what that does.
 
+use super::machine::{Machine, Then};
 use super::partly::Partly;
+use crate::expression::{Gives, Register};
 use crate::meets::Outcome;
 use crate::program::{Element, Set};
 
@@ -71,5 +73,67 @@ impl Set {
             at += len.next_multiple_of(4);
         }
         outcome
+    }
+}
+
+impl Machine<'_> {
+    pub(super) fn lookup(
+        &mut self,
+        name: &str,
+        from: Register,
+        gives: Gives,
+        inverted: bool,
+    ) -> Then {
+        let Some(set) = self.table.sets.get(name) else {
+            return self.worst(format!("asks the set {name}, which is not known here"));
+        };
+        let key = self.held(from, set.key_len);
+        let why = self.why(from, set.key_len);
+        let found = set.find(&key).filter(|_| !set.is_dynamic && !set.counts);
+        let Some(found) = found else {
+            let why = if set.counts {
+                "counts packets in a set"
+            } else {
+                "asks a set that packets fill, or whose elements were not read"
+            };
+            if gives == Gives::Verdict {
+                return self.worst(why.into());
+            }
+            if let Gives::Data(to) = gives {
+                self.unknown(to, why);
+            }
+            return self.when(Outcome::May, why);
+        };
+        let outcome = match (found.elements.len(), found.may_be_none) {
+            (0, _) => Outcome::Fails,
+            (_, false) => Outcome::Holds,
+            (_, true) => Outcome::May,
+        };
+        match gives {
+            Gives::Membership => self.when(outcome.inverted(inverted), why),
+            Gives::Data(to) => {
+                let data: Vec<&Vec<u8>> = found
+                    .elements
+                    .iter()
+                    .filter_map(|e| e.data.as_ref())
+                    .collect();
+                match data[..] {
+                    [data] if found.elements.len() == 1 => self.set(to, &Partly::known(data), why),
+                    _ => self.unknown(to, why),
+                };
+                self.when(outcome, why)
+            }
+            Gives::Verdict => {
+                let all_came = self.is_certain();
+                if found.elements.len() > 1 || outcome == Outcome::May {
+                    self.when(Outcome::May, why);
+                }
+                let verdicts = found.elements.iter().filter_map(|e| e.verdict.clone());
+                self.ran.verdicts.extend(verdicts);
+                // What finds nothing goes on.
+                self.ran.goes_on = outcome != Outcome::Holds || !all_came;
+                Then::End
+            }
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::flow::Stage;
 use super::packet::{Packet, Tracking};
 use super::partly::Partly;
-use crate::expression::{Expression, Given, Gives, Register, Span, Verdict, WORDS};
+use crate::expression::{Expression, Given, Register, Span, Verdict, WORDS};
 use crate::hook::Place;
 use crate::meets::Outcome;
 use crate::program::{Rule, Table};
@@ -86,7 +86,7 @@ impl<'a> Machine<'a> {
         self.ran
     }
 
-    fn is_certain(&self) -> bool {
+    pub(super) fn is_certain(&self) -> bool {
         self.ran.why.is_none()
     }
 
@@ -139,7 +139,7 @@ impl<'a> Machine<'a> {
         })
     }
 
-    fn held(&self, register: Register, len: usize) -> Partly {
+    pub(super) fn held(&self, register: Register, len: usize) -> Partly {
         register.map_or_else(
             || Partly::unknown(len),
             |word| self.registers.get(word * 4, len),
@@ -147,7 +147,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Why a register is not known.
-    fn why(&self, register: Register, len: usize) -> &'static str {
+    pub(super) fn why(&self, register: Register, len: usize) -> &'static str {
         let start = register.unwrap_or(0);
         let words = self.whys.iter().skip(start).take(len.div_ceil(4));
         words.flatten().next().unwrap_or(&NOT_SAID)
@@ -167,7 +167,7 @@ impl<'a> Machine<'a> {
         Then::Next
     }
 
-    fn unknown(&mut self, register: Register, why: &'static str) -> Then {
+    pub(super) fn unknown(&mut self, register: Register, why: &'static str) -> Then {
         self.set(register, &Partly::unknown(16), why)
     }
 
@@ -360,60 +360,6 @@ impl<'a> Machine<'a> {
         let what = if is_source { "source" } else { "destination" };
         self.beside(format!("translates the {what}"));
         self.then(Verdict::Accept)
-    }
-
-    fn lookup(&mut self, name: &str, from: Register, gives: Gives, inverted: bool) -> Then {
-        let Some(set) = self.table.sets.get(name) else {
-            return self.worst(format!("asks the set {name}, which is not known here"));
-        };
-        let key = self.held(from, set.key_len);
-        let why = self.why(from, set.key_len);
-        let found = set.find(&key).filter(|_| !set.is_dynamic && !set.counts);
-        let Some(found) = found else {
-            let why = if set.counts {
-                "counts packets in a set"
-            } else {
-                "asks a set that packets fill, or whose elements were not read"
-            };
-            if gives == Gives::Verdict {
-                return self.worst(why.into());
-            }
-            if let Gives::Data(to) = gives {
-                self.unknown(to, why);
-            }
-            return self.when(Outcome::May, why);
-        };
-        let outcome = match (found.elements.len(), found.may_be_none) {
-            (0, _) => Outcome::Fails,
-            (_, false) => Outcome::Holds,
-            (_, true) => Outcome::May,
-        };
-        match gives {
-            Gives::Membership => self.when(outcome.inverted(inverted), why),
-            Gives::Data(to) => {
-                let data: Vec<&Vec<u8>> = found
-                    .elements
-                    .iter()
-                    .filter_map(|e| e.data.as_ref())
-                    .collect();
-                match data[..] {
-                    [data] if found.elements.len() == 1 => self.set(to, &Partly::known(data), why),
-                    _ => self.unknown(to, why),
-                };
-                self.when(outcome, why)
-            }
-            Gives::Verdict => {
-                let all_came = self.is_certain();
-                if found.elements.len() > 1 || outcome == Outcome::May {
-                    self.when(Outcome::May, why);
-                }
-                let verdicts = found.elements.iter().filter_map(|e| e.verdict.clone());
-                self.ran.verdicts.extend(verdicts);
-                // What finds nothing goes on.
-                self.ran.goes_on = outcome != Outcome::Holds || !all_came;
-                Then::End
-            }
-        }
     }
 }
 
