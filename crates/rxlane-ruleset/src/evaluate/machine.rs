@@ -350,6 +350,7 @@ impl<'a> Machine<'a> {
         // A source port that another flow has is another one then.
         let port = given(self, port, 2).or_else(|| is_source.then(|| Partly::unknown(2)));
         self.change(|packet| {
+            *packet.told(is_source) = Outcome::Holds;
             if let Some(address) = &address {
                 packet.set_address(is_source, address);
             }

@@ -22,6 +22,7 @@ use stations::{Chains, Station, stations};
 
 use crate::expression::Verdict;
 use crate::hook::Place;
+use crate::meets::Outcome as Told;
 use crate::program::{BaseChain, Rule, Table};
 
 /// Rules, and what they are asked in.
@@ -52,9 +53,12 @@ impl<'a> Evaluator<'a> {
             };
             let seen = |is_source| walk.packet.is_translated(is_source);
             let was_translated = Some((seen(true), seen(false)));
+            // Of a first packet that was dropped before, the connection is another way's.
+            let is_tracked = matches!(walk.packet.tracking, Tracking::In(_) | Tracking::NotYet);
             let translated = walk.translated;
             walk = self.walk(packet);
             walk.translated = translated;
+            walk.answers_tracked = is_tracked || stage != Stage::Answering;
             walk.packet.was_translated = was_translated;
             walk.run();
         }
@@ -69,6 +73,7 @@ impl<'a> Evaluator<'a> {
             place: Place::Ingress,
             is_sure: true,
             why_some: None,
+            answers_tracked: true,
             rules: 0,
             fates: Vec::new(),
             dropped: Vec::new(),
@@ -95,6 +100,8 @@ struct Walk<'a> {
     /// Whether all packets are at the rule that are still in the base chain, and what not all of them passed.
     is_sure: bool,
     why_some: Option<String>,
+    /// Whether connection tracking has the first packet, where this is about answers.
+    answers_tracked: bool,
     rules: usize,
     /// Of this base chain.
     fates: Vec<(Fate, Deciding)>,
@@ -113,7 +120,11 @@ impl<'a> Walk<'a> {
             match station {
                 Station::Tracks => {
                     if self.packet.tracking == Tracking::NotYet {
-                        self.packet.tracking = Tracking::In(self.packet.stage);
+                        // Answers to what nobody has tracked may be anything.
+                        self.packet.tracking = match self.answers_tracked {
+                            true => Tracking::In(self.packet.stage),
+                            false => Tracking::Unknown,
+                        };
                     }
                 }
                 Station::Translates(place) => self.translate(place),
@@ -259,7 +270,11 @@ impl<'a> Walk<'a> {
             }
             (false, None) => false,
         };
-        let comes_by = comes_by && (is_known || !base.is_nat);
+        let told = *self.packet.told(base.place == Place::Postrouting);
+        if base.is_nat && told == Told::Holds {
+            return;
+        }
+        let comes_by = comes_by && (!base.is_nat || is_known && told == Told::Fails);
         self.is_sure = comes_by;
         self.why_some = None;
         self.fates.clear();

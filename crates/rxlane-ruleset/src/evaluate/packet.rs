@@ -46,6 +46,8 @@ pub(crate) struct Packet {
     original: (Partly, Partly, Partly),
     /// Whether rules of nat have translated the source and the destination of the first packet; of that packet itself it is seen.
     pub(crate) was_translated: Option<(Outcome, Outcome)>,
+    /// Whether a rule of nat has said what the destination becomes, and the source: then no other chain of nat is asked.
+    told: [Outcome; 2],
     /// Whether other rules have written addresses or ports.
     is_rewritten: bool,
 }
@@ -87,6 +89,7 @@ impl Packet {
             stage,
             original,
             was_translated: None,
+            told: [Outcome::Fails; 2],
             is_rewritten: false,
         }
     }
@@ -201,6 +204,11 @@ impl Packet {
         self.link = self.link.common(&other.link);
         self.mark = self.mark.common(&other.mark);
         self.is_rewritten |= other.is_rewritten;
+        for (told, other) in self.told.iter_mut().zip(other.told) {
+            if *told != other {
+                *told = Outcome::May;
+            }
+        }
         if self.tracking != other.tracking {
             self.tracking = Tracking::Unknown;
         }
@@ -226,6 +234,10 @@ impl Packet {
             Tracking::Unknown => return Partly::unknown(4),
         };
         Partly::known(&state.to_ne_bytes())
+    }
+
+    pub(crate) fn told(&mut self, is_source: bool) -> &mut Outcome {
+        &mut self.told[usize::from(is_source)]
     }
 
     /// Whether an end is another one than it was at first.

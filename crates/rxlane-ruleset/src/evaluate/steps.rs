@@ -173,6 +173,8 @@ impl Packet {
         }
         if effects.translates {
             for is_source in [true, false] {
+                // One of both, by the place.
+                *self.told(is_source) = Outcome::May;
                 let len = self.address(is_source).len();
                 self.set_end(is_source, &Partly::unknown(len), &Partly::unknown(2));
             }
