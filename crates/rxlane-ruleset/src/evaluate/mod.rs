@@ -169,16 +169,16 @@ impl<'a> Walk<'a> {
             let start = self.packet.clone();
             let mut all = start.clone();
             let found = (self.beside.len(), self.accepted.len(), self.dropped.len());
+            let mut is_dropped = false;
             for (table, key, base) in &chains.all {
                 self.packet = start.clone();
                 self.base(table, key, base);
                 all.join(&self.packet);
-                if self.is_dropped {
-                    return;
-                }
+                is_dropped |= self.is_dropped;
             }
             let is_all = all == start;
             self.packet = all;
+            self.is_dropped = is_dropped && is_all;
             if is_all {
                 return;
             }
@@ -218,8 +218,17 @@ impl<'a> Walk<'a> {
         }
         let before = self.packet.clone();
         self.translate_as_first(place);
-        if self.packet.tracking == Tracking::Unknown {
+        if self.packet.tracking == Tracking::Unknown && self.packet != before {
             self.packet.join(&before);
+            // Then it goes elsewhere, or nowhere.
+            self.dropped.push(Deciding {
+                table: "connection tracking".into(),
+                chain: "(nat)".into(),
+                place,
+                handle: None,
+                what: "translates".into(),
+                why: Some("may not know the connection".into()),
+            });
         }
     }
 
