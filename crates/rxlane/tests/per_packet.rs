@@ -12,6 +12,24 @@ fn run(t: &TestLab, config: &std::path::Path) -> (test_lab::Background, std::pat
     (t.strict_router(config, said.into()), log)
 }
 
+/// Two hosts that say something to each other, marked EF, each time they are asked to.
+fn marked_talk(t: &TestLab) -> impl Fn() {
+    let host = udp(t, Place::Gen, "10.10.0.2:6000");
+    let sink = udp(t, Place::Sink, "10.20.0.2:7000");
+    for socket in [&host, &sink] {
+        setsockopt(socket, sockopt::Ipv4Tos, &0xb8).unwrap();
+    }
+    move || {
+        for (from, to, at) in [
+            (&host, &sink, "10.20.0.2:7000"),
+            (&sink, &host, "10.10.0.2:6000"),
+        ] {
+            from.send_to(b"said", at).expect("sent");
+            to.recv(&mut [0; 64]).expect("received");
+        }
+    }
+}
+
 fn printed(out: std::process::Output) -> String {
     assert!(out.status.success(), "{}", error_of(&out));
     String::from_utf8(out.stdout).unwrap()
@@ -123,20 +141,8 @@ fn a_rule_whose_comment_says_so_need_not_log_express_packets() {
     t.must(Place::Router, rules);
     let config = t.config("router", &(VOICE_ESTABLISHED.to_owned() + REST));
     let (router, log) = run(&t, &config);
-    let host = udp(&t, Place::Gen, "10.10.0.2:6000");
-    let sink = udp(&t, Place::Sink, "10.20.0.2:7000");
-    for socket in [&host, &sink] {
-        setsockopt(socket, sockopt::Ipv4Tos, &0xb8).unwrap();
-    }
-    t.settle(2, || {
-        for (from, to, at) in [
-            (&host, &sink, "10.20.0.2:7000"),
-            (&sink, &host, "10.10.0.2:6000"),
-        ] {
-            from.send_to(b"said", at).expect("sent");
-            to.recv(&mut [0; 64]).expect("received");
-        }
-    });
+    let talk = marked_talk(&t);
+    t.settle(2, talk);
     let said = std::fs::read_to_string(&log).unwrap();
     assert!(
         said.contains("passes by, as their comments say: the chain inet fw every at forward logs packets to group 5"),
@@ -154,20 +160,7 @@ fn rules_that_are_gone_when_a_daemon_takes_over_keep_nothing() {
     t.must(Place::Router, rules);
     let config = t.config("router", &(VOICE_ESTABLISHED.to_owned() + REST));
     let (router, log) = run(&t, &config);
-    let host = udp(&t, Place::Gen, "10.10.0.2:6000");
-    let sink = udp(&t, Place::Sink, "10.20.0.2:7000");
-    for socket in [&host, &sink] {
-        setsockopt(socket, sockopt::Ipv4Tos, &0xb8).unwrap();
-    }
-    let talk = || {
-        for (from, to, at) in [
-            (&host, &sink, "10.20.0.2:7000"),
-            (&sink, &host, "10.10.0.2:6000"),
-        ] {
-            from.send_to(b"said", at).expect("sent");
-            to.recv(&mut [0; 64]).expect("received");
-        }
-    };
+    let talk = marked_talk(&t);
     wait_for("the flow is kept", || {
         talk();
         t.to_kernel("objection") > 0

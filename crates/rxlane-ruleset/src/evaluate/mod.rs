@@ -16,8 +16,7 @@ use std::collections::{BTreeMap, HashSet};
 
 pub use flow::{Answer, Deciding, Flow, Outcome, Stage};
 use machine::{Machine, Ran};
-use packet::{Packet, Tracking, Translated};
-use partly::Partly;
+use packet::{Packet, Tracking};
 use stations::{Chains, Station, stations};
 
 use crate::expression::Verdict;
@@ -69,7 +68,7 @@ impl<'a> Evaluator<'a> {
         Walk {
             evaluator: *self,
             packet,
-            translated: Translated::default(),
+            translated: Vec::new(),
             place: Place::Ingress,
             is_sure: true,
             why_some: None,
@@ -95,7 +94,8 @@ enum Fate {
 struct Walk<'a> {
     evaluator: Evaluator<'a>,
     packet: Packet,
-    translated: Translated,
+    /// How the first packet was after rules of nat, at each place that has some.
+    translated: Vec<(Place, Packet)>,
     place: Place,
     /// Whether all packets are at the rule that are still in the base chain, and what not all of them passed.
     is_sure: bool,
@@ -147,7 +147,7 @@ impl<'a> Walk<'a> {
         }
         if chains.as_translation && self.translates() {
             for is_source in [true, false] {
-                self.forget_end(is_source);
+                self.packet.forget_end(is_source);
             }
         }
         if chains.is_unordered() {
@@ -197,18 +197,10 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// An end of the flow is somebody else's, or not.
-    fn forget_end(&mut self, is_source: bool) {
-        let len = self.packet.address(is_source).len();
-        let (address, port) = (Partly::unknown(len), Partly::unknown(2));
-        self.packet.set_end(is_source, &address, &port);
-    }
-
     /// Notes how the first packet looks after rules of nat.
     fn translated_at(&mut self, place: Place) {
         if self.packet.stage == Stage::Opening {
-            let (network, transport) = (self.packet.network.clone(), self.packet.transport.clone());
-            self.translated.places.push((place, network, transport));
+            self.translated.push((place, self.packet.clone()));
         }
     }
 
@@ -236,13 +228,10 @@ impl<'a> Walk<'a> {
         match self.packet.stage {
             Stage::Opening => {}
             Stage::Established => {
-                let all = self.translated.places.iter();
-                let Some((_, network, transport)) = all.rev().find(|(at, _, _)| *at == place)
-                else {
+                let mut all = self.translated.iter();
+                let Some((_, first)) = all.find(|(at, _)| *at == place) else {
                     return;
                 };
-                let mut first = self.packet.clone();
-                (first.network, first.transport) = (network.clone(), transport.clone());
                 for is_source in [true, false] {
                     let (address, port) = (first.address(is_source), first.port(is_source));
                     self.packet.set_end(is_source, &address, &port);

@@ -23,12 +23,6 @@ pub(crate) enum Tracking {
     Unknown,
 }
 
-/// Bytes that have been translated, at each place where that happens.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Translated {
-    pub(crate) places: Vec<(Place, Partly, Partly)>,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Packet {
     pub(crate) v6: bool,
@@ -52,7 +46,7 @@ pub(crate) struct Packet {
     is_rewritten: bool,
 }
 
-fn bytes_of(address: IpAddr) -> Vec<u8> {
+pub(super) fn bytes_of(address: IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(v4) => v4.octets().to_vec(),
         IpAddr::V6(v6) => v6.octets().to_vec(),
@@ -118,6 +112,12 @@ impl Packet {
         if self.has_ports() {
             self.transport.put(if is_source { 0 } else { 2 }, port);
         }
+    }
+
+    /// One end becomes somebody who is not known.
+    pub(crate) fn forget_end(&mut self, is_source: bool) {
+        let (_, len) = self.addresses();
+        self.set_end(is_source, &Partly::unknown(len), &Partly::unknown(2));
     }
 
     /// The end that the flow had at first.

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::machine::{Machine, NOT_EVALUATED, NOT_SAID, Then};
-use super::packet::{Packet, TCP, Tracking, UDP};
+use super::packet::{Packet, TCP, Tracking, UDP, bytes_of};
 use super::partly::Partly;
 use crate::acts::WORST;
 use crate::hook::Effects;
@@ -123,10 +123,7 @@ impl Machine<'_> {
 }
 
 fn within(address: &Partly, (prefix, len): (IpAddr, u8)) -> Outcome {
-    let bytes = match prefix {
-        IpAddr::V4(v4) => v4.octets().to_vec(),
-        IpAddr::V6(v6) => v6.octets().to_vec(),
-    };
+    let bytes = bytes_of(prefix);
     if bytes.len() != address.len() {
         return Outcome::Fails;
     }
@@ -175,8 +172,7 @@ impl Packet {
             for is_source in [true, false] {
                 // One of both, by the place.
                 *self.told(is_source) = Outcome::May;
-                let len = self.address(is_source).len();
-                self.set_end(is_source, &Partly::unknown(len), &Partly::unknown(2));
+                self.forget_end(is_source);
             }
         }
         if effects.untracks && self.tracking == Tracking::NotYet {
