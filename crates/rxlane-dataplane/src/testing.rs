@@ -220,6 +220,16 @@ impl ControlProgram {
     }
 }
 
+/// Lets everything be looked up again for the next packet of each flow, as when a route has changed.
+///
+/// # Errors
+/// When the map cannot be written.
+pub fn forget_flows(router: &Router) -> Result<(), BpfError> {
+    router
+        .witness()
+        .map_or(Ok(()), |witness| witness.look_up_again())
+}
+
 /// Reads the counters of a port.
 ///
 /// # Errors

@@ -229,20 +229,25 @@ static __always_inline int special_v6(const struct in6_addr *address)
 	       (a[0] & bpf_htonl(0xff000000)) == bpf_htonl(0xff000000);
 }
 
-/* The sum over a header without options, of which the checksum is the complement while its own field is 0 (RFC 1071).
- */
+/* A sum of 16-bit words, folded (RFC 1071). */
+static __always_inline __u16 folded_sum(__u64 sum)
+{
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (sum & 0xffff) + (sum >> 16);
+}
+
+/* The sum over a header without options, of which the checksum is the complement while its own field is 0. */
 static __always_inline __u16 ipv4_sum(const struct iphdr *ip)
 {
-	const __u16 *w = (const __u16 *)ip;
-	__u32 sum = 0;
-	int i;
+	const __u32 *w = (const __u32 *)ip;
+	__u64 sum = 0;
 
 	UNROLLED
-	for (i = 0; i < 10; i++)
+	for (__u32 i = 0; i < sizeof(*ip) / sizeof(*w); i++)
 		sum += w[i];
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	return sum;
+	return folded_sum(sum);
 }
 
 static __always_inline int ipv4_checksum_holds(const struct iphdr *ip)

@@ -43,9 +43,7 @@ static __always_inline int is_to_us(struct packet *p, struct core *core, const s
 {
 	const struct ethhdr *eth = p->data;
 
-	/* Two comparisons instead of six: the port's MAC is stored 4-byte aligned, the frame's is not. */
-	if (*(const __u32 *)eth->h_dest == *(const __u32 *)port->mac &&
-	    *(const __u16 *)(eth->h_dest + 4) == *(const __u16 *)(port->mac + 4))
+	if (is_mac_of(port, eth->h_dest))
 		return 1;
 	return port->flags & PORT_OTHER_MACS && enter_macvlan(p, core, eth);
 }

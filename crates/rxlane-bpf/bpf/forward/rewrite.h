@@ -10,11 +10,7 @@ static __always_inline __u16 checksum_after(__u16 check, __u32 from, __u32 to)
 
 	sum += (__u32)~from;
 	sum += to;
-	sum = (sum & 0xffffffff) + (sum >> 32);
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	return ~sum;
+	return ~folded_sum(sum);
 }
 
 static __always_inline void age_ipv4(struct iphdr *ip)

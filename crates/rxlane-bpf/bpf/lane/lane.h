@@ -62,7 +62,9 @@ const volatile __u8 port_of_slot[MAX_PORTS] = {};
 #include "forward/local_tcp.h"
 #include "forward/leave.h"
 #include "classify/apart.h"
-#include "trust/flows.h"
+#include "known/table.h"
+#include "known/again.h"
+#include "known/fast.h"
 #include "watch/trace.h"
 #include "watch/look.h"
 #if ON_SKB
@@ -194,6 +196,7 @@ forwarded:
 		count_reason(core, REASON_MALFORMED);
 		return ret;
 	}
+	count->looked_up++;
 	if (c->lane == LANE_FAST || ret == BY_QDISC)
 		count->fast++;
 	else
@@ -260,6 +263,12 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 	if (core->packet.port == BY_VLAN && !enter_named(ctx, core, port->device)) {
 		count_reason(core, REASON_NOT_NAMED);
 		return core->look ? look_back(ctx, core, 0, XDP_PASS) : XDP_PASS;
+	}
+	if (full && !ON_SKB && may_be_known() && !observes && !core->look && !port->master) {
+		action = by_fast_path(ctx, core, port);
+		if (action != NOT_FAST)
+			return action;
+		action = XDP_PASS;
 	}
 	p.data = packet_pointer(ctx->data);
 	p.data_end = packet_pointer(ctx->data_end);

@@ -20,23 +20,22 @@ static __always_inline int is_port_of_tunnels(__u32 port)
 
 /* What stands in place of a checksum that is missing: the sum over the pseudo header (RFC 9293 3.1, RFC 768, RFC
  * 8200 8.1). */
-static __always_inline __u16 pseudo_sum(const struct packet *p)
+static __always_inline __u16 pseudo_sum(const void *ip, __u64 v6, __u32 protocol, __u32 l4_len)
 {
-	__u64 sum = bpf_htons(p->l4_len) + bpf_htons(p->protocol);
+	__u64 sum = bpf_htons(l4_len) + bpf_htons(protocol);
+	const struct iphdr *ip4 = ip;
+	const struct ipv6hdr *ip6 = ip;
 
-	if (!p->v6) {
-		sum += (__u64)p->ip4->saddr + p->ip4->daddr;
+	if (!v6) {
+		sum += (__u64)ip4->saddr + ip4->daddr;
 	} else {
-		const __be32 *a = p->ip6->saddr.in6_u.u6_addr32;
+		const __be32 *a = ip6->saddr.in6_u.u6_addr32;
 
 		UNROLLED
 		for (int i = 0; i < 8; i++)
 			sum += a[i]; /* source and destination are adjacent */
 	}
-	sum = (sum & 0xffffffff) + (sum >> 32);
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	return (sum & 0xffff) + (sum >> 16);
+	return folded_sum(sum);
 }
 
 /* Whether it, or the packet in it, may be one without checksum. One of 65,536 that are complete looks so, too. */
@@ -72,10 +71,10 @@ __noinline int is_unfinished(struct xdp_md *ctx, const struct core *core)
 	if (p.protocol == IPPROTO_UDP) {
 		if (is_port_of_tunnels(p.dst_port))
 			return 1;
-		return (void *)(l4 + 4) <= p.data_end && l4[3] == pseudo_sum(&p);
+		return (void *)(l4 + 4) <= p.data_end && l4[3] == pseudo_sum(p.ip4, p.v6, p.protocol, p.l4_len);
 	}
 	if (p.protocol == IPPROTO_TCP)
-		return (void *)(l4 + 9) <= p.data_end && l4[8] == pseudo_sum(&p);
+		return (void *)(l4 + 9) <= p.data_end && l4[8] == pseudo_sum(p.ip4, p.v6, p.protocol, p.l4_len);
 	/* A CRC (RFC 9260 6.8), instead of which there is nothing. */
 	return (void *)(l4 + 6) <= p.data_end && !l4[4] && !l4[5];
 }

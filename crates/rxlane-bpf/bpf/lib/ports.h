@@ -40,6 +40,13 @@ static __always_inline const struct port *port_at(__u32 ifindex)
 	return table ? find_port(table, ifindex) : 0;
 }
 
+static __always_inline int is_mac_of(const struct port *port, const __u8 *mac)
+{
+	/* Two comparisons instead of six: the port's MAC is stored 4-byte aligned, the frame's is not. */
+	return *(const __u32 *)mac == *(const __u32 *)port->mac &&
+	       *(const __u16 *)(mac + 4) == *(const __u16 *)(port->mac + 4);
+}
+
 /*
  * Of a port that is not named itself only VLAN devices send: its ifindex, to which routes lead, is not in the table,
  * but one that no device has.

@@ -120,6 +120,7 @@ struct class_counters {
 	__u64 early_drops; /* shed before an skb existed */
 	__u64 policed; /* above the rate: treated as the next class */
 	__u64 untrusted; /* not trusted: treated as the next stack class */
+	__u64 looked_up; /* of express and fast: what is not of a flow that is known */
 };
 
 /* A parsed packet in numbers only. */
@@ -154,7 +155,7 @@ struct parsed_packet {
 struct translation {
 	__u16 translated; /* 0: nothing */
 	__be16 src_port, dst_port;
-	__u16 pad;
+	__u16 l4_change; /* what it adds to the sum of TCP or UDP, of a flow that is known */
 	union {
 		__be32 ip4;
 		__be32 ip6[4];

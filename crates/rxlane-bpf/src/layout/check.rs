@@ -21,7 +21,7 @@ macro_rules! mirrors {
 mirrors! {
     Port = lane::types::port: ifindex device master seen_as mac slot flags lacks_checksums teaches may_wait has_bands at_tc hands_over;
     PortTable = lane::types::port_table: at;
-    ClassCounters = lane::types::class_counters: packets bytes express fast passed queued early_drops policed untrusted;
+    ClassCounters = lane::types::class_counters: packets bytes express fast passed queued early_drops policed untrusted looked_up;
     LinkQueue = overload::types::link_queue: cost limit, next = bucket;
     RingCounters = overload::types::ring: enqueued dequeued drops;
     EngineRing = lane::types::engine_ring: consumed worker redirected failed early_drops;

@@ -126,6 +126,9 @@ pub struct ClassCounters {
     pub policed: u64,
     /// Not trusted: treated as the next stack class.
     pub untrusted: u64,
+    /// Of `express` and `fast`: packets for which routes and, where the class asks for them, connections were looked up,
+    /// because their flow is not among those that are known.
+    pub looked_up: u64,
 }
 
 impl From<crate::skeletons::overload::types::class_counters> for ClassCounters {
@@ -145,6 +148,7 @@ impl std::ops::AddAssign for ClassCounters {
         self.early_drops += o.early_drops;
         self.policed += o.policed;
         self.untrusted += o.untrusted;
+        self.looked_up += o.looked_up;
     }
 }
 

@@ -82,6 +82,9 @@ pub(super) fn set_constants(
     c.local_tcp = local_tcp(config);
     c.any_police = u32::from(config.classes.iter().any(|c| c.police.is_some()));
     c.any_conntrack = u32::from(trusts(config, Trust::asks_linux));
+    for word in &mut c.known_secret {
+        *word = RandomState::new().build_hasher().finish();
+    }
     c.known_dscps = dscps_of_established(&config.classes);
     c.any_prefix = u32::from(trusts(config, |t| matches!(t, Trust::Prefixes(_))));
     for (to, class) in c.classes.iter_mut().zip(&config.classes) {

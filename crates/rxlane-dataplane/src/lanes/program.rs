@@ -29,8 +29,9 @@ use crate::lanes::tables::{self, TableMaps};
 use crate::lanes::trace::Traced;
 use crate::lanes::witness::WitnessMaps;
 
-/// Flows that are known at once on a core (`KNOWN_FLOWS` of bpf/trust/flows.h).
-const KNOWN_FLOWS: u32 = 8192;
+/// Flows that are known at once on a core (`KNOWN_SETS` and `KNOWN_WAYS` of bpf/known/table.h).
+const KNOWN_SETS: u32 = 2048;
+const KNOWN_WAYS: u32 = 4;
 
 /// A loaded program, not yet attached to a port.
 pub(crate) struct LaneProgram {
@@ -237,13 +238,13 @@ fn prepare_witness(
 ) -> Result<(), BpfError> {
     let tried = || "share the witness with the XDP program".to_owned();
     let (witnesses, flows) = (&mut open.maps.witnesses, &mut open.maps.witnessed_flows);
-    let (known, tags) = (&mut open.maps.known_flows, &mut open.maps.flow_tags);
+    let (known, sets) = (&mut open.maps.known_flows, &mut open.maps.known_sets);
     let (tcp, unmarked) = (&mut open.maps.tcp_connections, &mut open.maps.unmarked);
     match witness {
         Some(w) => {
-            let all = KNOWN_FLOWS * possible_cores()?.len() as u32;
-            known.set_max_entries(all).tried(tried)?;
-            tags.set_max_entries(all).tried(tried)?;
+            let all = KNOWN_SETS * possible_cores()?.len() as u32;
+            known.set_max_entries(all * KNOWN_WAYS).tried(tried)?;
+            sets.set_max_entries(all).tried(tried)?;
             witnesses.reuse_fd(w.witnesses.as_fd()).tried(tried)?;
             tcp.reuse_fd(w.connections.as_fd()).tried(tried)?;
             unmarked.reuse_fd(w.unmarked.as_fd()).tried(tried)?;
@@ -255,7 +256,7 @@ fn prepare_witness(
             unmarked.set_autocreate(false).tried(tried)?;
             flows.set_autocreate(false).tried(tried)?;
             known.set_autocreate(false).tried(tried)?;
-            tags.set_autocreate(false).tried(tried)
+            sets.set_autocreate(false).tried(tried)
         }
     }
 }

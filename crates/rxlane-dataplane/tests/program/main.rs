@@ -4,6 +4,7 @@
 
 mod by_vlan;
 mod frames;
+mod known;
 mod outward;
 mod reference;
 mod refusing;

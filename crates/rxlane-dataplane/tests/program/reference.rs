@@ -331,6 +331,7 @@ pub(crate) fn minus(after: &Counts, before: &Counts) -> Counts {
         c.early_drops -= b.early_drops;
         c.policed -= b.policed;
         c.untrusted -= b.untrusted;
+        c.looked_up -= b.looked_up;
     }
     for (r, b) in d.reasons.iter_mut().zip(&before.reasons) {
         *r -= b;

@@ -276,6 +276,11 @@ fn classes(s: &Status, to: &mut Families<'_>) -> Result<(), Error> {
         "Packets that nobody vouches for, treated as the next stack class",
         rows(|n| n.untrusted),
     )?;
+    to.counter(
+        "rxlane_class_looked_up_packets",
+        "Packets of the express and the fast lane for which routes and connections were looked up; of all others the flow was known",
+        rows(|n| n.looked_up),
+    )?;
     let express = s.classes.iter().filter(|c| c.lane != "stack");
     to.gauge(
         "rxlane_class_express_open",

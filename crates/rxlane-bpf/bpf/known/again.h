@@ -1,61 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Flows of which everything is known: class, trust, the way that Linux was seen to send them, translation, route and
- * neighbour, which take two thirds of an established packet's time. What was found stays true for the next packets, for
- * KNOWN_FRESH_NS at most, and no longer than until the daemon hears of a change that decides about it. What can differ
- * from packet to packet (checksums, fragments, TCP flags, lengths, rates, the guard) is looked at for each.
+ * Packets of flows that are known (table.h), of any kind: tagged, out of tunnels, merged, in pieces, with padding, for
+ * a queueing discipline. What is plain has been served before (fast.h).
  */
-#ifndef RXLANE_FLOWS_H
-#define RXLANE_FLOWS_H
-
-#define KNOWN_FLOWS 8192
-#define KNOWN_FRESH_NS (1ULL << 26)
-
-/* Two cache lines: what is compared, and what is done. */
-struct known_flow {
-	struct flow_key key;
-	__u64 checked_ns; /* 0: free */
-	__u16 generation; /* the low bits: no change goes unnoticed in KNOWN_FRESH_NS */
-	__u16 routes;
-	__u16 mtu;
-	__u16 class;
-	struct translation nat;
-	__u32 egress;
-	__u8 to[6], from[6];
-	__u8 sender[6]; /* as of struct core */
-	__u16 pad;
-};
-
-/* For each core, by a hash of the flow: of two that share a place the last. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct known_flow);
-} known_flows SEC(".maps");
-
-/*
- * Which flow had a packet lately. Only one that has two within KNOWN_FRESH_NS is remembered: of thousands with few
- * packets each, an entry would be read and written in vain for each packet, out of memory that no cache holds.
- */
-struct flow_tag {
-	__u32 hash;
-	__u32 seen; /* in TAG_SHIFT ns */
-};
-#define TAG_SHIFT 20
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct flow_tag);
-} flow_tags SEC(".maps");
-
-/* Rules that look at the payload may say something else of the next packet, and the engine knows routes by itself. */
-static __always_inline int may_be_known(void)
-{
-	return any_conntrack && !flex_fields && !engine;
-}
+#ifndef RXLANE_KNOWN_AGAIN_H
+#define RXLANE_KNOWN_AGAIN_H
 
 /* The code points of all classes that trust established flows, one bit each: whoever has another is in none of them. */
 const volatile __u64 known_dscps = 0;
@@ -94,23 +43,6 @@ static __always_inline int is_same_key(const struct flow_key *a, const struct fl
 	return !differ;
 }
 
-/* Whether the flow had a packet just now; from now on it had. */
-static __always_inline int had_packet(__u32 place, __u32 hash, __u64 now)
-{
-	struct flow_tag *tag = bpf_map_lookup_elem(&flow_tags, &place);
-	__u32 seen = now >> TAG_SHIFT;
-	int had;
-
-	if (!tag)
-		return 0;
-	had = tag->hash == hash && seen - tag->seen < KNOWN_FRESH_NS >> TAG_SHIFT;
-	if (!had)
-		tag->hash = hash;
-	if (tag->seen != seen)
-		tag->seen = seen;
-	return had;
-}
-
 /* No action of XDP: the class of the packet is known, which leaves through a tunnel. */
 #define KNOWN_BY_TUNNEL 64
 
@@ -126,7 +58,7 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	const struct gates *g = find_gates();
 	struct known_flow *flow;
 	struct packet p;
-	__u64 bytes, hash, now;
+	__u64 bytes, now;
 	const struct vlan_way *way;
 	int ret, leaves;
 
@@ -146,12 +78,11 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	core->generation = witness->generation;
 	core->routes = witness->routes;
 	make_key(&p, &core->key);
-	hash = hash_of(&core->key);
-	index = bpf_get_smp_processor_id() * KNOWN_FLOWS + masked(hash >> 40, KNOWN_FLOWS - 1);
 	now = bpf_ktime_get_coarse_ns();
-	if (!had_packet(index, hash, now))
+	core->place = known_place(known_hash(&core->key), now);
+	if (!core->place)
 		return -1;
-	core->place = index + 1;
+	index = core->place - 1;
 	flow = bpf_map_lookup_elem(&known_flows, &index);
 	if (!flow || !is_same_key(&flow->key, &core->key) || flow->generation != (__u16)core->generation ||
 	    flow->routes != (__u16)core->routes || now - flow->checked_ns >= KNOWN_FRESH_NS)
@@ -217,17 +148,41 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	return ret;
 }
 
+/* What a translation adds to the sum of an IPv4 header, and to that of TCP and UDP, with the hop (RFC 1624). */
+static __always_inline void sum_changes(struct known_flow *flow)
+{
+	const struct flow_key *key = &flow->key;
+	const struct translation *nat = &flow->nat;
+	__u64 addresses = 0, hop = (__u16)~bpf_htons(0x0100);
+
+	if (nat->translated) {
+		UNROLLED
+		for (__u32 i = 0; i < 4; i++) {
+			if (i && !(key->v6 & 1))
+				break;
+			addresses += (__u64)(__u32)~key->source[i] + nat->src_ip.ip6[i];
+			addresses += (__u64)(__u32)~key->destination[i] + nat->dst_ip.ip6[i];
+		}
+		flow->nat.l4_change = folded_sum(addresses + (__u16)~key->src_port + nat->src_port +
+						 (__u16)~key->dst_port + nat->dst_port);
+	}
+	flow->ip_change = folded_sum(addresses + hop);
+}
+
 /* The packet in hand was forwarded: what was found is true for the next one. */
 static __always_inline void remember(struct core *core, __u32 class)
 {
-	__u32 index = core->place - 1;
+	__u32 index = core->place - 1, at = index / KNOWN_WAYS;
+	const struct port *port;
 	struct known_flow *flow;
+	struct known_set *set;
 
 	/* Not by its rules' class, but by that below, as the rate of the first was exceeded. */
 	if (!core->place || core->named != class)
 		return;
 	flow = bpf_map_lookup_elem(&known_flows, &index);
-	if (!flow)
+	set = bpf_map_lookup_elem(&known_sets, &at);
+	if (!flow || !set)
 		return;
 	flow->key = core->key;
 	flow->generation = core->generation;
@@ -236,10 +191,14 @@ static __always_inline void remember(struct core *core, __u32 class)
 	flow->mtu = core->hop.mtu;
 	flow->nat = core->departure.nat;
 	flow->egress = core->hop.egress;
+	port = egress_port(flow->egress);
+	flow->port = port && port->device == flow->egress ? port->slot + 1 : 0;
 	__builtin_memcpy(flow->to, core->hop.to, ETH_ALEN);
 	__builtin_memcpy(flow->from, core->hop.from, ETH_ALEN);
 	__builtin_memcpy(flow->sender, core->sender, ETH_ALEN);
+	sum_changes(flow);
 	flow->checked_ns = bpf_ktime_get_coarse_ns();
+	set->seen[index & (KNOWN_WAYS - 1)] |= 1;
 }
 
 #endif
