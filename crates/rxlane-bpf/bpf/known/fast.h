@@ -8,6 +8,7 @@
 
 #define NOT_FAST -1
 
+
 /* What the fast path reads of a packet. */
 struct plain {
 	struct ethhdr *eth;
@@ -119,13 +120,10 @@ static __always_inline struct known_flow *find_known(struct plain *p, const stru
 		if (flow->key.source[0] != p->ip4->saddr || flow->key.destination[0] != p->ip4->daddr)
 			return 0;
 	} else {
-		const __be32 *a = p->ip6->saddr.in6_u.u6_addr32;
-		__u32 differ = 0;
+		const __u64 *addresses = (const __u64 *)&p->ip6->saddr, *known = (const __u64 *)flow->key.source;
 
-		UNROLLED
-		for (__u32 i = 0; i < 8; i++)
-			differ |= a[i] ^ flow->key.source[i];
-		if (differ)
+		if ((addresses[0] ^ known[0]) | (addresses[1] ^ known[1]) | (addresses[2] ^ known[2]) |
+		    (addresses[3] ^ known[3]))
 			return 0;
 	}
 	way = masked(way, KNOWN_WAYS - 1);
@@ -139,16 +137,36 @@ static __always_inline __u16 after_change(__u16 check, __u16 change)
 	return ~folded_sum((__u64)(__u16)~check + change);
 }
 
-/* Makes of it what the next hop gets. */
+/* A word of the header with TTL, protocol and checksum, of the next hop. */
+static __always_inline __u32 aged_word(__u32 word, __u16 change)
+{
+	union {
+		__u32 word;
+		struct {
+			__u8 ttl, protocol;
+			__u16 check;
+		};
+	} hops = {.word = word};
+
+	hops.ttl--;
+	hops.check = after_change(hops.check, change);
+	return hops.word;
+}
+
+/* Makes of it what the next hop gets, in whole words: bytes would be written one by one. */
 static __always_inline void write_known(struct plain *p, const struct known_flow *flow)
 {
 	const struct translation *nat = &flow->nat;
+	const __u32 *macs = (const __u32 *)flow->to;
+	__u32 *eth = (__u32 *)p->eth, *hops;
 
-	__builtin_memcpy(p->eth->h_dest, flow->to, ETH_ALEN);
-	__builtin_memcpy(p->eth->h_source, flow->from, ETH_ALEN);
+	eth[0] = macs[0];
+	eth[1] = macs[1];
+	eth[2] = macs[2];
 	if (!p->v6) {
-		p->ip4->ttl--;
-		p->ip4->check = after_change(p->ip4->check, flow->ip_change);
+		/* TTL, protocol, checksum. */
+		hops = (__u32 *)&p->ip4->ttl;
+		*hops = aged_word(*hops, flow->ip_change);
 	} else {
 		p->ip6->hop_limit--;
 	}
