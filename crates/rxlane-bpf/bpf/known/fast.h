@@ -23,7 +23,7 @@ struct plain {
 	};
 	__u64 v6, is_udp;
 	__u64 hash;
-	__u32 ip_bytes, l4_len;
+	__u32 length, ip_bytes, l4_len;
 	__u32 first, rest; /* as in struct flow_key; `rest` from there on */
 };
 
@@ -39,7 +39,7 @@ static __always_inline int may_be_unfinished(const struct plain *p, __u32 protoc
 
 #define REST(hops, protocol, v6) ((hops) | (protocol) << 8 | ((v6) | NO_PCP << 1) << 16)
 
-/* Whether it is such a packet: no options, no fragment, in one piece, nothing behind it. */
+/* Whether it is such a packet: no options, no fragment, in one piece, with nothing but padding behind it. */
 static __always_inline int is_plain(struct xdp_md *ctx, struct plain *p, const struct port *port)
 {
 	void *data = packet_pointer(ctx->data), *end = packet_pointer(ctx->data_end);
@@ -78,7 +78,9 @@ static __always_inline int is_plain(struct xdp_md *ctx, struct plain *p, const s
 		for (__u32 i = 0; i < 8; i++)
 			p->hash += KNOWN_WORD(i, a[i]);
 	}
-	if (p->ip_bytes + ETH_HLEN != (__u32)masked(end - data, 0x1ffff))
+	p->length = masked(end - data, 0x1ffff);
+	/* The shortest frames have something behind it. */
+	if (p->ip_bytes + ETH_HLEN != p->length && (p->ip_bytes + ETH_HLEN > p->length || p->length != ETH_ZLEN))
 		return 0;
 	if (port->lacks_checksums && may_be_unfinished(p, protocol, end))
 		return 0;
@@ -135,6 +137,21 @@ static __always_inline struct known_flow *find_known(struct plain *p, const stru
 static __always_inline __u16 after_change(__u16 check, __u16 change)
 {
 	return ~folded_sum((__u64)(__u16)~check + change);
+}
+
+/* Nobody shall read in the padding of a frame what its sender left there (trim() in short). */
+static __always_inline void clear_padding(struct plain *p, void *end)
+{
+	__u8 *frame = (void *)p->eth;
+	__u32 used = p->ip_bytes + ETH_HLEN;
+
+	if (used == p->length || (void *)frame + ETH_ZLEN > end)
+		return;
+	UNROLLED
+	for (__u32 i = ETH_HLEN + sizeof(struct iphdr) + sizeof(struct udphdr); i < ETH_ZLEN; i++) {
+		if (i >= used)
+			frame[i] = 0;
+	}
 }
 
 /* A word of the header with TTL, protocol and checksum, of the next hop. */
@@ -219,24 +236,25 @@ static __always_inline int by_fast_path(struct xdp_md *ctx, struct core *core, c
 	any = word_of(ANY_PORT);
 	if (any & ANY_IS_FULL && is_full_for(slot, class == first_express))
 		return NOT_FAST;
-	if (any_police && classes[class].polices && !conforms(class, p.ip_bytes + ETH_HLEN))
+	if (any_police && classes[class].polices && !conforms(class, p.length))
 		return NOT_FAST;
 	if (bpf_redirect_map(&egress, flow->egress, 0) != XDP_REDIRECT)
 		return NOT_FAST;
 	count = &core->classes[class];
 	count->packets++;
-	count->bytes += p.ip_bytes + ETH_HLEN;
+	count->bytes += p.length;
 	core->express = 1;
 	if (is_guarded(core) && class && !may_pass(class, 0, core->taken - 1)) {
 		count->early_drops++;
 		return XDP_DROP;
 	}
 	count->express++;
+	clear_padding(&p, packet_pointer(ctx->data_end));
 	write_known(&p, flow);
 	if (any & (ANY_IS_COUNTED | ANY_HAS_REFUSED)) {
 		sent = bpf_map_lookup_elem(&port_counts, &slot);
 		if (sent) {
-			sent->unsent_bytes += p.ip_bytes + ETH_HLEN + WIRE_BYTES;
+			sent->unsent_bytes += p.length + WIRE_BYTES;
 			redirects(sent, class);
 		}
 	}

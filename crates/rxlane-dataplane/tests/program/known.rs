@@ -166,7 +166,8 @@ fn near(rng: &mut Pcg64Mcg, frame: &[u8]) -> Vec<u8> {
         1 => mutate(rng, &mut f),
         2 => {
             let more = rng.random_range(1..40);
-            f.resize(f.len() + more, rng.random());
+            let length = [f.len() + more, f.len().max(60)][rng.random_range(0..2)];
+            f.resize(length, rng.random());
         }
         3 => {
             let at = if is_v4 { 17 } else { 19 };
