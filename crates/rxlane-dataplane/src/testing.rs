@@ -230,6 +230,16 @@ pub fn forget_flows(router: &Router) -> Result<(), BpfError> {
         .map_or(Ok(()), |witness| witness.look_up_again())
 }
 
+/// Lets Linux be seen anew to forward each flow, as when the firewall has changed.
+///
+/// # Errors
+/// When the map cannot be written.
+pub fn distrust_flows(router: &Router) -> Result<(), BpfError> {
+    router
+        .witness()
+        .map_or(Ok(()), |witness| witness.disbelieve())
+}
+
 /// Reads the counters of a port.
 ///
 /// # Errors

@@ -14,7 +14,9 @@ use rxlane_policy::rule::Rule;
 use crate::frames::mutate;
 use crate::outward::check;
 use crate::reference::minus;
-use crate::world::{IN_MAC, NEXT_HOP, PEER, REDIRECT, class, express, namespace, number, start};
+use crate::world::{
+    IN_MAC, NEXT_HOP, PASS, PEER, REDIRECT, class, express, namespace, number, start,
+};
 
 /// A flow by what `conntrack` calls it, and a frame of it.
 struct Flow {
@@ -161,7 +163,7 @@ fn near(rng: &mut Pcg64Mcg, frame: &[u8]) -> Vec<u8> {
     let mut f = frame.to_vec();
     let is_v4 = f[12] == 8;
     let l4 = if is_v4 { 34 } else { 54 };
-    match rng.random_range(0..8) {
+    match rng.random_range(0..9) {
         0 => {}
         1 => mutate(rng, &mut f),
         2 => {
@@ -188,6 +190,18 @@ fn near(rng: &mut Pcg64Mcg, frame: &[u8]) -> Vec<u8> {
                 };
             let sum = pseudo_sum(frame, l4);
             f[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+        }
+        // About as long as the link takes.
+        7 => {
+            f.resize(14 + rng.random_range(1496..1505), 0x5a);
+            let (all, l4_bytes) = ((f.len() - 14) as u16, (f.len() - l4) as u16);
+            match is_v4 {
+                true => f[16..18].copy_from_slice(&all.to_be_bytes()),
+                false => f[18..20].copy_from_slice(&l4_bytes.to_be_bytes()),
+            }
+            if frame[if is_v4 { 23 } else { 20 }] == 17 {
+                f[l4 + 4..l4 + 6].copy_from_slice(&l4_bytes.to_be_bytes());
+            }
         }
         _ => f[14 + rng.random_range(0..20)] = rng.random(),
     }
@@ -257,6 +271,12 @@ fn a_packet_of_a_known_flow_fares_as_if_all_about_it_were_looked_up() {
         if frame == flow.frame {
             assert_eq!(out.frame, sent.frame, "{}", what());
         }
+        if n % 64 == 0 {
+            make_known(&router, flow, ifindex);
+            testing::distrust_flows(&router).unwrap();
+            let (out, ..) = fares(&router, &flow.frame, ifindex);
+            assert_eq!(out.action, PASS, "the firewall has changed");
+        }
         if out.action == REDIRECT {
             express += 1;
             without_lookup += u64::from(looked_up == 0);
@@ -268,6 +288,21 @@ fn a_packet_of_a_known_flow_fares_as_if_all_about_it_were_looked_up() {
         without_lookup > frames / 10 && express > without_lookup,
         "{express} {without_lookup}"
     );
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn what_is_known_of_a_flow_is_looked_up_again_after_a_fifteenth_of_a_second() {
+    let flows = flows();
+    let (ifindex, mut router) = router_of(&flows);
+    for flow in &flows {
+        router.keep_watch().unwrap();
+        make_known(&router, flow, ifindex);
+        std::thread::sleep(std::time::Duration::from_millis(80));
+        let (out, _, looked_up) = fares(&router, &flow.frame, ifindex);
+        assert_eq!((out.action, looked_up), (REDIRECT, 1), "{}", flow.tracked);
+    }
+    router.detach().unwrap();
 }
 
 #[test]
