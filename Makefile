@@ -132,7 +132,7 @@ test: build-tests
 		failed=$$?; [ ! -e $(FAILURES) ] || { echo "test: what failed, once more:"; cat $(FAILURES); }; exit $$failed; }
 
 # Not part of `make test`: they download kernels and emulate machines.
-VM_PACKAGES := qemu-system-x86 busybox-static kmod cpio xz-utils zstd binutils procps dash file debian-archive-keyring ppp
+VM_PACKAGES := qemu-system-x86 busybox-static kmod cpio xz-utils zstd binutils procps dash file debian-archive-keyring ppp conntrack
 vm-setup: build
 	@$(MAKE) --no-print-directory setup PACKAGES="$(VM_PACKAGES) $(CLANGS)"
 

@@ -13,7 +13,22 @@ pub struct Options {
     pub latency: bool,
     /// Every packet goes to the Linux stack, unchanged; what would become of it otherwise is counted.
     pub observe: bool,
+    /// The stage after which the fast path ends, which forwards nothing then ([`STAGES`]); 0: none.
+    #[serde(skip)]
+    pub ends_after: usize,
 }
+
+/// Stages of the fast path, from 1 (`enum stage` of bpf/known/fast.h); the last is the writing of the packet.
+pub const STAGES: [&str; 8] = [
+    "port and core",
+    "gates and clock",
+    "headers",
+    "entry of the flow",
+    "checks",
+    "redirect",
+    "counters",
+    "what the next hop gets",
+];
 
 impl Default for Options {
     fn default() -> Self {
@@ -21,6 +36,7 @@ impl Default for Options {
             accept_bypass: false,
             latency: true,
             observe: false,
+            ends_after: 0,
         }
     }
 }

@@ -85,6 +85,7 @@ pub(super) fn set_constants(
     for word in &mut c.known_secret {
         *word = RandomState::new().build_hasher().finish();
     }
+    c.ends_after = wanted.options.ends_after as u32;
     c.known_dscps = dscps_of_established(&config.classes);
     c.any_prefix = u32::from(trusts(config, |t| matches!(t, Trust::Prefixes(_))));
     for (to, class) in c.classes.iter_mut().zip(&config.classes) {

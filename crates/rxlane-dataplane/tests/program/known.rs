@@ -236,7 +236,7 @@ fn a_packet_of_a_known_flow_fares_as_if_all_about_it_were_looked_up() {
     let flows = flows();
     let (ifindex, mut router) = router_of(&flows);
     let seed = number("RXLANE_SEED", 20_261_130);
-    let frames = number("RXLANE_FRAMES", 20_000);
+    let frames = number("RXLANE_FRAMES", 12_000);
     println!("{frames} frames, seed {seed}");
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let (mut without_lookup, mut express) = (0u64, 0u64);
@@ -313,13 +313,13 @@ fn whoever_sends_many_flows_has_no_known_one_forgotten() {
     let mut rng = Pcg64Mcg::seed_from_u64(number("RXLANE_SEED", 20_261_130));
     let mut looked_up = 0;
     make_known(&router, &flow, ifindex);
-    const PACKETS: u64 = 500;
+    const PACKETS: u64 = 2000;
     for n in 0..PACKETS {
         if n % 100 == 0 {
             router.keep_watch().unwrap();
         }
-        // Two packets of each, as of what is worth to be remembered: in all ten times what there is room for.
-        for _ in 0..160 {
+        // Two packets of each, as of what is worth to be remembered: in all five times what there is room for.
+        for _ in 0..20 {
             let mut scan = flow.frame.clone();
             scan[26..30].copy_from_slice(&[10, 1, rng.random(), rng.random()]);
             scan[34..36].copy_from_slice(&rng.random::<[u8; 2]>());

@@ -16,6 +16,7 @@ use rxlane_bench::scene::{RUNS, Scene};
 use rxlane_bpf::test_run::test_run;
 use rxlane_config::{Ingress, RouterConfig};
 use rxlane_dataplane::cost::believe;
+use rxlane_dataplane::options::{Options as RouterOptions, STAGES};
 use rxlane_dataplane::router::Router;
 use rxlane_policy::class::{Lane, Trust};
 use rxlane_policy::police::{Police, Rate};
@@ -60,6 +61,9 @@ pub(crate) struct Cost {
     /// Trials of each device; results are medians
     #[arg(long, default_value_t = 5)]
     repeat: u32,
+    /// What each stage of the fast path takes, instead of all programs
+    #[arg(long)]
+    split: bool,
     #[command(flatten)]
     lab: LabArgs,
     /// Print JSON (docs/src/reference/bench-json.md)
@@ -119,6 +123,8 @@ struct Case {
     payload: bool,
     /// Of the frame.
     dscp: u8,
+    /// Of the fast path, after which it ends; 0: none.
+    ends_after: usize,
 }
 
 impl Case {
@@ -130,6 +136,7 @@ impl Case {
             police: false,
             payload: false,
             dscp: EF,
+            ends_after: 0,
         }
     }
 
@@ -229,7 +236,12 @@ impl Bench<'_> {
         let measured = scene
             .within(|| {
                 let file = Path::new("bench-cost.toml");
-                let mut router = match Router::start(config, file, true, || ()) {
+                let options = RouterOptions {
+                    accept_bypass: true,
+                    ends_after: case.ends_after,
+                    ..RouterOptions::default()
+                };
+                let mut router = match Router::start(config, file, options, || ()) {
                     Ok(router) => router,
                     Err(e) => return Ok(Err(one_line(e))),
                 };
@@ -267,7 +279,18 @@ impl Bench<'_> {
     }
 }
 
-fn programs(lab: &Lab, rounds: u32) -> Result<Vec<ProgramCost>, String> {
+/// The fast path, ended after each of its stages: the last line is a known flow's packet.
+fn stages(bench: &mut Bench<'_>) -> Result<(), String> {
+    for (stage, what) in (1..).zip(STAGES) {
+        bench.case(&Case {
+            ends_after: stage % STAGES.len(),
+            ..Case::new(what, Trust::Established)
+        })?;
+    }
+    Ok(())
+}
+
+fn programs(lab: &Lab, rounds: u32, split: bool) -> Result<Vec<ProgramCost>, String> {
     eprintln!("measuring programs");
     let scene = Scene::new(lab).map_err(one_line)?;
     let bare = Programs::load(scene.egress, scene.mac).map_err(one_line)?;
@@ -280,6 +303,10 @@ fn programs(lab: &Lab, rounds: u32) -> Result<Vec<ProgramCost>, String> {
     let prefixes = || Trust::Prefixes(["10.10.0.0/16".parse()].into_iter().flatten().collect());
     bench.bare("a bare redirect", Bare::Redirect)?;
     bench.bare("a redirect as the kernel's FIB says", Bare::Fib)?;
+    if split {
+        stages(&mut bench)?;
+        return Ok(bench.found);
+    }
     bench.case(&Case {
         dscp: 0,
         ..Case::new("to the stack, 1 rule", Trust::All)
@@ -365,7 +392,7 @@ pub(super) fn run(args: &Cost) -> Result<(), String> {
     stop::listen();
     let built = Lab::up(config.clone()).map_err(one_line)?;
     let pinned = rxlane_system::threads::pin(0, config.router_core).map_err(one_line);
-    let programs = pinned.and_then(|()| programs(&built, args.rounds));
+    let programs = pinned.and_then(|()| programs(&built, args.rounds, args.split));
     built.down().map_err(one_line)?;
     let mut report = CostReport {
         valid: true,
@@ -374,7 +401,7 @@ pub(super) fn run(args: &Cost) -> Result<(), String> {
         hog: args.hog,
         packets: Vec::new(),
     };
-    if args.pps > 0.0 {
+    if args.pps > 0.0 && !args.split {
         let measured = packets(args, config)?;
         report.valid = measured.valid;
         report.packets = measured

@@ -51,7 +51,8 @@ pub(crate) enum Command {
     /// What a packet costs, program by program and as a whole
     #[command(after_help = "Examples:
   sudo rxlane-lab bench cost
-  sudo rxlane-lab bench cost --pps 0 --rounds 800    (only the programs)")]
+  sudo rxlane-lab bench cost --pps 0 --rounds 800    (only the programs)
+  sudo rxlane-lab bench cost --split                 (the fast path, stage by stage)")]
     Cost(cost::Cost),
     /// Calls beside TCP, which sends more until some queue is full
     #[command(after_help = "Examples:

@@ -49,6 +49,7 @@ pub(super) fn options(config: &Configuration, accept_bypass: bool, observe: bool
         accept_bypass,
         latency: config.latency,
         observe: config.observe || observe,
+        ..Options::default()
     }
 }
 
