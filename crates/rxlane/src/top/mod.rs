@@ -127,7 +127,7 @@ fn example(packets: u64) -> Snapshot {
         let packets = express + passed + early_drops;
         format!(
             r#""packets": {packets}, "bytes": {}, "express": {express}, "fast": 0, "passed": {passed}, "queued": 0,
-               "early_drops": {early_drops}, "policed": 0, "untrusted": 0"#,
+               "early_drops": {early_drops}, "policed": 0, "untrusted": 0, "looked_up": 0"#,
             100 * packets
         )
     };
