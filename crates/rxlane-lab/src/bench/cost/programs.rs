@@ -275,4 +275,3 @@ pub(super) fn programs(lab: &Lab, rounds: u32, split: bool) -> Result<Vec<Progra
     ))?;
     Ok(bench.found)
 }
-
