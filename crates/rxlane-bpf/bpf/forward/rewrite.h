@@ -3,14 +3,21 @@
 #ifndef RXLANE_REWRITE_H
 #define RXLANE_REWRITE_H
 
-/* One's complement arithmetic of RFC 1624: the checksum after `from` became `to`. */
+/* The difference of sums after `from` became `to`. */
+static __always_inline __u64 after(__u32 from, __u32 to)
+{
+	return (__u64)(__u32)~from + to;
+}
+
+/* One's complement arithmetic of RFC 1624: the checksum after sums have changed by so much. */
+static __always_inline __u16 after_change(__u16 check, __u64 change)
+{
+	return ~folded_sum((__u16)~check + change);
+}
+
 static __always_inline __u16 checksum_after(__u16 check, __u32 from, __u32 to)
 {
-	__u64 sum = (__u16)~check;
-
-	sum += (__u32)~from;
-	sum += to;
-	return ~folded_sum(sum);
+	return after_change(check, after(from, to));
 }
 
 static __always_inline void age_ipv4(struct iphdr *ip)
@@ -97,12 +104,6 @@ static __always_inline int point_again(struct xdp_md *ctx, struct packet *p, __u
 }
 
 #if ON_SKB
-/* The difference of sums after `from` became `to`. */
-static __always_inline __u64 after(__u32 from, __u32 to)
-{
-	return (__u64)(__u32)~from + to;
-}
-
 static __always_inline __u32 folded_to_word(__u64 sum)
 {
 	sum = (sum & 0xffffffff) + (sum >> 32);

@@ -160,8 +160,8 @@ static __always_inline void sum_changes(struct known_flow *flow)
 		for (__u32 i = 0; i < 4; i++) {
 			if (i && !(key->v6 & 1))
 				break;
-			addresses += (__u64)(__u32)~key->source[i] + nat->src_ip.ip6[i];
-			addresses += (__u64)(__u32)~key->destination[i] + nat->dst_ip.ip6[i];
+			addresses += after(key->source[i], nat->src_ip.ip6[i]);
+			addresses += after(key->destination[i], nat->dst_ip.ip6[i]);
 		}
 		flow->nat.l4_change = folded_sum(addresses + (__u16)~key->src_port + nat->src_port +
 						 (__u16)~key->dst_port + nat->dst_port);

@@ -149,14 +149,9 @@ static __always_inline struct known_flow *find_known(struct plain *p, const stru
 			return 0;
 	}
 	way = masked(way, KNOWN_WAYS - 1);
-	if (set->seen[way] >> 1 != (ticks & ~0u >> 1))
+	if (ticks_since(set->seen[way], ticks))
 		set->seen[way] = ticks * 2 | 1;
 	return flow;
-}
-
-static __always_inline __u16 after_change(__u16 check, __u16 change)
-{
-	return ~folded_sum((__u64)(__u16)~check + change);
 }
 
 /* Nobody shall read in the padding of a frame what its sender left there (trim() in short). */
