@@ -572,7 +572,12 @@ fn a_killed_engine_leaves_the_other_lanes_and_the_next_start_takes_over() {
     let mut t = TestLab::up("killed", |_| ());
     // What an engine that is killed while it looks at a change has closed stays so.
     wait_for("one is killed that looks at none", || {
-        t.router(&forwarding("")).end(Signal::SIGKILL);
+        let router = t.router(&forwarding(""));
+        wait_for("it forwards", || {
+            t.exec(Place::Gen, "ping -c 1 -W 1 10.20.0.2");
+            worker(&t, "forwarded") > 0
+        });
+        router.end(Signal::SIGKILL);
         let before = t.class("be", "express");
         let out = t.must(Place::Gen, "ping -c 5 -i 0.2 -W 2 10.20.0.2");
         assert!(out.contains(" 0% packet loss"), "{out}");
