@@ -45,6 +45,8 @@ pub(crate) struct File {
     pub(crate) ingress: BTreeMap<String, Ingress>,
     /// What the router itself must hear to stay a router: up to which rates that comes first on an overloaded core.
     pub(crate) control: Option<Control>,
+    /// Counts packets of express classes by flow, for `rxlane flows`. Default: not.
+    pub(crate) flows: Option<Flows>,
     /// Where the daemon shows its metrics. Default: nowhere.
     pub(crate) metrics: Option<Metrics>,
     /// Classes, highest priority first; up to 8. The last one is the default and takes what no rule matches.
@@ -116,6 +118,14 @@ pub(crate) struct Control {
     pub(crate) source: Option<Rate>,
     /// Of all neighbours on the links together, and of all others together, packets a second. Default: 10000.
     pub(crate) all: Option<Rate>,
+}
+
+/// Counters of flows.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Flows {
+    /// Seconds without a packet after which a flow is forgotten: 1 to 86,400. Default: 300.
+    pub(crate) idle_s: Option<u32>,
 }
 
 /// Metrics for Prometheus.

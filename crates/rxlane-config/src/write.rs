@@ -30,6 +30,7 @@ pub fn to_toml(config: &RouterConfig) -> String {
             source: Some(rate::Rate(config.control.source_pps)),
             all: Some(rate::Rate(config.control.all_pps)),
         }),
+        flows: None,
         metrics: None,
         class: config
             .classes

@@ -22,6 +22,7 @@ use crate::DataplaneError;
 use crate::attached::Attached;
 use crate::instance::Instance;
 use crate::lanes::constants::{Wanted, trusts};
+use crate::lanes::flows::FlowMaps;
 use crate::lanes::guard;
 use crate::lanes::overload::{self, Shared};
 use crate::lanes::program::LaneProgram;
@@ -111,7 +112,9 @@ fn replace(
         observes: u32::from(state.options.observe),
         ..guard::plan(&state.config.classes, &ports)?
     };
+    let flows = FlowMaps::settle(instance, state.options.counts_flows())?;
     let wanted = Wanted {
+        flows: flows.as_ref(),
         features: &state.features,
         config: &state.config,
         options: state.options,

@@ -14,6 +14,7 @@ pub mod cost;
 mod device_over;
 mod engine_status;
 mod filters;
+pub mod flows;
 pub mod foreign;
 mod gro_batch;
 pub mod help;

@@ -13,6 +13,8 @@ pub struct Options {
     pub latency: bool,
     /// Every packet goes to the Linux stack, unchanged; what would become of it otherwise is counted.
     pub observe: bool,
+    /// Packets of express classes are counted by flow ([`crate::flows`]), and those of flows without one for so many seconds forgotten.
+    pub flows_idle_s: Option<u32>,
     /// The stage after which the fast path ends, which forwards nothing then ([`STAGES`]); 0: none.
     #[serde(skip)]
     pub ends_after: usize,
@@ -36,12 +38,18 @@ impl Default for Options {
             accept_bypass: false,
             latency: true,
             observe: false,
+            flows_idle_s: None,
             ends_after: 0,
         }
     }
 }
 
 impl Options {
+    /// Whether flows are counted: observed packets are Linux's, which counts them itself.
+    pub(crate) fn counts_flows(self) -> bool {
+        self.flows_idle_s.is_some() && !self.observe
+    }
+
     /// Whether latencies are measured: the engine's packets leave by its workers, and when an observed packet would have left nobody knows.
     pub(crate) fn measures_latency(self, config: &RouterConfig) -> bool {
         self.latency && !self.observe && config.datapath == Datapath::Express

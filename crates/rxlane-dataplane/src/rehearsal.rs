@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::DataplaneError;
 use crate::instance::Instance;
 use crate::lanes::constants::{Wanted, trusts};
+use crate::lanes::flows::FlowMaps;
 use crate::lanes::overload::{self, Shared};
 use crate::lanes::program::LaneProgram;
 use crate::lanes::rings;
@@ -53,6 +54,7 @@ pub fn rehearse(config: &RouterConfig, options: Options) -> Result<Rehearsal, Da
         &around,
         options.accept_bypass,
     ));
+    warnings.extend(crate::flows::warning(config, options));
     for device in attachment::points(&config.ports, devices) {
         // Whether XDP will be native only attaching tells; the driver of a bond is believed to have it.
         let at_tc = features.tcx && hook::is_at_tc(config, device, devices);
@@ -74,7 +76,9 @@ pub fn rehearse(config: &RouterConfig, options: Options) -> Result<Rehearsal, Da
     if let Some(maps) = &witness {
         programs.push(witness::load(maps, &shared.tunnels)?.1);
     }
+    let flows = options.counts_flows().then(FlowMaps::create).transpose()?;
     let wanted = Wanted {
+        flows: flows.as_ref(),
         features: &features,
         config,
         options,

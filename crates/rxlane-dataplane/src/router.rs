@@ -2,6 +2,7 @@
 
 pub(crate) mod engine;
 mod events;
+mod flows;
 mod publish;
 mod refresh;
 mod rests;

@@ -25,6 +25,7 @@ use serde::Serialize;
 use crate::DataplaneError;
 use crate::bound::BoundStatus;
 use crate::engine_status::{self, EngineStatus};
+use crate::flows;
 use crate::help::Help;
 use crate::instance::Instance;
 pub use crate::lanes::latency::{LATENCY_POLLS, LatencyBucket, LatencyStatus};
@@ -111,7 +112,9 @@ pub fn read() -> Result<Status, DataplaneError> {
         programs: state.programs.clone(),
         warnings: {
             let of_ports = state.warnings_of_ports(&devices).into_iter();
-            state.warnings.iter().cloned().chain(of_ports).collect()
+            let of_counters = flows::warning(&state.config, state.options);
+            let all = state.warnings.iter().cloned().chain(of_ports);
+            all.chain(of_counters).collect()
         },
         reloads: instance.reload_count(),
         reload_refused: instance.reload_error(),

@@ -4,7 +4,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use rxlane_bpf::layout::{ClassCounters, Core, REASONS};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use rxlane_bpf::layout::{ClassCounters, Core, Cpu, REASONS};
 use rxlane_bpf::pinned::get_percpu;
 use rxlane_bpf::skeletons::control as skel;
 use rxlane_bpf::{BpfError, BpfTried};
@@ -238,6 +239,42 @@ pub fn distrust_flows(router: &Router) -> Result<(), BpfError> {
     router
         .witness()
         .map_or(Ok(()), |witness| witness.disbelieve())
+}
+
+/// Makes all cores guarded ones whose Rx rings are to be emptied, within a poll of the port of this slot.
+///
+/// # Errors
+/// When a map cannot be read or written.
+pub fn empty_rings(router: &Router, slot: u8) -> Result<(), DataplaneError> {
+    // Not written as a type: it has bytes that are no field.
+    for (at, value) in [
+        (std::mem::offset_of!(Core, guarded), 1u32),
+        (std::mem::offset_of!(Core, queue), 1),
+        (std::mem::offset_of!(Core, exceptions), 0),
+    ] {
+        put_in_each(router.cores(), slot.into(), at, &value.to_ne_bytes())?;
+    }
+    for at in [
+        std::mem::offset_of!(Cpu, guard.guarded),
+        std::mem::offset_of!(Cpu, guard.dropping),
+    ] {
+        put_in_each(&router.shared.cpus, 0, at, &1u64.to_ne_bytes())?;
+    }
+    Ok(())
+}
+
+/// Writes a field of each core's value.
+fn put_in_each(map: &MapHandle, key: u32, at: usize, field: &[u8]) -> Result<(), BpfError> {
+    let tried = || format!("write map {}", map.name().to_string_lossy());
+    let values = map
+        .lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY)
+        .tried(tried)?;
+    let mut values = values.unwrap_or_default();
+    for value in &mut values {
+        value[at..at + field.len()].copy_from_slice(field);
+    }
+    map.update_percpu(&key.to_ne_bytes(), &values, MapFlags::ANY)
+        .tried(tried)
 }
 
 /// Reads the counters of a port.

@@ -15,21 +15,26 @@ use crate::{SystemError, Tried};
 /// `NLM_F_CREATE` a change of what is there.
 const CHANGE: u16 = 1 << 8;
 /// Attributes of the same file.
-mod cta {
-    pub(super) const TUPLE_ORIG: u16 = 1;
-    pub(super) const PROTOINFO: u16 = 4;
-    pub(super) const TUPLE_IP: u16 = 1;
-    pub(super) const TUPLE_PROTO: u16 = 2;
-    pub(super) const IP_V4_SRC: u16 = 1;
-    pub(super) const IP_V4_DST: u16 = 2;
-    pub(super) const IP_V6_SRC: u16 = 3;
-    pub(super) const IP_V6_DST: u16 = 4;
-    pub(super) const PROTO_NUM: u16 = 1;
-    pub(super) const PROTO_SRC_PORT: u16 = 2;
-    pub(super) const PROTO_DST_PORT: u16 = 3;
-    pub(super) const PROTOINFO_TCP: u16 = 1;
-    pub(super) const TCP_FLAGS_ORIGINAL: u16 = 4;
-    pub(super) const TCP_FLAGS_REPLY: u16 = 5;
+pub(crate) mod cta {
+    pub(crate) const TUPLE_ORIG: u16 = 1;
+    pub(crate) const TUPLE_REPLY: u16 = 2;
+    pub(crate) const PROTOINFO: u16 = 4;
+    pub(crate) const COUNTERS_ORIG: u16 = 9;
+    pub(crate) const COUNTERS_REPLY: u16 = 10;
+    pub(crate) const TUPLE_IP: u16 = 1;
+    pub(crate) const TUPLE_PROTO: u16 = 2;
+    pub(crate) const IP_V4_SRC: u16 = 1;
+    pub(crate) const IP_V4_DST: u16 = 2;
+    pub(crate) const IP_V6_SRC: u16 = 3;
+    pub(crate) const IP_V6_DST: u16 = 4;
+    pub(crate) const PROTO_NUM: u16 = 1;
+    pub(crate) const PROTO_SRC_PORT: u16 = 2;
+    pub(crate) const PROTO_DST_PORT: u16 = 3;
+    pub(crate) const PROTOINFO_TCP: u16 = 1;
+    pub(crate) const TCP_FLAGS_ORIGINAL: u16 = 4;
+    pub(crate) const TCP_FLAGS_REPLY: u16 = 5;
+    pub(crate) const COUNTERS_PACKETS: u16 = 1;
+    pub(crate) const COUNTERS_BYTES: u16 = 2;
 }
 const NESTED: u16 = 0x8000;
 /// include/uapi/linux/netfilter/nf_conntrack_tcp.h

@@ -41,6 +41,7 @@ pub mod sysctl;
 pub mod tc;
 pub mod tcx;
 pub mod threads;
+pub mod tracked;
 pub mod tunnels;
 pub mod xdp;
 pub mod xfrm;

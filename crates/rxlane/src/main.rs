@@ -33,6 +33,7 @@ static LONG_VERSION: LazyLock<String> =
   sudo rxlane status                        what it is doing
   sudo rxlane top                           the same, each second
   sudo rxlane trace --class voice -c 10     what happened to ten packets, and why
+  sudo rxlane flows --by rate               who fills the uplink
   rxlane tune plan                          what the kernel around it should be, and why
 
 rxlane-lab measures routers, and models them."
@@ -60,6 +61,8 @@ enum Command {
     Top(top::Args),
     /// Show what happens to packets, one by one, and why
     Trace(commands::trace::Args),
+    /// Show who talks to whom through the router, and how much, whichever lane packets took
+    Flows(commands::flows::Args),
     /// Check a configuration file without starting anything
     Check(commands::check::Args),
     /// Say what would become of a packet, and which line of the configuration decides
@@ -119,6 +122,7 @@ fn run(cli: Cli) -> Result<(), String> {
         Command::Status(args) => commands::status::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Trace(args) => commands::trace::run(&args),
+        Command::Flows(args) => commands::flows::run(&args),
         Command::Check(args) => commands::check::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
         Command::Init(args) => commands::init::run(&args),

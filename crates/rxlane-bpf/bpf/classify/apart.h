@@ -55,6 +55,9 @@ __noinline int forward_apart(struct xdp_md *ctx, struct core *core)
 
 	if (!core || from_numbers(ctx, &core->packet, &p) < 0)
 		return REFUSED(REASON_MALFORMED);
+	/* Before its addresses are another's. */
+	if (counts_flows)
+		make_key(&p, &core->key);
 	return forward(ctx, core, &p, &core->departure, &core->hop, 1);
 }
 

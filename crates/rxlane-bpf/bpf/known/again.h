@@ -6,32 +6,6 @@
 #ifndef RXLANE_KNOWN_AGAIN_H
 #define RXLANE_KNOWN_AGAIN_H
 
-/* The code points of all classes that trust established flows, one bit each: whoever has another is in none of them. */
-const volatile __u64 known_dscps = 0;
-
-static __always_inline void make_key(const struct packet *p, struct flow_key *key)
-{
-	__builtin_memset(key, 0, sizeof(*key));
-	key->src_port = bpf_htons(p->src_port);
-	key->dst_port = bpf_htons(p->dst_port);
-	key->ingress = p->ingress;
-	key->protocol = p->protocol;
-	/* Rules may ask for the code point, which differs from packet to packet of a flow. */
-	key->v6 = p->v6 | p->pcp << 1;
-	key->port_flags = p->port_flags;
-	if (!p->v6) {
-		key->source[0] = p->ip4->saddr;
-		key->destination[0] = p->ip4->daddr;
-		key->first = p->ip4->tos;
-		key->ttl = p->ip4->ttl;
-	} else {
-		__builtin_memcpy(key->source, &p->ip6->saddr, 16);
-		__builtin_memcpy(key->destination, &p->ip6->daddr, 16);
-		key->first = *(__be32 *)p->ip6;
-		key->ttl = p->ip6->hop_limit;
-	}
-}
-
 static __always_inline int is_same_key(const struct flow_key *a, const struct flow_key *b)
 {
 	const __u64 *x = (const __u64 *)a, *y = (const __u64 *)b;
@@ -129,6 +103,8 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	if (from_numbers(ctx, &core->packet, &p) < 0)
 		return XDP_DROP;
 	ret = hand_over(ctx, core, &p, leaves, &flow->nat, &core->hop, way, 0, 1);
+	if (counts_flows && (ret == BY_QDISC || ret == XDP_REDIRECT))
+		count_at_place(core);
 	if (ret == BY_QDISC) {
 		count->fast++;
 		return XDP_PASS;
@@ -198,6 +174,8 @@ static __always_inline void remember(struct core *core, __u32 class)
 	__builtin_memcpy(flow->sender, core->sender, ETH_ALEN);
 	sum_changes(flow);
 	flow->checked_ns = bpf_ktime_get_coarse_ns();
+	if (counts_flows)
+		hand_on_place(core, index);
 	set->seen[index & (KNOWN_WAYS - 1)] |= 1;
 }
 

@@ -45,6 +45,7 @@ struct plain {
 	__u64 hash;
 	__u32 length, ip_bytes, l4_len;
 	__u32 first, rest; /* as in struct flow_key; `rest` from there on */
+	__u32 index; /* of the entry of its flow */
 };
 
 /* lacks_checksum() in short. */
@@ -70,7 +71,8 @@ static __always_inline int is_plain(struct xdp_md *ctx, struct plain *p, const s
 	if (data + sizeof(*p->eth) + sizeof(*p->ip4) + sizeof(*p->udp) > end || !is_mac_of(port, p->eth->h_dest))
 		return 0;
 	if (p->eth->h_proto == bpf_htons(ETH_P_IP)) {
-		if (*(__u8 *)p->ip4 != 0x45 || p->ip4->frag_off & bpf_htons(0x3fff) || !ipv4_checksum_holds(p->ip4))
+		if (!may_know(p->ip4->tos >> 2) || *(__u8 *)p->ip4 != 0x45 || p->ip4->frag_off & bpf_htons(0x3fff) ||
+		    !ipv4_checksum_holds(p->ip4))
 			return 0;
 		p->v6 = told(0);
 		p->ip_bytes = bpf_ntohs(p->ip4->tot_len);
@@ -84,7 +86,7 @@ static __always_inline int is_plain(struct xdp_md *ctx, struct plain *p, const s
 		const __be32 *a = p->ip6->saddr.in6_u.u6_addr32;
 
 		if (p->eth->h_proto != bpf_htons(ETH_P_IPV6) || (void *)(p->ip6 + 1) + sizeof(*p->udp) > end ||
-		    p->ip6->version != 6)
+		    p->ip6->version != 6 || !may_know(bpf_ntohl(*(__be32 *)p->ip6) >> 22))
 			return 0;
 		p->v6 = told(1);
 		p->l4_len = bpf_ntohs(p->ip6->payload_len);
@@ -135,6 +137,7 @@ static __always_inline struct known_flow *find_known(struct plain *p, const stru
 	flow = way == KNOWN_WAYS ? 0 : bpf_map_lookup_elem(&known_flows, &at);
 	if (!flow)
 		return 0;
+	p->index = at;
 	if (*(__be32 *)&flow->key.src_port != *p->ports || flow->key.ingress != port->device ||
 	    flow->key.first != p->first || *(__u32 *)&flow->key.ttl != p->rest)
 		return 0;
@@ -240,7 +243,11 @@ __noinline int by_fast_path(struct xdp_md *ctx, struct core *core, const struct 
 
 	END_OF(STAGE_PORT);
 	/* First, since there are no such maps then: old verifiers look at functions that nobody calls. */
-	if (!core || !port || !may_be_known())
+	if (!core || !port)
+		return NOT_FAST;
+	if (any_shed_by_dscp && is_guarded(core) && drops_early(ctx, core, port))
+		return XDP_DROP;
+	if (!may_be_known())
 		return NOT_FAST;
 	witness = bpf_map_lookup_elem(&witnesses, &zero);
 	g = find_gates();
@@ -281,6 +288,8 @@ __noinline int by_fast_path(struct xdp_md *ctx, struct core *core, const struct 
 		return XDP_DROP;
 	}
 	count->express++;
+	if (counts_flows)
+		count_known(p.index, p.ip_bytes, now);
 	END_OF(STAGE_COUNTERS);
 	clear_padding(&p, packet_pointer(ctx->data_end));
 	write_known(&p, flow);

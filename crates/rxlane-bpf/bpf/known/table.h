@@ -146,6 +146,37 @@ static __always_inline __u32 known_place(__u64 hash, __u64 now)
 	return had ? at * KNOWN_WAYS + way + 1 : 0;
 }
 
+static __always_inline void make_key(const struct packet *p, struct flow_key *key)
+{
+	__builtin_memset(key, 0, sizeof(*key));
+	key->src_port = bpf_htons(p->src_port);
+	key->dst_port = bpf_htons(p->dst_port);
+	key->ingress = p->ingress;
+	key->protocol = p->protocol;
+	/* Rules may ask for the code point, which differs from packet to packet of a flow. */
+	key->v6 = p->v6 | p->pcp << 1;
+	key->port_flags = p->port_flags;
+	if (!p->v6) {
+		key->source[0] = p->ip4->saddr;
+		key->destination[0] = p->ip4->daddr;
+		key->first = p->ip4->tos;
+		key->ttl = p->ip4->ttl;
+	} else {
+		__builtin_memcpy(key->source, &p->ip6->saddr, 16);
+		__builtin_memcpy(key->destination, &p->ip6->daddr, 16);
+		key->first = *(__be32 *)p->ip6;
+		key->ttl = p->ip6->hop_limit;
+	}
+}
+
+/* The code points of all classes that trust established flows, one bit each: whoever has another is in none of them. */
+const volatile __u64 known_dscps = 0;
+
+static __always_inline int may_know(__u32 dscp)
+{
+	return known_dscps >> (dscp & 63) & 1;
+}
+
 /* Rules that look at the payload may say something else of the next packet, and the engine knows routes by itself. */
 static __always_inline int may_be_known(void)
 {

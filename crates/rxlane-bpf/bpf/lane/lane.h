@@ -59,10 +59,12 @@ const volatile __u8 port_of_slot[MAX_PORTS] = {};
 #include "devices/tunnel.h"
 #include "overload/rings.h"
 #include "overload/stack.h"
+#include "overload/early.h"
 #include "forward/local_tcp.h"
 #include "forward/leave.h"
-#include "classify/apart.h"
 #include "known/table.h"
+#include "known/flows.h"
+#include "classify/apart.h"
 #include "known/again.h"
 #include "known/fast.h"
 #include "watch/trace.h"
@@ -98,7 +100,7 @@ static __always_inline int serve(struct xdp_md *ctx, struct core *core, const in
 	if (full) {
 		core->place = 0;
 		__builtin_memset(core->sender, 0, sizeof(core->sender));
-		if (may_be_known() && known_dscps >> (core->packet.dscp & 63) & 1 &&
+		if (may_be_known() && may_know(core->packet.dscp) &&
 		    (!core->came_in.tunnel ||
 		     (!core->came_in.unfollowed && outer_is_ours(ctx, core) && outer_sum_holds(ctx, core)))) {
 			ret = by_known_flow(ctx, core);
@@ -175,6 +177,8 @@ static __always_inline int serve(struct xdp_md *ctx, struct core *core, const in
 	/* Linux drops what has a wrong one. Asked last, since it takes a look at all of the packet. */
 	if (core->came_in.tunnel && !outer_sum_holds(ctx, core))
 		return leave(ctx, core, REASON_CHECKSUM);
+	if (!full && counts_flows)
+		make_key(&p, &core->key);
 	ret = full ? forward_apart(ctx, core) : forward(ctx, core, &p, t, &core->hop, 0);
 	if (!ON_SKB && ret == REFUSED(REASON_EGRESS)) {
 		if (!full)
@@ -203,6 +207,8 @@ forwarded:
 		count_express(core, class);
 	if (full && may_be_known() && t->flow)
 		remember(core, class);
+	if (counts_flows)
+		count_flow(core);
 	return ret == BY_QDISC ? XDP_PASS : ret;
 }
 
@@ -264,12 +270,16 @@ static __always_inline int ingress(struct xdp_md *ctx, const int full)
 		count_reason(core, REASON_NOT_NAMED);
 		return core->look ? look_back(ctx, core, 0, XDP_PASS) : XDP_PASS;
 	}
-	if (full && !ON_SKB && may_be_known() && !observes && !core->look && !port->master) {
+	/* One call for both in the program that has both: its stack has no room for what a second would save. */
+	if (full && !ON_SKB && (may_be_known() || any_shed_by_dscp) && !observes && !core->look && !port->master) {
 		action = by_fast_path(ctx, core, port);
 		if (action != NOT_FAST)
 			return action;
 		action = XDP_PASS;
 	}
+	if (!full && any_shed_by_dscp && !core->look && !port->master && is_guarded(core) &&
+	    drops_early(ctx, core, port))
+		return XDP_DROP;
 	p.data = packet_pointer(ctx->data);
 	p.data_end = packet_pointer(ctx->data_end);
 	p.port_flags = port->flags;

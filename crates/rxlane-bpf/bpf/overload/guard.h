@@ -486,6 +486,13 @@ static __always_inline int shares_allow(struct guard *g, const struct guard_plan
 	return 1;
 }
 
+/* A packet of the stack while its ring is to be emptied. */
+static __always_inline void guard_drops(struct guard *g)
+{
+	g->unread++;
+	ring_at(g, g->ring)->cut_drops++;
+}
+
 /*
  * Whether a packet passes, of a class that the plan limits, before which the poll has taken `before` others. The clock
  * is asked only where the time of the event before does not settle it.
@@ -501,8 +508,7 @@ static __always_inline int guard_passes(struct guard *g, const struct guard_plan
 	if (!g->guarded || target == NO_LIMIT)
 		return 1;
 	if (g->dropping && stack) {
-		g->unread++;
-		ring->cut_drops++;
+		guard_drops(g);
 		return 0;
 	}
 	poll = stack ? poll_limit(g, target) : NO_LIMIT;

@@ -7,7 +7,7 @@ use rxlane_bpf::features::Features;
 use rxlane_bpf::possible_cores;
 use rxlane_bpf::skeletons::lane as skel;
 use rxlane_bpf::skeletons::lane::types;
-use rxlane_config::RouterConfig;
+use rxlane_config::{Datapath, RouterConfig};
 use rxlane_policy::bits::RuleSet;
 use rxlane_policy::class::{Class, Lane, Overload, Trust};
 use rxlane_policy::compile::Classifier;
@@ -15,6 +15,7 @@ use rxlane_policy::rule::Rule;
 
 use crate::DataplaneError;
 use crate::lanes::fast;
+use crate::lanes::flows::FlowMaps;
 use crate::lanes::rings;
 use crate::lanes::tables;
 use crate::options::Options;
@@ -28,6 +29,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) slots: &'a [(u8, u8)],
     /// Whether ports may be served at tc ingress.
     pub(crate) at_tc: bool,
+    /// Where flows are counted, if they are.
+    pub(crate) flows: Option<&'a FlowMaps>,
 }
 
 /// Whether the short program does everything that the configuration asks for.
@@ -102,6 +105,12 @@ pub(super) fn set_constants(
     let has_ring = |c: &Class| rxlane_config::ring_cores(c, &all, parks_tcp).is_some();
     c.any_ring = u32::from(config.classes.iter().any(has_ring));
     c.parks_tcp = u32::from(parks_tcp);
+    if config.datapath == Datapath::Express && !wanted.options.observe {
+        for (dscp, to) in (0..).zip(&mut c.shed_by_dscp) {
+            *to = shed_of(&config.classes, dscp, parks_tcp);
+        }
+    }
+    c.any_shed_by_dscp = u32::from(c.shed_by_dscp.iter().any(|class| *class > 0));
 
     c.control_salt = RandomState::new().build_hasher().finish() as u32;
     let [source, all] = config.control.compile()?;
@@ -110,6 +119,7 @@ pub(super) fn set_constants(
         to.limit = rate.limit;
     }
     c.measures_latency = u32::from(wanted.options.measures_latency(config));
+    c.counts_flows = u32::from(wanted.flows.is_some());
     c.observes = u32::from(wanted.options.observe);
 
     if wanted.features.fib_skips_neighbours {
@@ -160,6 +170,43 @@ fn dscps_of_established(classes: &[Class]) -> u64 {
         .enumerate()
         .filter(|(_, class)| is_established(class));
     established.map(of_class).fold(0, |set, dscps| set | dscps)
+}
+
+/// The class of all packets with this code point, whatever else is in them; `None`: other fields decide.
+fn class_of_dscp(classes: &[Class], dscp: u8) -> Option<usize> {
+    let rules = (0..)
+        .zip(classes)
+        .flat_map(|(i, class)| class.rules.iter().map(move |r| (i, r)));
+    for (class, rule) in rules {
+        if rule.dscp.is_none_or(|set| set >> dscp & 1 == 1) {
+            let asks_no_more = *rule
+                == Rule {
+                    dscp: rule.dscp,
+                    ..Rule::default()
+                };
+            return asks_no_more.then_some(class);
+        }
+    }
+    classes.len().checked_sub(1)
+}
+
+/// The entry of a code point in `shed_by_dscp` (bpf/overload/early.h).
+fn shed_of(classes: &[Class], dscp: u8, parks_tcp: bool) -> u8 {
+    const KEEPS_TCP: u8 = 16;
+    let Some(number) = class_of_dscp(classes, dscp) else {
+        return 0;
+    };
+    let class = &classes[number];
+    match &class.lane {
+        Lane::Stack { ring, overload, .. } if class.police.is_none() => match overload {
+            Overload::Shed => number as u8 + 1,
+            Overload::Auto if !ring.cores.is_empty() => 0,
+            Overload::Auto if parks_tcp => (number as u8 + 1) | KEEPS_TCP,
+            Overload::Auto => number as u8 + 1,
+            Overload::Queue => 0,
+        },
+        _ => 0,
+    }
 }
 
 /// The class as the XDP program has it (`struct class` of bpf/classify/admit.h).

@@ -5,6 +5,7 @@
 pub(crate) mod asks;
 pub(crate) mod constants;
 pub(crate) mod fast;
+pub(crate) mod flows;
 pub(crate) mod gates;
 pub(crate) mod guard;
 pub(crate) mod latency;

@@ -23,6 +23,7 @@ use tracing::warn;
 
 use crate::DataplaneError;
 use crate::lanes::constants::{Wanted, is_plain, set_constants};
+use crate::lanes::flows::FlowMaps;
 use crate::lanes::overload::Shared;
 use crate::lanes::rings;
 use crate::lanes::tables::{self, TableMaps};
@@ -32,6 +33,11 @@ use crate::lanes::witness::WitnessMaps;
 /// Flows that are known at once on a core (`KNOWN_SETS` and `KNOWN_WAYS` of bpf/known/table.h).
 const KNOWN_SETS: u32 = 2048;
 const KNOWN_WAYS: u32 = 4;
+
+/// Flows that all cores can know at once.
+pub(super) fn known_places() -> Result<u32, BpfError> {
+    Ok(KNOWN_SETS * KNOWN_WAYS * possible_cores()?.len() as u32)
+}
 
 /// A loaded program, not yet attached to a port.
 pub(crate) struct LaneProgram {
@@ -157,6 +163,7 @@ impl LaneProgram {
             .reuse_fd(trace.packets.as_fd())
             .tried(reuse)?;
         prepare_witness(&mut open, witness.as_ref())?;
+        prepare_flows(&mut open, wanted.flows)?;
         let template = rings::empty_ring("rxlane_template")?;
         open.maps
             .rings
@@ -242,9 +249,9 @@ fn prepare_witness(
     let (tcp, unmarked) = (&mut open.maps.tcp_connections, &mut open.maps.unmarked);
     match witness {
         Some(w) => {
-            let all = KNOWN_SETS * possible_cores()?.len() as u32;
-            known.set_max_entries(all * KNOWN_WAYS).tried(tried)?;
-            sets.set_max_entries(all).tried(tried)?;
+            let places = known_places()?;
+            known.set_max_entries(places).tried(tried)?;
+            sets.set_max_entries(places / KNOWN_WAYS).tried(tried)?;
             witnesses.reuse_fd(w.witnesses.as_fd()).tried(tried)?;
             tcp.reuse_fd(w.connections.as_fd()).tried(tried)?;
             unmarked.reuse_fd(w.unmarked.as_fd()).tried(tried)?;
@@ -257,6 +264,27 @@ fn prepare_witness(
             flows.set_autocreate(false).tried(tried)?;
             known.set_autocreate(false).tried(tried)?;
             sets.set_autocreate(false).tried(tried)
+        }
+    }
+}
+
+/// Shares the counters of flows with the program; one that counts none has none.
+fn prepare_flows(
+    open: &mut skel::OpenLaneSkel<'_>,
+    flows: Option<&FlowMaps>,
+) -> Result<(), BpfError> {
+    let tried = || "share the counters of flows with the XDP program".to_owned();
+    let m = &mut open.maps;
+    match flows {
+        Some(flows) => {
+            m.flow_totals.reuse_fd(flows.totals.as_fd()).tried(tried)?;
+            m.flow_places.reuse_fd(flows.places.as_fd()).tried(tried)?;
+            m.flow_rests.reuse_fd(flows.rests.as_fd()).tried(tried)
+        }
+        None => {
+            m.flow_totals.set_autocreate(false).tried(tried)?;
+            m.flow_places.set_autocreate(false).tried(tried)?;
+            m.flow_rests.set_autocreate(false).tried(tried)
         }
     }
 }

@@ -248,6 +248,9 @@ impl Router {
             let again = self.asked.is_multiple_of(10);
             self.asked += 1;
             let served = self.tunnels.served();
+            if again {
+                self.forget_idle_flows()?;
+            }
             match again {
                 true => self.publish(&snapshot)?,
                 false => self.write_ports(&snapshot)?,

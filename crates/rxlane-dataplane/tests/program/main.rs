@@ -3,6 +3,8 @@
 //! Needs root: a network namespace of its own, two veth pairs, static routes and neighbours.
 
 mod by_vlan;
+mod early;
+mod flows;
 mod frames;
 mod known;
 mod outward;

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use nix::sched::{CloneFlags, unshare};
 use rxlane_config::{Ingress, RouterConfig};
+use rxlane_dataplane::options::Options;
 use rxlane_dataplane::router::Router;
 use rxlane_dataplane::testing;
 use rxlane_policy::class::{Class, Lane, Trust};
@@ -158,7 +159,19 @@ pub(crate) fn start(classes: Vec<Class>) -> Router {
 }
 
 pub(crate) fn start_on(ports: &[&str], classes: Vec<Class>) -> Router {
-    let config = RouterConfig {
+    start_with(ports, classes, ControlRates::default())
+}
+
+pub(crate) fn start_with(ports: &[&str], classes: Vec<Class>, control: ControlRates) -> Router {
+    start_as(config(ports, classes, control), Options::default())
+}
+
+pub(crate) fn start_as(config: RouterConfig, options: Options) -> Router {
+    Router::start(config, Path::new("test.toml"), options, || ()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+pub(crate) fn config(ports: &[&str], classes: Vec<Class>, control: ControlRates) -> RouterConfig {
+    RouterConfig {
         ports: ports.iter().map(|port| (*port).into()).collect(),
         classes,
         datapath: rxlane_config::Datapath::Express,
@@ -167,9 +180,8 @@ pub(crate) fn start_on(ports: &[&str], classes: Vec<Class>) -> Router {
             .iter()
             .map(|port| ((*port).into(), Ingress::Xdp))
             .collect(),
-        control: ControlRates::default(),
-    };
-    Router::start(config, Path::new("test.toml"), false, || ()).unwrap_or_else(|e| panic!("{e}"))
+        control,
+    }
 }
 
 /// A number from the environment; `make soak` asks for more frames than there is time for in a test.

@@ -4,6 +4,7 @@ pub(crate) mod check;
 pub(crate) mod config;
 pub(crate) mod detach;
 pub(crate) mod explain;
+pub(crate) mod flows;
 pub(crate) mod init;
 pub(crate) mod reference;
 pub(crate) mod reload;
