@@ -35,6 +35,8 @@ struct Case {
     police: bool,
     /// A rule looks into the payload, so that nothing is remembered of flows.
     payload: bool,
+    /// Flows are counted.
+    counted: bool,
     /// Of the frame.
     dscp: u8,
     /// Of the fast path, after which it ends; 0: none.
@@ -49,6 +51,7 @@ impl Case {
             rules: 1,
             police: false,
             payload: false,
+            counted: false,
             dscp: EF,
             ends_after: 0,
         }
@@ -153,6 +156,7 @@ impl Bench<'_> {
                 let options = RouterOptions {
                     accept_bypass: true,
                     ends_after: case.ends_after,
+                    flows_idle_s: case.counted.then_some(300),
                     ..RouterOptions::default()
                 };
                 let mut router = match Router::start(config, file, options, || ()) {
@@ -239,6 +243,10 @@ pub(super) fn programs(lab: &Lab, rounds: u32, split: bool) -> Result<Vec<Progra
         police: true,
         ..Case::new("express, all, within a rate", Trust::All)
     })?;
+    bench.case(&Case {
+        counted: true,
+        ..Case::new("express, all, flows counted", Trust::All)
+    })?;
     bench.case(&Case::new("express, prefixes", prefixes()))?;
     bench.case(&Case {
         payload: true,
@@ -248,6 +256,10 @@ pub(super) fn programs(lab: &Lab, rounds: u32, split: bool) -> Result<Vec<Progra
         )
     })?;
     bench.case(&Case::new("express, established", Trust::Established))?;
+    bench.case(&Case {
+        counted: true,
+        ..Case::new("express, established, flows counted", Trust::Established)
+    })?;
     bench.case(&Case {
         rules: 255,
         police: true,
