@@ -93,6 +93,7 @@ mod tests {
             overloaded,
             overloads: 1,
             overloaded_s: 0.0,
+            overloaded_for_s: 0.0,
             service_time_ns: 0,
             idle_share: 0.0,
             fits: false,

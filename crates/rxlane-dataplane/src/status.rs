@@ -154,6 +154,10 @@ fn guard(core: usize, cpu: &Cpu, now: u64) -> CoreStatus {
         overloaded,
         overloads: cpu.guards,
         overloaded_s: cpu.guarded_ns as f64 / 1e9,
+        overloaded_for_s: match overloaded {
+            true => now.saturating_sub(guard.entered_ns) as f64 / 1e9,
+            false => 0.0,
+        },
         service_time_ns: guard.cost_ns,
         idle_share: guard.idle_ns as f64 / overload::IDLE_MEMORY_NS as f64,
         fits: guard.fits != 0,

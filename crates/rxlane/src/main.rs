@@ -6,6 +6,7 @@ extern crate rxlane_cli;
 mod commands;
 mod elsewhere;
 mod observe;
+mod snapshot;
 mod top;
 
 use std::process::ExitCode;
@@ -63,6 +64,8 @@ enum Command {
     Trace(commands::trace::Args),
     /// Show who talks to whom through the router, and how much, whichever lane packets took
     Flows(commands::flows::Args),
+    /// Say whether the router is well: one line, and the exit code
+    Health(commands::health::Args),
     /// Check a configuration file without starting anything
     Check(commands::check::Args),
     /// Say what would become of a packet, and which line of the configuration decides
@@ -123,6 +126,7 @@ fn run(cli: Cli) -> Result<(), String> {
         Command::Top(args) => top::run(&args),
         Command::Trace(args) => commands::trace::run(&args),
         Command::Flows(args) => commands::flows::run(&args),
+        Command::Health(args) => commands::health::run(&args),
         Command::Check(args) => commands::check::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
         Command::Init(args) => commands::init::run(&args),

@@ -67,6 +67,8 @@ pub struct CoreStatus {
     pub overloads: u64,
     /// Seconds spent overloaded, up to the last time it ended.
     pub overloaded_s: f64,
+    /// For how long it has been overloaded now, s; 0: it is not.
+    pub overloaded_for_s: f64,
     /// Measured service time of a stack packet, ns; 0 before the first overload.
     pub service_time_ns: u64,
     /// Share of the time that the core had nothing to do, over some ms and while overloaded; more than 0.0625 counts as that.

@@ -5,6 +5,7 @@ pub(crate) mod config;
 pub(crate) mod detach;
 pub(crate) mod explain;
 pub(crate) mod flows;
+pub(crate) mod health;
 pub(crate) mod init;
 pub(crate) mod reference;
 pub(crate) mod reload;

@@ -6,7 +6,7 @@ use rxlane_bpf::layout::ClassCounters;
 use rxlane_dataplane::queues::QueueStatus;
 use rxlane_dataplane::status::LatencyStatus;
 
-use super::snapshot::{Class, Port, Snapshot};
+use crate::snapshot::{Class, Port, Snapshot};
 
 /// Looks that are remembered.
 const REMEMBERED: usize = 240;
@@ -208,8 +208,8 @@ fn of_port(before: &Snapshot, port: &Port, s: f64) -> PortRates {
 
 #[cfg(test)]
 mod tests {
-    use super::super::example;
     use super::*;
+    use crate::snapshot::example;
 
     #[test]
     fn rates_are_of_the_time_between_two_looks() {

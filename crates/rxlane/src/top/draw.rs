@@ -9,7 +9,7 @@ use ratatui::widgets::{Paragraph, Row, Table, Wrap};
 use super::course::{Course, LATENCY_S};
 use super::figures::{bars, share, short};
 use super::keys::{Choice, Page};
-use super::snapshot::Snapshot;
+use crate::snapshot::Snapshot;
 
 const SPARK: u16 = 14;
 /// Queues that are shown, so that ports have room below them.
@@ -369,8 +369,8 @@ mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
-    use super::super::example;
     use super::*;
+    use crate::snapshot::example;
 
     fn course() -> Course {
         let mut course = Course::default();

@@ -109,8 +109,8 @@ impl Choice {
 
 #[cfg(test)]
 mod tests {
-    use super::super::example;
     use super::*;
+    use crate::snapshot::example;
 
     fn course() -> Course {
         let mut course = Course::default();

@@ -4,7 +4,6 @@ mod course;
 mod draw;
 mod figures;
 mod keys;
-mod snapshot;
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -17,8 +16,8 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use self::course::Course;
 use self::draw::Look;
 use self::keys::Choice;
-use self::snapshot::Snapshot;
 use crate::commands::status;
+use crate::snapshot::Snapshot;
 use crate::{log, one_line};
 
 #[derive(clap::Args)]
@@ -118,45 +117,4 @@ fn watch(
             Err(message) => trouble = Some(message),
         }
     }
-}
-
-/// A router of two classes and two ports that has seen so many packets.
-#[cfg(test)]
-fn example(packets: u64) -> Snapshot {
-    let counters = |express: u64, passed: u64, early_drops: u64| {
-        let packets = express + passed + early_drops;
-        format!(
-            r#""packets": {packets}, "bytes": {}, "express": {express}, "fast": 0, "passed": {passed}, "queued": 0,
-               "early_drops": {early_drops}, "policed": 0, "untrusted": 0, "looked_up": 0"#,
-            100 * packets
-        )
-    };
-    let voice = counters(packets, 0, 0);
-    let rest = counters(0, packets, packets / 2);
-    let measured = packets / 256;
-    let latency = format!(
-        r#""latency": {{"measured": {measured}, "sum_ns": {}, "p50_us": 2.048, "p99_us": 2.048, "p999_us": 2.048,
-           "longest_us": 2.048, "buckets": [{{"below_ns": 2048, "packets": {measured}}}]}}"#,
-        2000 * measured
-    );
-    Snapshot::of_json(&format!(
-        r#"{{"schema_version": 1, "daemon": 7, "config_file": "/etc/rxlane/rxlane.toml", "kernel": "6.12.1", "warnings": [],
-            "reload_refused": null,
-            "classes": [
-              {{"name": "voice", "lane": "express", "at_work": "forward", "why": "nothing speaks against it", {voice}, {latency}}},
-              {{"name": "rest", "lane": "stack", "at_work": "shed", "why": "its core is overloaded", {rest}}}],
-            "cores": [{{"core": 0, "overloaded": true, "overloads": 2, "overloaded_s": 1.5, "service_time_ns": 900,
-              "idle_share": 0.01, "turn_us": 272.0, "longest_wait_us": 88.0, "fits": false}}],
-            "ports": [
-              {{"name": "lan0", "mode": "native", "tx_packets": 0, "tx_drops": 0, "refusals": 0, "link_full": 0, "by_qdisc": 0, "to_kernel": {{"ttl": {}}},
-                "classes": {{"voice": {{{voice}}}, "rest": {{{rest}}}}}}},
-              {{"name": "wan0", "mode": null, "tx_packets": {packets}, "tx_drops": 0, "refusals": 0, "link_full": 0, "by_qdisc": 0, "to_kernel": {{}}, "classes": {{}}}}],
-            "queues": [{{"queue": "rx-ring", "port": "lan0", "lost": 3}},
-              {{"queue": "qdisc", "port": "lan0", "holds": 0, "waited": {}, "lost": {}}}],
-            "rt_bound": {{"t_max_ns": 120000.0, "longest_wait_us": 88.0, "note": ""}}}}"#,
-        packets / 10,
-        packets / 20,
-        packets / 100,
-    ))
-    .expect("a status")
 }
