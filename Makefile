@@ -8,7 +8,7 @@ PACKAGES := clang-19 clang-format libelf-dev zlib1g-dev pkg-config make gcc libc
 	iproute2 ethtool nftables iputils-ping traceroute socat tmux shellcheck util-linux
 # Tests let routing daemons talk. Nobody wants one started because it was installed, so its service, which has the package's name
 # without a version, is masked meanwhile and disabled after it. Of one that was there before nothing is changed.
-TEST_PACKAGES := bird2 frr keepalived conntrack iptables ipset
+TEST_PACKAGES := bird2 frr keepalived conntrack iptables ipset nfdump
 SHELL_SCRIPTS := .ci/run contrib/release docs/pictures $(addprefix contrib/debian/,postinst prerm postrm) fuzz/run tests/differential/sabotage tests/in-turn $(addprefix tests/vm/,apt build-kernel build-tests demo driver-rows drivers get-kernel get-qemu hosts init kinds matrix mirror router run table test-demo test-drivers test-engine test-kinds test-masters test-oracle test-pppoe test-suite test-tune test-tunnel test-vlan test-vxlan)
 
 .PHONY: vm-setup help setup build package-files install uninstall deb demo build-tests test test-vm test-kernels test-tags soak soak-vm sabotage simpy wheel test-python test-python-ray site test-site fuzz miri sanitize nightly release docs pictures crates deny alerts lint style clean

@@ -126,6 +126,10 @@ pub(crate) struct Control {
 pub(crate) struct Flows {
     /// Seconds without a packet after which a flow is forgotten: 1 to 86,400. Default: 300.
     pub(crate) idle_s: Option<u32>,
+    /// Who is told of flows by IPFIX: "udp://192.0.2.1:4739" or "tcp://...". Default: nobody.
+    pub(crate) ipfix: Option<String>,
+    /// Seconds after which a flow that goes on is told of: 1 to 86,400. Default: 60.
+    pub(crate) active_s: Option<u32>,
 }
 
 /// Metrics for Prometheus.

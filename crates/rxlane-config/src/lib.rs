@@ -28,6 +28,7 @@ mod engine;
 mod error;
 mod excerpt;
 mod file;
+mod flows;
 mod lines;
 mod listen;
 mod names;
@@ -48,6 +49,7 @@ use serde::Deserialize;
 use toml::de::{DeTable, Deserializer};
 
 pub use error::{Complaint, Complaints, ConfigError, EngineError};
+pub use flows::{Collector, Flows, Transport};
 pub use lines::{ClassLines, lines};
 pub use listen::Listen;
 pub use names::MAX_PORTS;
@@ -64,10 +66,6 @@ pub use write::to_toml;
 /// one a line.
 pub const MAX_BYTES: u64 = 8 << 20;
 
-/// Seconds without a packet after which a flow is forgotten, if a file says nothing, and the most that it can say.
-const FLOWS_IDLE_S: u32 = 300;
-const LONGEST_FLOWS_IDLE_S: u32 = 86_400;
-
 /// The name that stands for standard input, as usual.
 pub const STANDARD_INPUT: &str = "-";
 
@@ -80,8 +78,8 @@ pub struct Configuration {
     pub latency: bool,
     /// Whether packets are only looked at, and all left to the Linux stack.
     pub observe: bool,
-    /// Seconds after which flows without a packet are forgotten, where flows are counted.
-    pub flows_idle_s: Option<u32>,
+    /// How flows are counted, if they are.
+    pub flows: Option<Flows>,
     /// Where the daemon shows its metrics, if anywhere.
     pub metrics: Option<Listen>,
     /// What is hardly meant, though a router can do it.
@@ -170,18 +168,11 @@ pub fn parse_all(text: &str) -> Result<Configuration, Complaints> {
         let at = Place::top("metrics").key("listen");
         mistakes.keep(&at, m.listen.parse())
     });
-    let flows_idle_s = file.flows.take().and_then(|flows| {
-        let seconds = flows.idle_s.unwrap_or(FLOWS_IDLE_S);
-        let range = 1..=LONGEST_FLOWS_IDLE_S;
-        let checked = match range.contains(&seconds) {
-            true => Ok(seconds),
-            false => Err(format!(
-                "idle_s = {seconds}: write 1 to {LONGEST_FLOWS_IDLE_S}"
-            )),
-        };
-        mistakes.keep(&Place::top("flows").key("idle_s"), checked)
-    });
-    if flows_idle_s.is_some() && file.datapath == file::Datapath::Afxdp {
+    let flows = file
+        .flows
+        .take()
+        .and_then(|f| flows::read(f, &mut mistakes));
+    if flows.is_some() && file.datapath == file::Datapath::Afxdp {
         mistakes.add(
             &Place::top("flows"),
             "[flows] needs datapath = \"express\": the engine counts its packets by class alone",
@@ -203,7 +194,7 @@ pub fn parse_all(text: &str) -> Result<Configuration, Complaints> {
             router,
             latency,
             observe,
-            flows_idle_s,
+            flows,
             metrics,
             warnings: Complaints::new(text, spans(doubts)).all,
         }),

@@ -19,6 +19,14 @@ pub enum DataplaneError {
     /// The kernel refused something around the lanes.
     #[error(transparent)]
     System(#[from] SystemError),
+    /// Nobody can be told of flows.
+    #[error("cannot reach the collector {collector}: {source}")]
+    Collector {
+        /// Where it should be.
+        collector: String,
+        /// Why not.
+        source: std::io::Error,
+    },
     /// A port of the engine that is not there.
     #[error(
         "port `{0}`: no such interface in this network namespace, and the engine makes its rings for the ports that it finds: start it when they are there (`ip link` lists them), leave the port out, or use datapath = \"express\", which waits for ports"

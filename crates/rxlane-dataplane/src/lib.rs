@@ -41,6 +41,7 @@ pub mod undo;
 mod vlans;
 
 mod error;
+mod export;
 mod kept;
 mod lanes;
 mod link_queues;

@@ -1,6 +1,6 @@
 //! What a router is told besides what packets meet.
 
-use rxlane_config::{Datapath, RouterConfig};
+use rxlane_config::{Datapath, Flows, RouterConfig};
 use serde::{Deserialize, Serialize};
 
 /// How a router is run.
@@ -13,8 +13,8 @@ pub struct Options {
     pub latency: bool,
     /// Every packet goes to the Linux stack, unchanged; what would become of it otherwise is counted.
     pub observe: bool,
-    /// Packets of express classes are counted by flow ([`crate::flows`]), and those of flows without one for so many seconds forgotten.
-    pub flows_idle_s: Option<u32>,
+    /// Packets of express classes are counted by flow ([`crate::flows`]).
+    pub flows: Option<Flows>,
     /// The stage after which the fast path ends, which forwards nothing then ([`STAGES`]); 0: none.
     #[serde(skip)]
     pub ends_after: usize,
@@ -38,7 +38,7 @@ impl Default for Options {
             accept_bypass: false,
             latency: true,
             observe: false,
-            flows_idle_s: None,
+            flows: None,
             ends_after: 0,
         }
     }
@@ -47,7 +47,7 @@ impl Default for Options {
 impl Options {
     /// Whether flows are counted: observed packets are Linux's, which counts them itself.
     pub(crate) fn counts_flows(self) -> bool {
-        self.flows_idle_s.is_some() && !self.observe
+        self.flows.is_some() && !self.observe
     }
 
     /// Whether latencies are measured: the engine's packets leave by its workers, and when an observed packet would have left nobody knows.

@@ -29,6 +29,7 @@ use tracing::{info, warn};
 use crate::DataplaneError;
 use crate::bridge_fdb::Bridges;
 use crate::changeover;
+use crate::export::Exporter;
 use crate::gro_batch::Batches;
 use crate::instance::Instance;
 use crate::lanes::fast::Fast;
@@ -101,6 +102,7 @@ pub struct Router {
     pub(crate) filtered: BTreeMap<u32, String>,
     pub(crate) sessions: Sessions,
     pub(crate) tunnels: Tunnels,
+    pub(crate) exporter: Exporter,
     _lock: crate::lock::Lock,
 }
 
@@ -190,6 +192,7 @@ impl Router {
                     filtered: BTreeMap::new(),
                     sessions,
                     tunnels: Tunnels::default(),
+                    exporter: Exporter::default(),
                     _lock: lock,
                 };
                 let begun = router
@@ -286,6 +289,11 @@ impl Router {
             warnings: Vec::new(),
             ..self.state.clone()
         };
+        // Their counts go with the new program.
+        if !options.counts_flows() {
+            self.follow_flows();
+            std::mem::take(&mut self.exporter).end();
+        }
         let known = Some(&self.state);
         let (plan, was) = (
             engine::plan(&state.config, known)?,
@@ -387,6 +395,9 @@ impl Router {
     /// When a pin or file cannot be removed.
     pub fn detach(mut self) -> Result<(), DataplaneError> {
         self.engine = None;
+        // There may not have been time for it yet.
+        self.follow_flows();
+        self.exporter.end();
         remove(&self.instance, &self.batches)
     }
 }

@@ -1,19 +1,19 @@
 //! The maps in which express packets are counted by flow (`bpf/known/flows.h`). They outlive configurations and daemons, and so do
 //! the counts.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 
 use bytemuck::{Pod, Zeroable};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 use rxlane_bpf::{BpfError, BpfTried, pinned};
 
-use crate::DataplaneError;
 use crate::instance::Instance;
 use crate::lanes::program;
 
 /// Flows at once (`MOST_FLOWS`).
 pub(crate) const MOST: usize = 1 << 16;
-const NAMES: [&str; 3] = ["flow_totals", "flow_places", "flow_rests"];
+const NAMES: [&str; 4] = ["flow_totals", "flow_places", "flow_rests", "flows_told"];
 /// Entries that are read with one system call: all of the table. A batch of a hash table may be short of some, which the library takes for
 /// its end.
 const BATCH: u32 = MOST as u32;
@@ -77,12 +77,24 @@ pub(crate) struct FlowRest {
     pub(crate) bytes: u64,
 }
 
+/// What of a flow a collector was told ([`crate::export`]).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Told {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    /// CLOCK_MONOTONIC; 0: never.
+    pub(crate) at_ns: u64,
+}
+
 /// All maps by which flows are counted.
 #[derive(Debug)]
 pub(crate) struct FlowMaps {
     pub(crate) totals: MapHandle,
     pub(crate) places: MapHandle,
     pub(crate) rests: MapHandle,
+    /// No program knows it.
+    told: MapHandle,
 }
 
 impl FlowMaps {
@@ -98,10 +110,8 @@ impl FlowMaps {
             return Ok(None);
         }
         let maps = Self::create()?;
-        for (map, name) in [&maps.totals, &maps.places, &maps.rests]
-            .into_iter()
-            .zip(NAMES)
-        {
+        let all = [&maps.totals, &maps.places, &maps.rests, &maps.told];
+        for (map, name) in all.into_iter().zip(NAMES) {
             pinned::pin(map.as_fd(), &instance.pins.join(name))?;
         }
         Ok(Some(maps))
@@ -123,27 +133,31 @@ impl FlowMaps {
                 1,
                 0,
             )?,
+            told: pinned::create(MapType::Hash, NAMES[3], id, size_of::<Told>(), MOST, 0)?,
         })
     }
 
     /// Those that are pinned.
     pub(crate) fn open(instance: &Instance) -> Result<Self, BpfError> {
-        let [totals, places, rests] = NAMES.map(|name| pinned::open_map(&instance.pins, name));
+        let [totals, places, rests, told] =
+            NAMES.map(|name| pinned::open_map(&instance.pins, name));
         let maps = Self {
             totals: totals?,
             places: places?,
             rests: rests?,
+            told: told?,
         };
         pinned::check_layout::<FlowTotal>(&maps.totals, NAMES[0])?;
         pinned::check_key::<FlowId>(&maps.totals, NAMES[0])?;
         pinned::check_layout::<FlowPlace>(&maps.places, NAMES[1])?;
         pinned::check_layout::<FlowRest>(&maps.rests, NAMES[2])?;
+        pinned::check_layout::<Told>(&maps.told, NAMES[3])?;
         Ok(maps)
     }
 
     /// All flows with what they came to. Packets that are handed on meanwhile may be missing, and none is there twice.
     pub(crate) fn read(&self) -> Result<Vec<(FlowId, FlowTotal)>, BpfError> {
-        let mut flows: std::collections::BTreeMap<FlowId, FlowTotal> = entries(&self.totals)?
+        let mut flows: BTreeMap<FlowId, FlowTotal> = entries(&self.totals)?
             .map(|(key, value)| (of_bytes(&key), of_bytes(&value)))
             .collect();
         for (_, value) in entries(&self.places)? {
@@ -173,27 +187,56 @@ impl FlowMaps {
             }))
     }
 
+    /// What a collector was told of flows.
+    pub(crate) fn told(&self) -> Result<BTreeMap<FlowId, Told>, BpfError> {
+        Ok(entries(&self.told)?
+            .map(|(key, value)| (of_bytes(&key), of_bytes(&value)))
+            .collect())
+    }
+
+    /// It was told of these packets of a flow, too.
+    pub(crate) fn note(&self, id: &FlowId, at_ns: u64, more: &FlowTotal) -> Result<(), BpfError> {
+        let key = bytemuck::bytes_of(id);
+        let tried = || format!("write map {}", NAMES[3]);
+        let before = self.told.lookup(key, MapFlags::ANY).tried(tried)?;
+        let mut told: Told = before.map_or_else(Told::default, |bytes| of_bytes(&bytes));
+        told.packets += more.packets;
+        told.bytes += more.bytes;
+        told.at_ns = at_ns;
+        self.told
+            .update(key, bytemuck::bytes_of(&told), MapFlags::ANY)
+            .tried(tried)
+    }
+
     /// Makes room: flows without a packet since then are forgotten, with what is counted at their places. Returns how many.
-    pub(crate) fn forget_before(&self, then_ns: u64) -> Result<usize, DataplaneError> {
-        let idle = |last_ns: u64| last_ns < then_ns;
+    pub(crate) fn forget_before(&self, then_ns: u64) -> Result<usize, BpfError> {
+        let idle: BTreeSet<FlowId> = self
+            .read()?
+            .into_iter()
+            .filter(|(_, total)| total.last_ns < then_ns)
+            .map(|(id, _)| id)
+            .collect();
+        if idle.is_empty() {
+            return Ok(0);
+        }
         for (key, value) in entries(&self.places)? {
             let place: FlowPlace = of_bytes(&value);
             // Its flow is known no more, so that no core writes there.
-            if place.packets > 0 && idle(place.last_ns) {
-                let none = bytemuck::bytes_of(&FlowPlace::default()).to_vec();
+            if place.packets > 0 && idle.contains(&place.id) {
                 self.places
-                    .update(&key, &none, MapFlags::ANY)
+                    .update(
+                        &key,
+                        bytemuck::bytes_of(&FlowPlace::default()),
+                        MapFlags::ANY,
+                    )
                     .tried(|| format!("write map {}", NAMES[1]))?;
             }
         }
-        let mut forgotten = 0;
-        for (key, value) in entries(&self.totals)? {
-            if idle(of_bytes::<FlowTotal>(&value).last_ns) {
-                pinned::delete(&self.totals, &key)?;
-                forgotten += 1;
-            }
+        for id in &idle {
+            pinned::delete(&self.totals, bytemuck::bytes_of(id))?;
+            pinned::delete(&self.told, bytemuck::bytes_of(id))?;
         }
-        Ok(forgotten)
+        Ok(idle.len())
     }
 }
 

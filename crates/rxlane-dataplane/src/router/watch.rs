@@ -248,6 +248,7 @@ impl Router {
             let again = self.asked.is_multiple_of(10);
             self.asked += 1;
             let served = self.tunnels.served();
+            self.follow_flows();
             if again {
                 self.forget_idle_flows()?;
             }

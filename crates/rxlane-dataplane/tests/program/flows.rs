@@ -2,6 +2,7 @@
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
+use rxlane_config::Flows;
 use rxlane_dataplane::flows::{self, MOST};
 use rxlane_dataplane::options::Options;
 use rxlane_dataplane::router::Router;
@@ -17,7 +18,7 @@ use crate::world::{
 
 fn counting(classes: Vec<rxlane_policy::class::Class>) -> Router {
     let options = Options {
-        flows_idle_s: Some(300),
+        flows: Some(Flows::DEFAULT),
         ..Options::default()
     };
     start_as(

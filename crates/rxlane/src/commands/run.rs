@@ -49,7 +49,7 @@ pub(super) fn options(config: &Configuration, accept_bypass: bool, observe: bool
         accept_bypass,
         latency: config.latency,
         observe: config.observe || observe,
-        flows_idle_s: config.flows_idle_s,
+        flows: config.flows,
         ..Options::default()
     }
 }
@@ -145,7 +145,7 @@ fn before() -> Option<Configuration> {
     Some(Configuration {
         router: state.config,
         latency: state.options.latency,
-        flows_idle_s: state.options.flows_idle_s,
+        flows: state.options.flows,
         observe: state.options.observe,
         metrics: state.metrics.and_then(|to| to.parse().ok()),
         warnings: Vec::new(),

@@ -9,7 +9,7 @@ use rxlane_bench::lab::Lab;
 use rxlane_bench::median;
 use rxlane_bench::scene::{RUNS, Scene};
 use rxlane_bpf::test_run::test_run;
-use rxlane_config::{Ingress, RouterConfig};
+use rxlane_config::{Flows, Ingress, RouterConfig};
 use rxlane_dataplane::cost::believe;
 use rxlane_dataplane::options::{Options as RouterOptions, STAGES};
 use rxlane_dataplane::router::Router;
@@ -156,7 +156,7 @@ impl Bench<'_> {
                 let options = RouterOptions {
                     accept_bypass: true,
                     ends_after: case.ends_after,
-                    flows_idle_s: case.counted.then_some(300),
+                    flows: case.counted.then_some(Flows::DEFAULT),
                     ..RouterOptions::default()
                 };
                 let mut router = match Router::start(config, file, options, || ()) {
