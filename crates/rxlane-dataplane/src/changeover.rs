@@ -112,7 +112,10 @@ fn replace(
         observes: u32::from(state.options.observe),
         ..guard::plan(&state.config.classes, &ports)?
     };
-    let flows = FlowMaps::settle(instance, state.options.counts_flows())?;
+    let counts_flows = state.options.counts_flows();
+    let flows = counts_flows
+        .then(|| FlowMaps::open_or_create(instance))
+        .transpose()?;
     let wanted = Wanted {
         flows: flows.as_ref(),
         features: &state.features,

@@ -76,8 +76,8 @@ pub fn read() -> Result<Option<ExpressFlows>, DataplaneError> {
     let maps = FlowMaps::open(&instance)?;
     let devices = links::all()?;
     let now = monotonic().0;
-    let rest = maps.rest()?;
-    let flows = maps.read()?.into_iter();
+    let (flows, rest) = maps.read()?;
+    let flows = flows.into_iter();
     Ok(Some(ExpressFlows {
         flows: flows
             .map(|(id, total)| flow_of(&id, &total, &state.config.classes, &devices, now))

@@ -98,6 +98,7 @@ mod tests {
             idle_share: 0.0,
             fits: false,
             turn_us: 0.0,
+            longest_wait_lately_us: 0.0,
             longest_wait_us: 0.0,
         }
     }

@@ -289,11 +289,6 @@ impl Router {
             warnings: Vec::new(),
             ..self.state.clone()
         };
-        // Their counts go with the new program.
-        if !options.counts_flows() {
-            self.follow_flows();
-            std::mem::take(&mut self.exporter).end();
-        }
         let known = Some(&self.state);
         let (plan, was) = (
             engine::plan(&state.config, known)?,
@@ -317,6 +312,7 @@ impl Router {
                 self.engine = engine;
                 self.state = state;
                 self.instance.save_state(&self.state)?;
+                self.settle_flows();
                 self.reevaluate()
             }
             Err(error) => {
@@ -395,9 +391,7 @@ impl Router {
     /// When a pin or file cannot be removed.
     pub fn detach(mut self) -> Result<(), DataplaneError> {
         self.engine = None;
-        // There may not have been time for it yet.
-        self.follow_flows();
-        self.exporter.end();
+        self.end_flows()?;
         remove(&self.instance, &self.batches)
     }
 }

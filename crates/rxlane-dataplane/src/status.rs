@@ -144,6 +144,16 @@ fn polling(
     Ok(all.map(|(core, cpu)| guard(core, cpu, now)).collect())
 }
 
+/// As bpf/overload/cpu.h keeps it: of the second under way, and of the one before.
+fn longest_wait_lately_ns(cpu: &Cpu, now: u64) -> u64 {
+    const LATELY_NS: u64 = 1 << 30;
+    match now.saturating_sub(cpu.lately_ns) / LATELY_NS {
+        0 => cpu.wait_ns.max(cpu.wait_before_ns),
+        1 => cpu.wait_ns,
+        _ => 0,
+    }
+}
+
 fn guard(core: usize, cpu: &Cpu, now: u64) -> CoreStatus {
     const SECOND_NS: u64 = 1_000_000_000;
     let guard = &cpu.guard;
@@ -163,5 +173,6 @@ fn guard(core: usize, cpu: &Cpu, now: u64) -> CoreStatus {
         fits: guard.fits != 0,
         turn_us: guard.turn_ns as f64 / 1e3,
         longest_wait_us: cpu.longest_wait_ns as f64 / 1e3,
+        longest_wait_lately_us: longest_wait_lately_ns(cpu, now) as f64 / 1e3,
     }
 }

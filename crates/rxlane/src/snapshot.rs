@@ -101,7 +101,7 @@ pub(crate) fn example(packets: u64) -> Snapshot {
               {{"name": "voice", "lane": "express", "at_work": "forward", "why": "nothing speaks against it", {voice}, {latency}}},
               {{"name": "rest", "lane": "stack", "at_work": "shed", "why": "its core is overloaded", {rest}}}],
             "cores": [{{"core": 0, "overloaded": true, "overloads": 2, "overloaded_s": 1.5, "service_time_ns": 900,
-              "overloaded_for_s": 0.5, "idle_share": 0.01, "turn_us": 272.0, "longest_wait_us": 88.0, "fits": false}}],
+              "overloaded_for_s": 0.5, "idle_share": 0.01, "turn_us": 272.0, "longest_wait_us": 88.0, "longest_wait_lately_us": 0.0, "fits": false}}],
             "ports": [
               {{"name": "lan0", "ifindex": 2, "mode": "native", "tx_packets": 0, "tx_drops": 0, "refusals": 0, "link_full": 0, "by_qdisc": 0, "to_kernel": {{"ttl": {}}},
                 "classes": {{"voice": {{{voice}}}, "rest": {{{rest}}}}}}},

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use rxlane_bench::lab::Place;
+use test_lab::bulk::carry;
 use test_lab::{Background, REST, TestLab, udp, wait_for};
 
 const CLASSES: &str = "[flows]\nFLOWS\n[[class]]\nname = \"voice\"\nlane = \"express\"\ntrust = \"firewall\"\nmatch = [{ protocol = \"udp\" }]\n";
@@ -172,6 +173,36 @@ fn a_router_that_counts_no_flows_says_how_it_would() {
         !out.status.success() && told.contains("write [flows]"),
         "{told}"
     );
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn merged_packets_are_counted_with_all_their_bytes() {
+    let mut t = TestLab::up("flowsmerged", |_| ());
+    t.must(
+        Place::Router,
+        "sysctl -qw net.netfilter.nf_conntrack_acct=1; nft add table inet fw && nft add chain inet fw f '{ type filter hook forward priority 0; }' && nft add rule inet fw f ct state established accept",
+    );
+    let class = "[[class]]\nname = \"voice\"\nlane = \"fast\"\ntrust = \"all\"\nmatch = [{ protocol = \"tcp\" }]\n";
+    let text = format!("ports = [\"in0\", \"out0\"]\n[flows]\n{class}{REST}");
+    let config = t.file("router", &text);
+    let _router = t.router_from(&config);
+    wait_for("TCP is fast", || {
+        carry(&t, "10.20.0.2:7201");
+        t.class("voice", "fast") > 1000
+    });
+    carry(&t, "10.20.0.2:7200");
+    let out = t.rxlane(&["flows", "--json", "--port", "7200"]);
+    let answer: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    for flow in answer["flows"].as_array().unwrap() {
+        let number = |key: &str| flow[key].as_u64().unwrap();
+        // What carry() sends each way.
+        assert!(number("bytes") >= 9_000_000, "{answer:#}");
+        assert!(number("express_packets") > 100, "{answer:#}");
+        let mean = number("express_bytes") / number("express_packets");
+        assert!(mean > 40, "{answer:#}");
+    }
+    assert_eq!(answer["found"], 2);
 }
 
 /// Collects what comes by connections, until it is stopped.

@@ -61,7 +61,7 @@ __noinline int by_known_flow(struct xdp_md *ctx, struct core *core)
 	if (!flow || !is_same_key(&flow->key, &core->key) || flow->generation != (__u16)core->generation ||
 	    flow->routes != (__u16)core->routes || now - flow->checked_ns >= KNOWN_FRESH_NS)
 		return -1;
-	if (lacks_checksum(ctx, core))
+	if (lacks_checksum(ctx, core) || (counts_flows && !is_at_place(core)))
 		return -1;
 	class = class_index(flow->class);
 	if (is_closed(g, class) || !is_watched_at(g, now) ||

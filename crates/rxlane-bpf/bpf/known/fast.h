@@ -236,6 +236,7 @@ __noinline int by_fast_path(struct xdp_md *ctx, struct core *core, const struct 
 	const struct witness *witness;
 	struct class_counters *count;
 	struct port_counters *sent;
+	struct flow_place *place = 0;
 	struct known_flow *flow;
 	const struct gates *g;
 	struct plain p;
@@ -262,6 +263,11 @@ __noinline int by_fast_path(struct xdp_md *ctx, struct core *core, const struct 
 	if (!flow || !flow->port || now - flow->checked_ns >= KNOWN_FRESH_NS ||
 	    flow->generation != (__u16)witness->generation || flow->routes != (__u16)witness->routes)
 		return NOT_FAST;
+	if (counts_flows) {
+		place = place_of(p.index);
+		if (!place)
+			return NOT_FAST;
+	}
 	END_OF(STAGE_ENTRY);
 	class = class_index(flow->class);
 	if (is_closed(g, class) || p.ip_bytes > flow->mtu ||
@@ -288,8 +294,8 @@ __noinline int by_fast_path(struct xdp_md *ctx, struct core *core, const struct 
 		return XDP_DROP;
 	}
 	count->express++;
-	if (counts_flows)
-		count_known(p.index, p.ip_bytes, now);
+	if (place)
+		count_at(place, p.ip_bytes, now);
 	END_OF(STAGE_COUNTERS);
 	clear_padding(&p, packet_pointer(ctx->data_end));
 	write_known(&p, flow);

@@ -17,7 +17,7 @@ struct flow_id {
 	__be32 source[4], destination[4]; /* the first words, if IPv4 */
 	__be16 src_port, dst_port;
 	__u8 protocol, v6;
-	__u16 pad;
+	__u16 load; /* of a place: by which program its flow is known; else 0 */
 };
 
 struct flow_total {
@@ -61,23 +61,49 @@ struct {
 	__type(value, struct flow_rest);
 } flow_rests SEC(".maps");
 
-/* A packet of a flow that is known at a place. */
-static __always_inline void count_known(__u32 index, __u32 ip_bytes, __u64 now)
+/* While ports change over, one after another, programs that know other flows share the places. */
+static __always_inline __u16 this_load(void)
+{
+	return known_secret[0] | 1;
+}
+
+/* The place at which a flow is known, where this program knows it; null: it is to be looked up. */
+static __always_inline struct flow_place *place_of(__u32 index)
 {
 	struct flow_place *place = bpf_map_lookup_elem(&flow_places, &index);
 
-	if (!place)
-		return;
+	return place && place->id.load == this_load() ? place : 0;
+}
+
+static __always_inline void count_at(struct flow_place *place, __u32 ip_bytes, __u64 now)
+{
 	place->packets++;
 	place->bytes += ip_bytes;
 	place->last_ns = now;
 }
 
-/* The same of the packet in hand, as a function of its own: its caller has no stack to spare. */
+/* Bytes of IP, of a merged packet those of all its segments with one header, as connection tracking counts them. */
+static __always_inline __u32 ip_bytes_of(const struct parsed_packet *n)
+{
+	return ON_SKB && n->merged ? n->l4 - n->l3 + n->l4_len : n->ip_bytes;
+}
+
+/* Functions of their own, as their caller has no stack to spare: whether this program knows the flow, and its packet.
+ */
+__noinline int is_at_place(struct core *core)
+{
+	return counts_flows && core && may_be_known() && place_of(core->place - 1);
+}
+
 __noinline int count_at_place(struct core *core)
 {
-	if (counts_flows && core && may_be_known())
-		count_known(core->place - 1, core->packet.ip_bytes, bpf_ktime_get_coarse_ns());
+	struct flow_place *place;
+
+	if (!counts_flows || !core || !may_be_known())
+		return 0;
+	place = place_of(core->place - 1);
+	if (place)
+		count_at(place, ip_bytes_of(&core->packet), bpf_ktime_get_coarse_ns());
 	return 0;
 }
 
@@ -143,7 +169,7 @@ __noinline int count_flow(struct core *core)
 	__builtin_memcpy(fresh.next_hop, core->hop.to, ETH_ALEN);
 	fresh.class = core->asked;
 	fresh.dscp = core->packet.dscp;
-	add_to_flow(&id, &fresh, 1, core->packet.ip_bytes);
+	add_to_flow(&id, &fresh, 1, ip_bytes_of(&core->packet));
 	return 0;
 }
 
@@ -161,12 +187,14 @@ __noinline int hand_on_place(struct core *core, __u32 index)
 		return 0;
 	if (place->packets) {
 		id = place->id;
+		id.load = 0;
 		fresh.last_ns = place->last_ns;
 		add_to_flow(&id, &fresh, place->packets, place->bytes);
 		place->packets = 0;
 		place->bytes = 0;
 	}
 	id_of(&core->key, &place->id);
+	place->id.load = this_load();
 	return 0;
 }
 

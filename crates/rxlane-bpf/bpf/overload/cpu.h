@@ -32,6 +32,7 @@ struct cpu {
 	__u64 delay_ns; /* how long the task that polls had waited for the CPU when the poll began */
 	__u32 owners[GUARD_RINGS]; /* of the guard's rings: port and queue */
 	__u64 longest_wait_ns; /* of express packets in an Rx ring, while guarded */
+	__u64 lately_ns, wait_ns, wait_before_ns; /* since when; the longest since then; that of as long before */
 	__u64 emptied_ns[GUARD_RINGS]; /* when a ring was found empty; 0: the last poll left packets on it */
 	__u64 filling_ns[GUARD_RINGS]; /* since when a ring holds packets; 0: not known */
 	struct parking parking;
@@ -168,13 +169,30 @@ static __always_inline void ring_fills(struct cpu *cpu, __u32 ring, __u64 now, _
 	*emptied = 0;
 }
 
+/* About a second. */
+#define LATELY_NS (1ULL << 30)
+
+static __always_inline void note_lately(struct cpu *cpu, __u64 now, __u64 wait)
+{
+	__u64 passed = minus(now, cpu->lately_ns);
+
+	if (passed >= LATELY_NS) {
+		cpu->wait_before_ns = passed < 2 * LATELY_NS ? cpu->wait_ns : 0;
+		cpu->wait_ns = 0;
+		cpu->lately_ns = now;
+	}
+	cpu->wait_ns = most(cpu->wait_ns, wait);
+}
+
 /* The end of a poll of a ring, for the longest that its express packets may have waited. */
 static __always_inline void note_wait(struct cpu *cpu, __u32 ring, __u64 now, int express, int emptied)
 {
 	__u64 since = cpu->filling_ns[masked(ring, GUARD_RINGS - 1)];
 
-	if (express && since)
+	if (express && since) {
+		note_lately(cpu, now, minus(now, since));
 		cpu->longest_wait_ns = most(cpu->longest_wait_ns, minus(now, since));
+	}
 	if (emptied)
 		cpu->emptied_ns[masked(ring, GUARD_RINGS - 1)] = now;
 }

@@ -58,7 +58,7 @@ __noinline int drops_early(struct xdp_md *ctx, struct core *core, const struct p
 		return 0;
 	count = &core->classes[class];
 	count->packets++;
-	count->bytes += end - (void *)eth;
+	count->bytes += bpf_xdp_get_buff_len(ctx);
 	count->early_drops++;
 	guard_drops(&cpu->guard);
 	return 1;

@@ -181,7 +181,7 @@ mod tests {
                 dst_port: [0, 53],
                 protocol: 17,
                 v6,
-                pad: 0,
+                load: 0,
             },
             told: FlowTotal {
                 packets: u64::from(n),

@@ -5,11 +5,13 @@
 mod ipfix;
 mod sink;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rxlane_config::Flows;
+use rxlane_system::capabilities;
 use tracing::{info, warn};
 
 use self::ipfix::{Clock, Reason, Record};
@@ -23,6 +25,8 @@ use crate::lanes::flows::{FlowId, FlowMaps, FlowTotal, Told};
 const EVERY: Duration = Duration::from_secs(5);
 /// Messages for which a collector's socket has room, and that are told twice if the daemon is killed meanwhile.
 const AT_ONCE: usize = 32;
+/// So long an end waits for a collector.
+const LAST_ROUND: Duration = Duration::from_secs(8);
 /// Flows of which a collector could not be told are kept for this much longer than others.
 const KEPT_FOR: Duration = Duration::from_secs(3600);
 
@@ -72,6 +76,9 @@ impl Exporter {
 }
 
 fn run(instance: &Instance, wanted: &(Mutex<Wanted>, Condvar)) {
+    if let Err(message) = capabilities::drop_all_of_this_thread() {
+        warn!("the thread that tells a collector of flows keeps its capabilities: {message}");
+    }
     let (wanted, changed) = wanted;
     let mut telling = Telling::default();
     loop {
@@ -81,7 +88,13 @@ fn run(instance: &Instance, wanted: &(Mutex<Wanted>, Condvar)) {
         let (flows, ends) = (guard.flows, guard.ends);
         drop(guard);
         if let Some(flows) = flows {
-            telling.round(instance, flows, ends);
+            let ended = || wanted.lock().unwrap_or_else(PoisonError::into_inner).ends;
+            let until = Instant::now() + LAST_ROUND;
+            // The round that is under way makes way for the last one, which has its time.
+            telling.round(instance, flows, ends, &|| match ends {
+                true => Instant::now() > until,
+                false => ended(),
+            });
         }
         if ends {
             return;
@@ -98,11 +111,11 @@ struct Telling {
 }
 
 impl Telling {
-    fn round(&mut self, instance: &Instance, flows: Flows, ends: bool) {
+    fn round(&mut self, instance: &Instance, flows: Flows, ends: bool, is_over: &dyn Fn() -> bool) {
         let Some(collector) = flows.collector else {
             return;
         };
-        match self.tell(instance, flows, ends) {
+        match self.tell(instance, flows, ends, is_over) {
             Ok(()) if self.failed => {
                 info!("the collector {collector} is told of flows again");
                 self.failed = false;
@@ -121,6 +134,7 @@ impl Telling {
         instance: &Instance,
         flows: Flows,
         ends: bool,
+        is_over: &dyn Fn() -> bool,
     ) -> Result<(), DataplaneError> {
         let maps = FlowMaps::open(instance)?;
         let clock = Clock {
@@ -129,25 +143,17 @@ impl Telling {
                 .map_or(0, |t| t.as_millis() as u64),
             monotonic_ns: monotonic().0,
         };
-        let mut due = due(
-            &maps.read()?,
-            &maps.told()?,
-            flows,
-            clock.monotonic_ns,
-            ends,
-        );
+        let (all, _) = maps.read()?;
+        let mut due = due(&all, &maps.told(&all)?, flows, clock.monotonic_ns, ends);
         // A message has one family.
         due.sort_by_key(|record| record.id.v6);
-        let told = self.send(&maps, flows, &due, clock);
+        let sent = self.send(&maps, flows, &due, clock, is_over);
+        let before = |s: Duration| clock.monotonic_ns.saturating_sub(s.as_nanos() as u64);
+        let idle = Duration::from_secs(flows.idle_s.into());
+        maps.forget_before(before(idle), true)?;
         // Also those that could not be told of, once they have been kept for long.
-        let kept = if told.is_ok() {
-            Duration::ZERO
-        } else {
-            KEPT_FOR
-        };
-        let idle_ns = Duration::from_secs(flows.idle_s.into()) + kept;
-        maps.forget_before(clock.monotonic_ns.saturating_sub(idle_ns.as_nanos() as u64))?;
-        told
+        maps.forget_before(before(idle + KEPT_FOR), false)?;
+        sent
     }
 
     fn send(
@@ -156,21 +162,32 @@ impl Telling {
         flows: Flows,
         due: &[Record],
         clock: Clock,
+        is_over: &dyn Fn() -> bool,
     ) -> Result<(), DataplaneError> {
         let (Some(collector), false) = (flows.collector, due.is_empty()) else {
             return Ok(());
         };
+        // Numbers begin anew with each connection (RFC 7011 3.1).
+        if self.sink.open(collector)? {
+            self.sequence = 0;
+        }
         let templates = ipfix::templates(clock, self.sequence);
-        self.sink.send(collector, &[templates])?;
+        self.sink.send(&[templates]).1?;
         let mut sequence = self.sequence;
         let all: Vec<_> = ipfix::messages(due, clock, &mut sequence).collect();
         for batch in all.chunks(AT_ONCE) {
-            let messages: Vec<Vec<u8>> = batch.iter().map(|(bytes, _)| bytes.clone()).collect();
-            self.sink.send(collector, &messages)?;
-            for record in batch.iter().flat_map(|(_, told)| *told) {
-                self.sequence = self.sequence.wrapping_add(1);
-                maps.note(&record.id, clock.monotonic_ns, &record.told)?;
+            if is_over() {
+                break;
             }
+            let messages: Vec<Vec<u8>> = batch.iter().map(|(bytes, _)| bytes.clone()).collect();
+            let (taken, sent) = self.sink.send(&messages);
+            let mut noted = Ok(());
+            for record in batch[..taken].iter().flat_map(|(_, told)| *told) {
+                self.sequence = self.sequence.wrapping_add(1);
+                noted = noted.and(maps.note(&record.id, clock.monotonic_ns, &record.told));
+            }
+            sent?;
+            noted?;
         }
         Ok(())
     }
@@ -178,14 +195,14 @@ impl Telling {
 
 /// Of which flows a collector is to be told now, with what it has not been told.
 fn due(
-    all: &[(FlowId, FlowTotal)],
-    told: &std::collections::BTreeMap<FlowId, Told>,
+    all: &BTreeMap<FlowId, FlowTotal>,
+    told: &BTreeMap<FlowId, Told>,
     flows: Flows,
     now_ns: u64,
     ends: bool,
 ) -> Vec<Record> {
     let second = Duration::from_secs(1).as_nanos() as u64;
-    let record = |(id, total): &(FlowId, FlowTotal)| {
+    let record = |(id, total): (&FlowId, &FlowTotal)| {
         let before = told.get(id).copied().unwrap_or_default();
         let since = |then: u64, s: u32| now_ns.saturating_sub(then) >= u64::from(s) * second;
         let begun = if before.at_ns == 0 {
@@ -202,7 +219,7 @@ fn due(
         let fresh = FlowTotal {
             packets: total.packets.saturating_sub(before.packets),
             bytes: total.bytes.saturating_sub(before.bytes),
-            first_ns: total.first_ns.max(before.at_ns),
+            first_ns: total.first_ns.max(before.at_ns).min(total.last_ns),
             ..*total
         };
         (fresh.packets > 0).then_some(Record {
@@ -216,8 +233,6 @@ fn due(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
@@ -240,7 +255,8 @@ mod tests {
         ends: bool,
     ) -> Vec<(Reason, u64)> {
         let told = BTreeMap::from([(FlowId::default(), told)]);
-        due(all, &told, Flows::DEFAULT, now_s * SECOND, ends)
+        let all: BTreeMap<_, _> = all.iter().copied().collect();
+        due(&all, &told, Flows::DEFAULT, now_s * SECOND, ends)
             .iter()
             .map(|r| (r.reason, r.told.packets))
             .collect()

@@ -22,43 +22,72 @@ enum Socket {
 /// A way to one collector at a time.
 #[derive(Debug, Default)]
 pub(super) struct Sink {
-    open: Option<(Collector, Socket)>,
+    way: Option<(Collector, Socket)>,
 }
 
 impl Sink {
-    /// Sends messages, and waits for whether somebody takes them. After an error the next ones begin anew.
-    pub(super) fn send(
-        &mut self,
-        to: Collector,
-        messages: &[Vec<u8>],
-    ) -> Result<(), DataplaneError> {
-        let sent = self.try_send(to, messages);
-        if sent.is_err() {
-            self.open = None;
+    /// Makes sure that there is a way. Returns whether it is a new one.
+    pub(super) fn open(&mut self, to: Collector) -> Result<bool, DataplaneError> {
+        if let Some((of, socket)) = &self.way
+            && *of == to
+            && is_there(socket)
+        {
+            return Ok(false);
         }
-        sent.map_err(|source| DataplaneError::Collector {
-            collector: to.to_string(),
-            source,
-        })
+        self.way = None;
+        self.way = Some((to, open(to).map_err(|e| unreachable_at(to, e))?));
+        Ok(true)
     }
 
-    fn try_send(&mut self, to: Collector, messages: &[Vec<u8>]) -> io::Result<()> {
-        if self.open.as_ref().is_none_or(|(of, _)| *of != to) {
-            self.open = Some((to, open(to)?));
+    /// Sends messages, and waits for whether somebody takes them. Returns how many were taken, too. After an error the way is gone.
+    pub(super) fn send(&mut self, messages: &[Vec<u8>]) -> (usize, Result<(), DataplaneError>) {
+        let Some((to, mut socket)) = self.way.take() else {
+            return (0, Ok(()));
+        };
+        let (taken, sent) = match &mut socket {
+            Socket::Udp(udp) => by_datagrams(udp, messages),
+            Socket::Tcp(stream) => by_stream(stream, messages),
+        };
+        if sent.is_ok() {
+            self.way = Some((to, socket));
         }
-        match &mut self.open {
-            Some((_, Socket::Udp(socket))) => {
-                for message in messages {
-                    socket.send(message)?;
-                }
-                std::thread::sleep(ANSWERED_WITHIN);
-                socket.take_error()?.map_or(Ok(()), Err)
-            }
-            Some((_, Socket::Tcp(stream))) => messages
-                .iter()
-                .try_for_each(|message| stream.write_all(message)),
-            None => Ok(()),
+        (taken, sent.map_err(|e| unreachable_at(to, e)))
+    }
+}
+
+/// Of datagrams nobody knows which one was refused.
+fn by_datagrams(udp: &UdpSocket, messages: &[Vec<u8>]) -> (usize, io::Result<()>) {
+    let all = messages.iter().try_for_each(|m| udp.send(m).map(|_| ()));
+    std::thread::sleep(ANSWERED_WITHIN);
+    match all.and_then(|()| udp.take_error()?.map_or(Ok(()), Err)) {
+        Ok(()) => (messages.len(), Ok(())),
+        Err(error) => (0, Err(error)),
+    }
+}
+
+fn by_stream(stream: &mut TcpStream, messages: &[Vec<u8>]) -> (usize, io::Result<()>) {
+    for (taken, message) in messages.iter().enumerate() {
+        if let Err(error) = stream.write_all(message) {
+            return (taken, Err(error));
         }
+    }
+    (messages.len(), Ok(()))
+}
+
+/// Whether a connection has not been ended by the collector, which says nothing on it.
+fn is_there(socket: &Socket) -> bool {
+    let Socket::Tcp(stream) = socket else {
+        return true;
+    };
+    let blocks = |yes: bool| stream.set_nonblocking(!yes).is_ok();
+    let found = blocks(false).then(|| stream.peek(&mut [0]));
+    blocks(true) && matches!(found, Some(Err(e)) if e.kind() == io::ErrorKind::WouldBlock)
+}
+
+fn unreachable_at(to: Collector, source: io::Error) -> DataplaneError {
+    DataplaneError::Collector {
+        collector: to.to_string(),
+        source,
     }
 }
 

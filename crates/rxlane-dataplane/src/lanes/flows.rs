@@ -28,7 +28,8 @@ pub(crate) struct FlowId {
     pub(crate) dst_port: [u8; 2],
     pub(crate) protocol: u8,
     pub(crate) v6: u8,
-    pub(crate) pad: u16,
+    /// Of a place.
+    pub(crate) load: u16,
 }
 
 /// What becomes of addresses and ports (`struct translation`).
@@ -87,6 +88,20 @@ pub(crate) struct Told {
     pub(crate) at_ns: u64,
 }
 
+impl FlowRest {
+    fn add(&mut self, packets: u64, bytes: u64) {
+        self.packets += packets;
+        self.bytes += bytes;
+    }
+}
+
+impl FlowPlace {
+    /// Whose it is.
+    fn flow(&self) -> FlowId {
+        FlowId { load: 0, ..self.id }
+    }
+}
+
 /// All maps by which flows are counted.
 #[derive(Debug)]
 pub(crate) struct FlowMaps {
@@ -98,23 +113,24 @@ pub(crate) struct FlowMaps {
 }
 
 impl FlowMaps {
-    /// Those of an instance that counts flows, and none where it does not.
-    pub(crate) fn settle(instance: &Instance, counts: bool) -> Result<Option<Self>, BpfError> {
-        if counts && let Ok(maps) = Self::open(instance) {
-            return Ok(Some(maps));
+    /// Those of an instance; made where it has none yet.
+    pub(crate) fn open_or_create(instance: &Instance) -> Result<Self, BpfError> {
+        if let Ok(maps) = Self::open(instance) {
+            return Ok(maps);
         }
-        for name in NAMES {
-            pinned::remove_pin(&instance.pins.join(name))?;
-        }
-        if !counts {
-            return Ok(None);
-        }
+        Self::remove(instance)?;
         let maps = Self::create()?;
         let all = [&maps.totals, &maps.places, &maps.rests, &maps.told];
         for (map, name) in all.into_iter().zip(NAMES) {
             pinned::pin(map.as_fd(), &instance.pins.join(name))?;
         }
-        Ok(Some(maps))
+        Ok(maps)
+    }
+
+    /// Nobody counts any more.
+    pub(crate) fn remove(instance: &Instance) -> Result<(), BpfError> {
+        let mut names = NAMES.iter();
+        names.try_for_each(|name| pinned::remove_pin(&instance.pins.join(name)))
     }
 
     /// Maps that are pinned nowhere.
@@ -155,43 +171,45 @@ impl FlowMaps {
         Ok(maps)
     }
 
-    /// All flows with what they came to. Packets that are handed on meanwhile may be missing, and none is there twice.
-    pub(crate) fn read(&self) -> Result<Vec<(FlowId, FlowTotal)>, BpfError> {
+    /// All flows with what they came to, and what was counted of others. Packets that are handed on meanwhile may be missing, and none is
+    /// there twice.
+    pub(crate) fn read(&self) -> Result<(BTreeMap<FlowId, FlowTotal>, FlowRest), BpfError> {
         let mut flows: BTreeMap<FlowId, FlowTotal> = entries(&self.totals)?
             .map(|(key, value)| (of_bytes(&key), of_bytes(&value)))
             .collect();
+        let mut rest = FlowRest::default();
+        for core in pinned::get_percpu::<FlowRest>(&self.rests, 0)? {
+            rest.add(core.packets, core.bytes);
+        }
         for (_, value) in entries(&self.places)? {
             let place: FlowPlace = of_bytes(&value);
-            if place.packets == 0 {
-                continue;
+            match flows.get_mut(&place.flow()) {
+                Some(total) => {
+                    total.packets += place.packets;
+                    total.bytes += place.bytes;
+                    total.last_ns = total.last_ns.max(place.last_ns);
+                }
+                // There was no room for it in the table.
+                None => rest.add(place.packets, place.bytes),
             }
-            let total = flows.entry(place.id).or_insert(FlowTotal {
-                first_ns: place.last_ns,
-                ..FlowTotal::default()
-            });
-            total.packets += place.packets;
-            total.bytes += place.bytes;
-            total.last_ns = total.last_ns.max(place.last_ns);
         }
-        Ok(flows.into_iter().collect())
+        Ok((flows, rest))
     }
 
-    /// What was counted of flows that are in no table.
-    pub(crate) fn rest(&self) -> Result<FlowRest, BpfError> {
-        let cores = pinned::get_percpu::<FlowRest>(&self.rests, 0)?;
-        Ok(cores
-            .iter()
-            .fold(FlowRest::default(), |sum, core| FlowRest {
-                packets: sum.packets + core.packets,
-                bytes: sum.bytes + core.bytes,
-            }))
-    }
-
-    /// What a collector was told of flows.
-    pub(crate) fn told(&self) -> Result<BTreeMap<FlowId, Told>, BpfError> {
-        Ok(entries(&self.told)?
-            .map(|(key, value)| (of_bytes(&key), of_bytes(&value)))
-            .collect())
+    /// What a collector was told of flows. Those that came back after they were forgotten are others.
+    pub(crate) fn told(
+        &self,
+        flows: &BTreeMap<FlowId, FlowTotal>,
+    ) -> Result<BTreeMap<FlowId, Told>, BpfError> {
+        let mut all = BTreeMap::new();
+        for (key, value) in entries(&self.told)? {
+            let (id, told): (FlowId, Told) = (of_bytes(&key), of_bytes(&value));
+            match flows.get(&id) {
+                Some(total) if total.first_ns <= told.at_ns => _ = all.insert(id, told),
+                _ => pinned::delete(&self.told, &key)?,
+            }
+        }
+        Ok(all)
     }
 
     /// It was told of these packets of a flow, too.
@@ -208,36 +226,67 @@ impl FlowMaps {
             .tried(tried)
     }
 
-    /// Makes room: flows without a packet since then are forgotten, with what is counted at their places. Returns how many.
-    pub(crate) fn forget_before(&self, then_ns: u64) -> Result<usize, BpfError> {
-        let idle: BTreeSet<FlowId> = self
-            .read()?
-            .into_iter()
-            .filter(|(_, total)| total.last_ns < then_ns)
-            .map(|(id, _)| id)
-            .collect();
-        if idle.is_empty() {
+    /// Makes room: flows without a packet since then are forgotten, with what is counted at their places; with `is_told`, those alone of
+    /// which a collector has been told everything. Returns how many.
+    pub(crate) fn forget_before(&self, then_ns: u64, is_told: bool) -> Result<usize, BpfError> {
+        let (flows, _) = self.read()?;
+        let told = if is_told {
+            self.told(&flows)?
+        } else {
+            BTreeMap::new()
+        };
+        let told_all = |id: &FlowId, total: &FlowTotal| {
+            !is_told
+                || told
+                    .get(id)
+                    .is_some_and(|told| told.packets >= total.packets)
+        };
+        let mut forgotten = BTreeSet::new();
+        for (id, total) in &flows {
+            if total.last_ns >= then_ns || !told_all(id, total) {
+                continue;
+            }
+            let key = bytemuck::bytes_of(id);
+            let now = self
+                .totals
+                .lookup(key, MapFlags::ANY)
+                .tried(|| tried(&self.totals))?;
+            // It may have had a packet again.
+            if now.is_some_and(|now| of_bytes::<FlowTotal>(&now).last_ns < then_ns) {
+                pinned::delete(&self.totals, key)?;
+                pinned::delete(&self.told, key)?;
+                forgotten.insert(*id);
+            }
+        }
+        if forgotten.is_empty() {
             return Ok(0);
         }
         for (key, value) in entries(&self.places)? {
             let place: FlowPlace = of_bytes(&value);
-            // Its flow is known no more, so that no core writes there.
-            if place.packets > 0 && idle.contains(&place.id) {
+            if place.packets == 0 || !forgotten.contains(&place.flow()) {
+                continue;
+            }
+            let now = self
+                .places
+                .lookup(&key, MapFlags::ANY)
+                .tried(|| tried(&self.places))?;
+            // Nor did another flow get it meanwhile.
+            if now.as_ref() == Some(&value) {
+                let empty = FlowPlace {
+                    id: place.id,
+                    ..FlowPlace::default()
+                };
                 self.places
-                    .update(
-                        &key,
-                        bytemuck::bytes_of(&FlowPlace::default()),
-                        MapFlags::ANY,
-                    )
-                    .tried(|| format!("write map {}", NAMES[1]))?;
+                    .update(&key, bytemuck::bytes_of(&empty), MapFlags::ANY)
+                    .tried(|| tried(&self.places))?;
             }
         }
-        for id in &idle {
-            pinned::delete(&self.totals, bytemuck::bytes_of(id))?;
-            pinned::delete(&self.told, bytemuck::bytes_of(id))?;
-        }
-        Ok(idle.len())
+        Ok(forgotten.len())
     }
+}
+
+fn tried(map: &MapHandle) -> String {
+    format!("read or write map {}", map.name().to_string_lossy())
 }
 
 fn of_bytes<T: Pod>(bytes: &[u8]) -> T {
@@ -247,5 +296,5 @@ fn of_bytes<T: Pod>(bytes: &[u8]) -> T {
 /// Keys and values of a map.
 fn entries(map: &MapHandle) -> Result<impl Iterator<Item = (Vec<u8>, Vec<u8>)>, BpfError> {
     map.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY)
-        .tried(|| format!("read map {}", map.name().to_string_lossy()))
+        .tried(|| tried(map))
 }

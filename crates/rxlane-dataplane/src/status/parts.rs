@@ -80,6 +80,8 @@ pub struct CoreStatus {
     /// The longest that express packets may have waited while overloaded, us: from when their Rx ring began to fill to the
     /// end of the poll that sent them. What the core did besides is part of it.
     pub longest_wait_us: f64,
+    /// The same within the last second or two; 0: there were none.
+    pub longest_wait_lately_us: f64,
 }
 
 /// One class over all ports.

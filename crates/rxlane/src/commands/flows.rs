@@ -120,6 +120,7 @@ struct Answer {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), String> {
+    super::run::require_capabilities("flows")?;
     let mut answer = look(args)?;
     if args.by == By::Rate {
         let begun = Instant::now();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rxlane_dataplane::queues::{Queue, QueueStatus};
 use serde::Serialize;
 
 use crate::commands::status;
@@ -122,12 +123,11 @@ fn judge(before: &Snapshot, after: &Snapshot, rt_loss: f64, overloaded_s: Option
         ));
     }
     let bound_us = after.rt_bound.t_max_ns.map(|ns| ns / 1e3);
-    let waited_us = after.rt_bound.longest_wait_us;
-    if let Some(bound_us) =
-        bound_us.filter(|bound| waited_us > before.rt_bound.longest_wait_us && waited_us > *bound)
-    {
+    let waits = after.cores.iter().map(|core| core.longest_wait_lately_us);
+    let waited_us = waits.fold(0.0, f64::max);
+    if let Some(bound_us) = bound_us.filter(|bound| waited_us > *bound) {
         wrong.push(format!(
-            "express packets waited for {waited_us:.0} us, and the bound is {bound_us:.0} us"
+            "express packets waited for {waited_us:.0} us within the last seconds, and the bound is {bound_us:.0} us"
         ));
     }
     let longest = after.cores.iter().map(|core| core.overloaded_for_s);
@@ -155,17 +155,14 @@ fn express_packets(snapshot: &Snapshot) -> u64 {
     express.map(|c| c.counters.express + c.counters.fast).sum()
 }
 
-/// Of express classes, and of Rx rings, which hold packets of all classes.
+/// Of express classes, of Rx rings, which hold packets of all classes, and what drivers refused, which is express alone.
 fn lost(snapshot: &Snapshot) -> u64 {
-    let may_be_express = |class: &Option<String>, is_rx_ring| match class {
+    let may_be_express = |queue: &QueueStatus| match &queue.class {
         Some(class) => is_express(snapshot, class),
-        None => is_rx_ring,
+        None => matches!(queue.queue, Queue::RxRing | Queue::TxRing),
     };
     let queues = snapshot.queues.iter();
-    queues
-        .filter(|q| may_be_express(&q.class, q.queue == rxlane_dataplane::queues::Queue::RxRing))
-        .map(|q| q.lost)
-        .sum()
+    queues.filter(|q| may_be_express(q)).map(|q| q.lost).sum()
 }
 
 #[cfg(test)]
@@ -211,7 +208,7 @@ mod tests {
         said(
             |s| {
                 s.rt_bound.t_max_ns = Some(1e5);
-                s.rt_bound.longest_wait_us = 1e6;
+                s.cores[0].longest_wait_lately_us = 1e6;
             },
             "the bound is 100 us",
         );
@@ -219,7 +216,6 @@ mod tests {
 
     #[test]
     fn losses_of_express_classes_and_of_rx_rings_count_and_those_of_the_stack_do_not() {
-        use rxlane_dataplane::queues::{Queue, QueueStatus};
         let lost = |queue, class: Option<&str>, lost| {
             seen(|s| {
                 s.classes[0].counters.express += 1000;
@@ -238,6 +234,7 @@ mod tests {
         assert_eq!(wrong(&lost(Queue::Core, Some("voice"), 9)).len(), 0);
         assert_eq!(wrong(&lost(Queue::Core, Some("voice"), 90)).len(), 1);
         assert_eq!(wrong(&lost(Queue::RxRing, None, 90)).len(), 1);
+        assert_eq!(wrong(&lost(Queue::TxRing, None, 90)).len(), 1);
         assert_eq!(wrong(&lost(Queue::Qdisc, None, 90)).len(), 0);
     }
 }
