@@ -48,8 +48,7 @@ impl Scene {
         let (ingress, egress) = netns::within(&router, false, || {
             Ok((links::by_name("in0")?, links::by_name("out0")?))
         })?;
-        let mac: Vec<String> = ingress.mac.iter().map(|b| format!("{b:02x}")).collect();
-        let mac = mac.join(":");
+        let mac = links::mac_text(ingress.mac);
         run(&format!(
             "ip -n {router} neigh replace {NEXT_HOP} lladdr {mac} dev out0 nud permanent"
         ))?;

@@ -112,9 +112,9 @@ fn replace(
         observes: u32::from(state.options.observe),
         ..guard::plan(&state.config.classes, &ports)?
     };
-    let counts_flows = state.options.counts_flows();
-    let flows = counts_flows
-        .then(|| FlowMaps::open_or_create(instance))
+    let counted = state.options.counted_flows();
+    let flows = counted
+        .map(|_| FlowMaps::open_or_create(instance))
         .transpose()?;
     let wanted = Wanted {
         flows: flows.as_ref(),

@@ -70,7 +70,7 @@ pub struct ExpressFlows {
 pub fn read() -> Result<Option<ExpressFlows>, DataplaneError> {
     let instance = Instance::current()?;
     let state = instance.load_state().ok_or(DataplaneError::NotRunning)?;
-    if !state.options.counts_flows() {
+    if state.options.counted_flows().is_none() {
         return Ok(None);
     }
     let maps = FlowMaps::open(&instance)?;
@@ -93,7 +93,7 @@ pub(crate) fn warning(config: &RouterConfig, options: Options) -> Option<String>
     if !express || options.observe || sysctl::read("net.netfilter.nf_conntrack_acct") != Some(1) {
         return None;
     }
-    let cure = match options.counts_flows() {
+    let cure = match options.counted_flows().is_some() {
         true => "`rxlane flows` has the sums of both",
         false => "write [flows] into the configuration, and `rxlane flows` has the sums of both",
     };
@@ -141,7 +141,7 @@ fn flow_of(
         dscp: total.dscp,
         ingress: device(total.ingress),
         egress: device(total.egress),
-        next_hop: total.next_hop.map(|byte| format!("{byte:02x}")).join(":"),
+        next_hop: links::mac_text(total.next_hop),
     }
 }
 

@@ -45,9 +45,9 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Whether flows are counted: observed packets are Linux's, which counts them itself.
-    pub(crate) fn counts_flows(self) -> bool {
-        self.flows.is_some() && !self.observe
+    /// How flows are counted, if they are: observed packets are Linux's, which counts them itself.
+    pub(crate) fn counted_flows(self) -> Option<Flows> {
+        self.flows.filter(|_| !self.observe)
     }
 
     /// Whether latencies are measured: the engine's packets leave by its workers, and when an observed packet would have left nobody knows.

@@ -76,7 +76,8 @@ pub fn rehearse(config: &RouterConfig, options: Options) -> Result<Rehearsal, Da
     if let Some(maps) = &witness {
         programs.push(witness::load(maps, &shared.tunnels)?.1);
     }
-    let flows = options.counts_flows().then(FlowMaps::create).transpose()?;
+    let counted = options.counted_flows();
+    let flows = counted.map(|_| FlowMaps::create()).transpose()?;
     let wanted = Wanted {
         flows: flows.as_ref(),
         features: &features,

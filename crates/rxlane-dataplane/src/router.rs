@@ -204,6 +204,7 @@ impl Router {
                     }
                     return Err(error);
                 }
+                router.settle_flows();
                 Ok(router)
             }
             Err(error) => {

@@ -308,6 +308,12 @@ pub fn by_name(name: &str) -> Result<Link, SystemError> {
         .tried(|| format!("find `{name}`"))
 }
 
+/// A MAC address as everybody writes it.
+#[must_use]
+pub fn mac_text(mac: [u8; 6]) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
 /// Devices that have an address of this machine: link-local ones may be on several.
 ///
 /// # Errors

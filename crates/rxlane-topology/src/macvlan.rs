@@ -1,7 +1,7 @@
 //! Macvlan devices over ports, such as virtual MAC addresses of VRRP: which of them packets of express classes may come in by
 //! (bpf/devices/macvlan.h). Nothing is sent through one by the express lane.
 
-use rxlane_system::links::{Link as NetDevice, Links};
+use rxlane_system::links::{Link as NetDevice, Links, mac_text};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -52,7 +52,7 @@ pub fn status(ports: &[String], devices: &Links) -> Vec<MacvlanStatus> {
     let status = |(device, port, declined): Over<'_>| MacvlanStatus {
         name: device.name.clone(),
         port: port.name.clone(),
-        mac: device.mac.map(|byte| format!("{byte:02x}")).join(":"),
+        mac: mac_text(device.mac),
         declined,
     };
     over(ports, devices).into_iter().map(status).collect()

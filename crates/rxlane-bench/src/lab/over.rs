@@ -3,6 +3,7 @@
 
 use std::str::FromStr;
 
+use rxlane_system::links::mac_text;
 use serde::{Deserialize, Serialize};
 
 /// What the router's addresses are on.
@@ -147,9 +148,7 @@ impl Over {
         let (port, device) = (end.port, self.device(end));
         let [own, other] = end.outer().map(std::net::Ipv4Addr::from);
         let side = if end.is_ingress() { 1 } else { 2 };
-        let mac = self.router_mac(side, end.link);
-        let text = |mac: [u8; 6]| mac.map(|b| format!("{b:02x}")).join(":");
-        let mac = text(mac);
+        let mac = mac_text(self.router_mac(side, end.link));
         let wire = self.wire(port);
         match self {
             Self::Vlan => {
@@ -168,7 +167,7 @@ impl Over {
             Self::Vxlan => format!(
                 "addr add {own}/24 dev {port}\n\
                  link add {device} address {} type vxlan id {} local {own} remote {other} dstport {UDP_PORT} ttl 64\n",
-                text(end.stations()[0]),
+                mac_text(end.stations()[0]),
                 end.number(),
             ),
             Self::Bridge if end.is_router => format!(

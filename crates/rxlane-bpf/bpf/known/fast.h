@@ -243,11 +243,12 @@ __noinline int by_fast_path(struct xdp_md *ctx, struct core *core, const struct 
 	__u64 now;
 
 	END_OF(STAGE_PORT);
-	/* First, since there are no such maps then: old verifiers look at functions that nobody calls. */
 	if (!core || !port)
 		return NOT_FAST;
 	if (any_shed_by_dscp && is_guarded(core) && drops_early(ctx, core, port))
 		return XDP_DROP;
+	/* Before their look-ups, since there are no such maps then: old verifiers look at functions that nobody calls.
+	 */
 	if (!may_be_known())
 		return NOT_FAST;
 	witness = bpf_map_lookup_elem(&witnesses, &zero);

@@ -172,7 +172,7 @@ static __always_inline void ring_fills(struct cpu *cpu, __u32 ring, __u64 now, _
 /* About a second. */
 #define LATELY_NS (1ULL << 30)
 
-static __always_inline void note_lately(struct cpu *cpu, __u64 now, __u64 wait)
+static __always_inline void keep_longest(struct cpu *cpu, __u64 now, __u64 wait)
 {
 	__u64 passed = minus(now, cpu->lately_ns);
 
@@ -182,6 +182,7 @@ static __always_inline void note_lately(struct cpu *cpu, __u64 now, __u64 wait)
 		cpu->lately_ns = now;
 	}
 	cpu->wait_ns = most(cpu->wait_ns, wait);
+	cpu->longest_wait_ns = most(cpu->longest_wait_ns, wait);
 }
 
 /* The end of a poll of a ring, for the longest that its express packets may have waited. */
@@ -189,10 +190,8 @@ static __always_inline void note_wait(struct cpu *cpu, __u32 ring, __u64 now, in
 {
 	__u64 since = cpu->filling_ns[masked(ring, GUARD_RINGS - 1)];
 
-	if (express && since) {
-		note_lately(cpu, now, minus(now, since));
-		cpu->longest_wait_ns = most(cpu->longest_wait_ns, minus(now, since));
-	}
+	if (express && since)
+		keep_longest(cpu, now, minus(now, since));
 	if (emptied)
 		cpu->emptied_ns[masked(ring, GUARD_RINGS - 1)] = now;
 }

@@ -44,6 +44,8 @@ __noinline int drops_early(struct xdp_md *ctx, struct core *core, const struct p
 		udp = (void *)(ip6 + 1);
 	}
 	shed = shed_by_dscp[masked(dscp, 63)];
+	if (!(shed & SHED_CLASS))
+		return 0;
 	from = bpf_ntohs(udp->source);
 	to = bpf_ntohs(udp->dest);
 	if (protocol == IPPROTO_UDP) {
@@ -54,7 +56,7 @@ __noinline int drops_early(struct xdp_md *ctx, struct core *core, const struct p
 		return 0;
 	}
 	class = class_index((shed & SHED_CLASS) - 1);
-	if (!(shed & SHED_CLASS) || !(plan->stack & (1 << class)) || plan->limit_ns[class] == NO_LIMIT)
+	if (!(plan->stack & (1 << class)) || plan->limit_ns[class] == NO_LIMIT)
 		return 0;
 	count = &core->classes[class];
 	count->packets++;

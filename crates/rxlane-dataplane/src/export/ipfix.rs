@@ -11,8 +11,8 @@ const TEMPLATES: u16 = 2;
 const V4: u16 = 256;
 const V6: u16 = 257;
 
-/// Elements by number and bytes. Addresses come first, and after the rest as packets leave.
-const COMMON: [(u16, u16); 12] = [
+/// Elements by number and bytes, behind the addresses.
+const BEHIND_ADDRESSES: [(u16, u16); 13] = [
     (7, 2),   // sourceTransportPort
     (11, 2),  // destinationTransportPort
     (4, 1),   // protocolIdentifier
@@ -25,8 +25,9 @@ const COMMON: [(u16, u16); 12] = [
     (153, 8), // flowEndMilliseconds
     (136, 1), // flowEndReason
     (227, 2), // postNAPTSourceTransportPort
+    (228, 2), // postNAPTDestinationTransportPort
 ];
-const PORT_BEHIND: (u16, u16) = (228, 2); // postNAPTDestinationTransportPort
+/// Source and destination as packets come in, and as they leave.
 const ADDRESSES_V4: [(u16, u16); 4] = [(8, 4), (12, 4), (225, 4), (226, 4)];
 const ADDRESSES_V6: [(u16, u16); 4] = [(27, 16), (28, 16), (281, 16), (282, 16)];
 
@@ -70,14 +71,10 @@ impl Clock {
 pub(crate) fn templates(clock: Clock, sequence: u32) -> Vec<u8> {
     let mut sets = Vec::new();
     for (number, addresses) in [(V4, ADDRESSES_V4), (V6, ADDRESSES_V6)] {
-        let fields: Vec<(u16, u16)> = addresses
-            .into_iter()
-            .chain(COMMON)
-            .chain([PORT_BEHIND])
-            .collect();
+        let fields = addresses.len() + BEHIND_ADDRESSES.len();
         sets.extend(number.to_be_bytes());
-        sets.extend((fields.len() as u16).to_be_bytes());
-        for (element, bytes) in fields {
+        sets.extend((fields as u16).to_be_bytes());
+        for (element, bytes) in addresses.into_iter().chain(BEHIND_ADDRESSES) {
             sets.extend(element.to_be_bytes());
             sets.extend(bytes.to_be_bytes());
         }
@@ -202,7 +199,7 @@ mod tests {
     #[test]
     fn a_record_is_as_long_as_its_template_says() {
         for (v6, addresses) in [(0, ADDRESSES_V4), (1, ADDRESSES_V6)] {
-            let fields = addresses.into_iter().chain(COMMON).chain([PORT_BEHIND]);
+            let fields = addresses.into_iter().chain(BEHIND_ADDRESSES);
             let bytes: u16 = fields.map(|(_, bytes)| bytes).sum();
             assert_eq!(data(&record(1, v6), CLOCK).len(), usize::from(bytes));
         }

@@ -64,6 +64,11 @@ impl Exporter {
         }
     }
 
+    /// Whether there is, or was, somebody to tell.
+    pub(crate) fn is_at_work(&self) -> bool {
+        self.thread.is_some()
+    }
+
     /// Tells of all flows, since their counts go.
     pub(crate) fn end(&mut self) {
         let (wanted, changed) = &*self.wanted;
@@ -150,9 +155,8 @@ impl Telling {
         let sent = self.send(&maps, flows, &due, clock, is_over);
         let before = |s: Duration| clock.monotonic_ns.saturating_sub(s.as_nanos() as u64);
         let idle = Duration::from_secs(flows.idle_s.into());
-        maps.forget_before(before(idle), true)?;
-        // Also those that could not be told of, once they have been kept for long.
-        maps.forget_before(before(idle + KEPT_FOR), false)?;
+        // Those that could not be told of are kept for long.
+        maps.forget_before(before(idle), before(idle + KEPT_FOR))?;
         sent
     }
 

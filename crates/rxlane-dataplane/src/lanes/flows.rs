@@ -226,24 +226,19 @@ impl FlowMaps {
             .tried(tried)
     }
 
-    /// Makes room: flows without a packet since then are forgotten, with what is counted at their places; with `is_told`, those alone of
-    /// which a collector has been told everything. Returns how many.
-    pub(crate) fn forget_before(&self, then_ns: u64, is_told: bool) -> Result<usize, BpfError> {
+    /// Makes room: flows without a packet since then are forgotten, with what is counted at their places: those of which a collector has
+    /// been told everything, and all. Returns how many.
+    pub(crate) fn forget_before(&self, told_ns: u64, all_ns: u64) -> Result<usize, BpfError> {
         let (flows, _) = self.read()?;
-        let told = if is_told {
-            self.told(&flows)?
-        } else {
-            BTreeMap::new()
-        };
-        let told_all = |id: &FlowId, total: &FlowTotal| {
-            !is_told
-                || told
-                    .get(id)
-                    .is_some_and(|told| told.packets >= total.packets)
+        let told = self.told(&flows)?;
+        let is_told = |id: &FlowId, total: &FlowTotal| {
+            let told = told.get(id);
+            told.is_some_and(|told| told.packets >= total.packets)
         };
         let mut forgotten = BTreeSet::new();
         for (id, total) in &flows {
-            if total.last_ns >= then_ns || !told_all(id, total) {
+            let then_ns = if is_told(id, total) { told_ns } else { all_ns };
+            if total.last_ns >= then_ns {
                 continue;
             }
             let key = bytemuck::bytes_of(id);

@@ -9,17 +9,11 @@ use crate::clock::monotonic;
 use crate::lanes::flows::FlowMaps;
 
 impl Router {
-    /// Has a collector told of flows, if the configuration says so.
-    pub(crate) fn follow_flows(&mut self) {
-        let flows = self.state.options.flows;
-        let flows = flows.filter(|_| self.state.options.counts_flows());
-        self.exporter.follow(&self.instance, flows);
-    }
-
-    /// After a start or a reload: where flows are counted no more, what was counted is told, and goes.
+    /// After a start or a reload: a collector is told of flows; where they are counted no more, it is told of the rest, and the counts go.
     pub(crate) fn settle_flows(&mut self) {
-        if self.state.options.counts_flows() {
-            return self.follow_flows();
+        let counted = self.state.options.counted_flows();
+        if counted.is_some() {
+            return self.exporter.follow(&self.instance, counted);
         }
         std::mem::take(&mut self.exporter).end();
         if let Err(error) = FlowMaps::remove(&self.instance) {
@@ -32,17 +26,12 @@ impl Router {
     /// # Errors
     /// When a port cannot be detached.
     pub(crate) fn end_flows(&mut self) -> Result<(), DataplaneError> {
-        let options = self.state.options;
-        let tells = options.flows.is_some_and(|flows| flows.collector.is_some());
-        if !tells || !options.counts_flows() {
-            return Ok(());
+        if self.exporter.is_at_work() {
+            for name in self.state.ports.keys() {
+                pinned::detach(&self.instance.port_link(name))?;
+            }
+            self.exporter.end();
         }
-        for name in self.state.ports.keys() {
-            pinned::detach(&self.instance.port_link(name))?;
-        }
-        // There may not have been time to begin.
-        self.follow_flows();
-        self.exporter.end();
         Ok(())
     }
 
@@ -51,17 +40,14 @@ impl Router {
     /// # Errors
     /// When a map cannot be read or written.
     pub(crate) fn forget_idle_flows(&self) -> Result<(), DataplaneError> {
-        let options = self.state.options;
-        let Some(flows) = options.flows.filter(|_| options.counts_flows()) else {
+        let counted = self.state.options.counted_flows();
+        let Some(flows) = counted.filter(|flows| flows.collector.is_none()) else {
             return Ok(());
         };
-        if flows.collector.is_some() {
-            return Ok(());
-        }
         let then = monotonic()
             .0
             .saturating_sub(u64::from(flows.idle_s) * 1_000_000_000);
-        let forgotten = FlowMaps::open(&self.instance)?.forget_before(then, false)?;
+        let forgotten = FlowMaps::open(&self.instance)?.forget_before(then, then)?;
         if forgotten > 0 {
             debug!(forgotten, "flows without a packet are counted no more");
         }

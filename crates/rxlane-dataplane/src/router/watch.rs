@@ -248,7 +248,6 @@ impl Router {
             let again = self.asked.is_multiple_of(10);
             self.asked += 1;
             let served = self.tunnels.served();
-            self.follow_flows();
             if again && let Err(error) = self.forget_idle_flows() {
                 warn!(%error, "flows without a packet stay among those that are counted");
             }

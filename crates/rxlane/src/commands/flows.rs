@@ -83,7 +83,7 @@ fn prefix(text: &str) -> Result<IpNet, String> {
 }
 
 /// A flow in one direction, or several that are added up.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     flow: Option<Tuple>,
@@ -185,32 +185,22 @@ fn rows(express: Vec<ExpressFlow>, tracked: &[Direction]) -> Vec<Row> {
             flow.tuple,
             Row {
                 flow: Some(flow.tuple),
-                host: None,
                 flows: 1,
                 packets: flow.packets,
                 bytes: flow.bytes,
                 express_packets: flow.packets,
                 express_bytes: flow.bytes,
-                stack_counted: false,
-                bits_per_s: None,
                 translated: flow.translated,
                 express: Some(flow),
+                ..Row::default()
             },
         );
     }
     for direction in tracked {
         let row = all.entry(direction.tuple).or_insert(Row {
             flow: Some(direction.tuple),
-            host: None,
             flows: 1,
-            packets: 0,
-            bytes: 0,
-            express_packets: 0,
-            express_bytes: 0,
-            stack_counted: false,
-            bits_per_s: None,
-            translated: None,
-            express: None,
+            ..Row::default()
         });
         if direction.leaves != direction.tuple {
             row.translated = Some(direction.leaves);
@@ -259,17 +249,9 @@ fn added_up(rows: &[Row], end: End) -> Vec<Row> {
             End::Destination => flow.destination,
         };
         let sum = all.entry(host).or_insert(Row {
-            flow: None,
             host: Some(host),
-            flows: 0,
-            packets: 0,
-            bytes: 0,
-            express_packets: 0,
-            express_bytes: 0,
             stack_counted: true,
-            bits_per_s: None,
-            translated: None,
-            express: None,
+            ..Row::default()
         });
         sum.flows += 1;
         sum.packets += row.packets;
